@@ -45,12 +45,12 @@ static double analyze(const kineto_trace *trace, const char *tables, bool series
 {
     kineto_error err = {0};
     kineto_analysis *facts;
-    kineto_analyze_options o = {.size = sizeof o, .tables = tables, .series = series};
+    kineto_analysis_options o = {.size = sizeof o, .tables = tables, .series = series};
     double begin = bench_process_ns();
-    if (kineto_analyze(trace, &o, &facts, &err))
+    if (kineto_analysis_run(trace, &o, &facts, &err))
         fail(tables ? tables : "all", err.message);
     double time = bench_process_ns() - begin;
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
     return time;
 }
 

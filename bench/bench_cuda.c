@@ -8,6 +8,7 @@
 
 #include "record/record.h"
 #include "session/session.h"
+#include "../tests/helpers/sessions.h"
 
 #include <ckineto/host.h>
 #include <ckineto/session.h>
@@ -114,7 +115,7 @@ static kineto_session *session_begin(void)
     kineto_session_options_init(&options);
     options.buffer_bytes = BUFFER_BYTES;
     options.retention = KINETO_RETAIN_OLDEST;
-    if (kineto_session_begin(&options, &s, &err))
+    if (begin_session(&options, &s, &err))
         fail("begin", &err);
     return s;
 }
@@ -140,7 +141,7 @@ static round_times measure(void)
     double begin = bench_process_ns();
     cp_decoder_finish(&d);
     t.bytes = (double)(words_in_pool() - before) * 8 / KERNELS;
-    if (kineto_session_end(s, &trace, &err))
+    if (end_session(s, &trace, &err))
         fail("end", &err);
     t.build = (bench_process_ns() - begin) / KERNELS;
     if (kineto_trace_count(trace) != KERNELS || kineto_trace_lost(trace))

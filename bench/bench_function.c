@@ -126,7 +126,7 @@ static void compare_recorded(const char *name, uint32_t operators, void (*run)(v
     kineto_session_options o;
     kineto_session_options_init(&o);
     o.operators = operators;
-    if (kineto_session_prepare(&o, &s, &err))
+    if (kineto_session_create(&o, &s, &err))
         fail(name, &err);
     compare(name, s, run);
     kineto_session_destroy(s);
@@ -147,7 +147,8 @@ int main(void)
                      run_inputs);
     if (pushed == 0 || popped == 0)
         fail("plug-in", &(kineto_error){.message = "heard nothing"});
-    kineto_function_callback c = KINETO_FUNCTION_CALLBACK_INIT;
+    kineto_function_callback c;
+    kineto_function_callback_init(&c);
     c.enter = on_enter;
     c.exit = on_exit_of;
     c.user = &calls;

@@ -59,7 +59,8 @@ static void *busy(void *unused)
 static _Noreturn void be_asked(bool works)
 {
     kineto_error err;
-    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options o;
+    kineto_control_options_init(&o);
     pthread_t thread;
     o.socket = true;
     o.daemon = !works;
@@ -252,7 +253,8 @@ static double step_ns(void)
 static void measure_steps(void)
 {
     bench_series on = {.count = 0}, off = {.count = 0};
-    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options o;
+    kineto_control_options_init(&o);
     kineto_error err;
     o.socket = true;
     for (int i = 0; i < ROUNDS; i++) {

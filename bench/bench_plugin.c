@@ -8,6 +8,7 @@
 
 #include "record/record.h"
 #include "session/session.h"
+#include "../tests/helpers/sessions.h"
 
 #include <ckineto/host.h>
 
@@ -144,7 +145,7 @@ static kineto_session *session_begin(size_t buffer_bytes, uint32_t retention)
     kineto_session_options_init(&options);
     options.buffer_bytes = buffer_bytes;
     options.retention = retention;
-    if (kineto_session_begin(&options, &s, &err))
+    if (begin_session(&options, &s, &err))
         fail(&err);
     return s;
 }
@@ -162,7 +163,7 @@ static void time_recycled(void)
     }
     bench_print("plugin_event_steps", "ns/event", &steps, &floor);
     bench_print("plugin_event_whole", "ns/event", &whole, &floor);
-    (void)kineto_session_end(s, NULL, NULL);
+    (void)end_session(s, NULL, NULL);
 }
 
 /* A million into pages that nobody has written to: they are present, and in no cache. */
@@ -171,7 +172,7 @@ static void time_cold(void)
     kineto_session *s = session_begin(256u << 20, KINETO_RETAIN_OLDEST);
     double ns = time_events(add_in_steps, COLD);
     bench_line("plugin_event_steps_cold", ns, "ns/event", 0, 1);
-    (void)kineto_session_end(s, NULL, NULL);
+    (void)end_session(s, NULL, NULL);
 }
 
 static uint64_t words_in_pool(void)
@@ -189,7 +190,7 @@ static void count_bytes(const char *name, void (*add)(long), double floor)
     uint64_t before = words_in_pool();
     (void)time_events(add, EVENTS);
     bench_line(name, (double)(words_in_pool() - before) * 8 / (double)EVENTS, "bytes", floor, 1);
-    (void)kineto_session_end(s, NULL, NULL);
+    (void)end_session(s, NULL, NULL);
 }
 
 /* ---- correlation ids --------------------------------------------------------------------------- */
@@ -239,7 +240,7 @@ static void time_correlation(void)
     bench_line("correlation_pair_above_plugins", bench_min(&both) - bench_min(&own), "ns/pair", 15,
                bench_spread(&both));
     bench_line("correlation_pair_disabled", bench_min(&idle), "ns/pair", 0, bench_spread(&idle));
-    (void)kineto_session_end(s, NULL, NULL);
+    (void)end_session(s, NULL, NULL);
 }
 
 int main(void)

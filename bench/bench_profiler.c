@@ -123,9 +123,9 @@ static double recorded_bytes(void)
     enable(SMALL_BUFFER);
     run_operators();
     kineto_profiler_result *result = disable();
-    uint64_t rows = kineto_result_event_count(result);
+    uint64_t rows = kineto_profiler_result_event_count(result);
     uint64_t per_op = activities == KINETO_ACTIVITY_SET(CPU) ? 1 : 2;
-    kineto_result_release(result);
+    kineto_profiler_result_release(result);
     return (double)SMALL_BUFFER * (double)per_op / (double)(rows ? rows : 1);
 }
 
@@ -133,7 +133,7 @@ static double recorded_bytes(void)
 static void check(const kineto_profiler_result *result)
 {
     bool links = activities != KINETO_ACTIVITY_SET(CPU);
-    const kineto_trace *t = kineto_result_trace(result);
+    const kineto_trace *t = kineto_profiler_result_trace(result);
     uint64_t expected = (uint64_t)OPS * (links ? 2 : 1);
     if (kineto_trace_lost(t) || kineto_trace_count(t) != expected) {
         for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
@@ -190,7 +190,7 @@ static void measure(const char *name)
         }
         check(result);
         bench_add(&fresh, fresh_memory_ms((size_t)(kept - before_rss) + LARGE_BUFFER));
-        kineto_result_release(result);
+        kineto_profiler_result_release(result);
         char *from = malloc(words), *to = malloc(words);
         if (!from || !to)
             exit(1);

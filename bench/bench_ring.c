@@ -1,6 +1,6 @@
 /* What a flight recorder costs the program while nobody asks for anything:
  *
- *   step_off         kineto_step, nothing is recorded
+ *   step_off         kineto_step_mark, nothing is recorded
  *   step_ring        … with a ring: each iteration becomes a range
  *   step_watched     … with a ring, and slow steps and hangs looked for
  *   range_pair_ring  begin+end of a range into a ring that is full: what is old is overwritten
@@ -10,6 +10,7 @@
 #include "bench.h"
 
 #include "base/base.h"
+#include "../tests/helpers/sessions.h"
 
 #include <ckineto/control.h>
 #include <ckineto/record.h>
@@ -39,7 +40,7 @@ static void run_floor(void)
 static void run_steps(void)
 {
     for (long i = 0; i < CALLS; i++)
-        kineto_step();
+        kineto_step_mark();
 }
 
 static void run_pairs(void)
@@ -76,7 +77,8 @@ static void steps(const char *name)
 static void ring_start(double slow, double hang)
 {
     kineto_error err;
-    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options o;
+    kineto_control_options_init(&o);
     o.ring_seconds = 1;
     o.ring_bytes = RING_BYTES;
     o.ring_kinds = KINETO_KINDS_DEFAULT;
@@ -104,11 +106,11 @@ static void pairs(void)
     for (int round = 0; round < ROUNDS; round++) {
         kineto_session *s;
         bench_add(&off, time_ns(run_pairs, PAIRS));
-        if (kineto_session_begin(&o, &s, &err))
+        if (begin_session(&o, &s, &err))
             fail(&err);
         run_pairs(); /* warm */
         bench_add(&room, time_ns(run_pairs, PAIRS));
-        if (kineto_session_end(s, NULL, &err))
+        if (end_session(s, NULL, &err))
             fail(&err);
     }
     ring_start(0, 0);

@@ -136,7 +136,7 @@ static void group(kineto_function_events *events, bool by_shape, bench_series *s
         die("averages", &err);
     bench_add(s, (bench_process_ns() - begin) / 1e6);
     free(text);
-    kineto_averages_release(averages);
+    kineto_averages_destroy(averages);
 }
 
 int main(void)
@@ -152,7 +152,7 @@ int main(void)
         bytes = (double)(in_use() - before) / kineto_function_events_count(events);
         group(events, false, &groups);
         group(events, true, &shapes);
-        kineto_function_events_release(events);
+        kineto_function_events_destroy(events);
     }
     bench_print("summary_events_1m", "ms", &lists, &floor);
     bench_print("summary_table_1m", "ms", &groups, &floor);

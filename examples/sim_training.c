@@ -131,10 +131,13 @@ int main(int argc, char **argv)
         return report_failure(&err);
     kineto_session_options_init(&options);
     options.kinds = KINETO_KINDS_DEFAULT | KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER);
-    if (kineto_session_begin(&options, &session, &err) != KINETO_OK)
+    if (kineto_session_create(&options, &session, &err) != KINETO_OK ||
+        kineto_session_start(session, &err) != KINETO_OK)
         return report_failure(&err);
     run_training();
-    if (kineto_session_end(session, &trace, &err) != KINETO_OK)
+    status = kineto_session_stop(session, &trace, &err);
+    kineto_session_destroy(session);
+    if (status != KINETO_OK)
         return report_failure(&err);
     status = kineto_trace_save(trace, "sim_training.json", &err);
     kineto_trace_release(trace);

@@ -30,7 +30,7 @@ static struct {
 static void sample_queue(void)
 {
     kineto_value waiting[] = {{.i = queue.count}};
-    kineto_counter(&queue_site, waiting);
+    kineto_counter_sample(&queue_site, waiting);
 }
 
 /* Adds a job and wakes one worker. */
@@ -49,7 +49,7 @@ static int take_job(void)
     int job = 0;
     pthread_mutex_lock(&queue.lock);
     while (queue.count == 0 && queue.taken < JOBS) {
-        kineto_instant(&empty_site, NULL);
+        kineto_instant_mark(&empty_site, NULL);
         pthread_cond_wait(&queue.filled, &queue.lock);
     }
     if (queue.count > 0) {
@@ -72,7 +72,7 @@ static void *run_producer(void *first)
         kineto_value args[] = {{.i = job}};
         kineto_range range = kineto_range_begin_args(&produce_site, args);
         kineto_async_begin(&job_site, (uint64_t)job, NULL);
-        kineto_flow_start(KINETO_FLOW_USER, (uint64_t)job);
+        kineto_flow_begin(KINETO_FLOW_USER, (uint64_t)job);
         put_job(job);
         kineto_range_end(range);
     }
@@ -98,7 +98,7 @@ static void *run_worker(void *total)
         int terms = job * 1000;
         kineto_value args[] = {{.i = job}, {.i = terms}};
         kineto_range range = kineto_range_begin_args(&work_site, args);
-        kineto_flow_finish(KINETO_FLOW_USER, (uint64_t)job);
+        kineto_flow_end(KINETO_FLOW_USER, (uint64_t)job);
         kineto_value result[] = {{.d = sum_harmonic(terms)}};
         *(double *)total += result[0].d;
         kineto_range_args(range, &result_site, result);
@@ -139,10 +139,11 @@ int main(int argc, char **argv)
 
     kineto_process_set_name("pipeline");
     kineto_metadata_add("pipeline", "{\"producers\": 2, \"workers\": 2}");
-    if (kineto_session_begin(NULL, &session, &error) != KINETO_OK)
+    if (kineto_session_create(NULL, &session, &error) != KINETO_OK ||
+        kineto_session_start(session, &error) != KINETO_OK)
         goto done;
     printf("sum %.6f\n", run_pipeline());
-    if (kineto_session_end(session, &trace, &error) != KINETO_OK)
+    if (kineto_session_stop(session, &trace, &error) != KINETO_OK)
         goto done;
     if (kineto_trace_save(trace, path, &error) != KINETO_OK)
         goto done;
@@ -153,5 +154,6 @@ done:
     if (failed)
         fprintf(stderr, "threads: %s\n", error.message);
     kineto_trace_release(trace);
+    kineto_session_destroy(session);
     return failed;
 }

@@ -6,6 +6,7 @@
  *     bench_peers                 one JSON line per result
  *     bench_peers --save TRACE    what writing that trace costs, once it is open: processor time */
 #include "bench.h"
+#include "../../tests/helpers/sessions.h"
 
 #include <ckineto/ckineto.h>
 
@@ -178,7 +179,7 @@ static int record(void)
     if (!json_file)
         return 1;
     compare(off, 1);
-    if (kineto_session_begin(&options, &session, &err) != KINETO_OK)
+    if (begin_session(&options, &session, &err) != KINETO_OK)
         return refuse(&err);
     compare(on, count);
     kineto_session_destroy(session);

@@ -34,12 +34,14 @@ class Session:
 
     def __enter__(self):
         options = _Options(ctypes.sizeof(_Options), 0, 256 << 20, 0, 0, None, self._operators, 0)
-        self._full.kineto_session_begin(ctypes.byref(options), ctypes.byref(self._handle), None)
+        self._full.kineto_session_create(ctypes.byref(options), ctypes.byref(self._handle), None)
+        self._full.kineto_session_start(self._handle, None)
         return self
 
     def __exit__(self, *_):
         trace = ctypes.c_void_p()
-        self._full.kineto_session_end(self._handle, ctypes.byref(trace), None)
+        self._full.kineto_session_stop(self._handle, ctypes.byref(trace), None)
+        self._full.kineto_session_destroy(self._handle)
         self._full.kineto_trace_release(trace)
 
 

@@ -35,10 +35,12 @@ def run_ckineto(loop, count, shapes, path):
     options = _Options(ctypes.sizeof(_Options), 1 << 0, (128 if shapes else 64) << 20, 0, 0, None,
                        3 if shapes else 0, 0)
     before = resident_mib()
-    full.kineto_session_begin(ctypes.byref(options), ctypes.byref(session), None)
+    full.kineto_session_create(ctypes.byref(options), ctypes.byref(session), None)
+    full.kineto_session_start(session, None)
     loop(count)
     recording, begin = resident_mib() - before, time.process_time()
-    full.kineto_session_end(session, ctypes.byref(trace), None)
+    full.kineto_session_stop(session, ctypes.byref(trace), None)
+    full.kineto_session_destroy(session)
     stop, begin = time.process_time() - begin, time.process_time()
     full.kineto_trace_save(trace, path.encode(), None)
     full.kineto_trace_count.restype = full.kineto_trace_lost.restype = ctypes.c_uint64

@@ -21,7 +21,7 @@ class GuestSession final : public IActivityProfilerSession {
     kineto_session_options options;
     kineto_session_options_init(&options);
     options.kinds = device_kinds();
-    if (lib.kineto_session_prepare(&options, &session_, &err) != KINETO_OK)
+    if (lib.kineto_session_create(&options, &session_, &err) != KINETO_OK)
       errors_.push_back(err.message);
   }
   ~GuestSession() override
@@ -79,7 +79,7 @@ class GuestSession final : public IActivityProfilerSession {
   void toggleCollectionDynamic(bool enable) override
   {
     if (session_)
-      (void)lib.kineto_session_toggle(session_, enable, nullptr);
+      (void)lib.kineto_session_pause(session_, !enable, nullptr);
   }
 #endif
 

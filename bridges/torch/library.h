@@ -31,14 +31,14 @@
   X(kineto_builder_string)                                                                         \
   X(kineto_builder_track)                                                                          \
   X(kineto_builder_window)                                                                         \
-  X(kineto_export_chrome)                                                                          \
+  X(kineto_trace_export_chrome)                                                                          \
   X(kineto_control_request)                                                                        \
   X(kineto_output_save)                                                                            \
   X(kineto_session_destroy)                                                                        \
-  X(kineto_session_prepare)                                                                        \
+  X(kineto_session_create)                                                                        \
   X(kineto_session_start)                                                                          \
   X(kineto_session_stop)                                                                           \
-  X(kineto_session_toggle)                                                                         \
+  X(kineto_session_pause)                                                                         \
   X(kineto_trace_count)                                                                            \
   X(kineto_trace_get)                                                                              \
   X(kineto_trace_process)                                                                          \

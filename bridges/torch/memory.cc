@@ -41,14 +41,14 @@ class MemoryHook final : public ProfilerStateBase {
     kineto_memory_event event = describe_event(bytes, allocated, reserved, device);
     event.address = (uint64_t)(uintptr_t)address;
     counts.memory.fetch_add(1, std::memory_order_relaxed);
-    kineto_memory(&event);
+    kineto_memory_report(&event);
   }
 
   void reportOutOfMemory(int64_t bytes, Total allocated, Total reserved,
                          c10::Device device) override
   {
     kineto_memory_event event = describe_event(bytes, allocated, reserved, device);
-    kineto_out_of_memory(&event);
+    kineto_memory_report_failure(&event);
   }
 
  private:

@@ -86,7 +86,8 @@ inline void describe(const at::RecordFunction &fn, kineto_function_info *info)
 void start_recorded(const at::RecordFunction &fn, const ResolvedName &name, const char *text,
                     kineto_function *record, uint32_t wants)
 {
-  kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+  kineto_function_info info;
+  kineto_function_info_init(&info);
   kineto_keyword keywords[kMaxKeywords];
   InputRoom room;
   room.wants = wants;
@@ -102,16 +103,17 @@ void start_recorded(const at::RecordFunction &fn, const ResolvedName &name, cons
   if (CKT_UNLIKELY(name.is_dynamic))
     info.name = text;
   info.debug_handle = fn.debugHandle();
-  kineto_function_start_info(record, name.site, &info);
+  kineto_function_record_begin_info(record, name.site, &info);
 }
 
 /* Operators without inputs, names of their own and the rest: without room for those on the stack. */
 inline void start_plain(const at::RecordFunction &fn, const ResolvedName &name,
                         kineto_function *record)
 {
-  kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+  kineto_function_info info;
+  kineto_function_info_init(&info);
   describe(fn, &info);
-  kineto_function_start_info(record, name.site, &info);
+  kineto_function_record_begin_info(record, name.site, &info);
 }
 
 void register_callback();
@@ -184,7 +186,7 @@ __attribute__((noinline)) void end_unusual(ThreadState *t, const at::RecordFunct
 __attribute__((noinline)) void begin_step(ThreadState *t)
 {
   t->step_depth = 0;
-  kineto_step();
+  kineto_step_mark();
 }
 
 void on_exit(const at::RecordFunction &fn, at::ObserverContext *)
@@ -362,7 +364,7 @@ void ckineto_torch_step_after(void)
   if (t && t->depth && t->depth <= ckt::kMaxDepth && ckt::is_recording())
     t->step_depth = t->depth;
   else
-    kineto_step();
+    kineto_step_mark();
 }
 
 void ckineto_torch_want_memory(int wanted) { ckt::memory_wanted.store(wanted != 0); }

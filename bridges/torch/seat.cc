@@ -89,7 +89,7 @@ class SeatProfiler final : public ActivityProfilerInterface {
       note("request refused", err.message);
   }
 
-  void step() override { kineto_step(); }
+  void step() override { kineto_step_mark(); }
 
   void prepareTrace(const std::set<ActivityType> &types, const std::string &config) override
   {
@@ -105,7 +105,7 @@ class SeatProfiler final : public ActivityProfilerInterface {
     kineto_session_options_init(&options);
     options.kinds = device_kinds();
     options.custom_config = custom.empty() ? nullptr : custom.c_str();
-    if (lib.kineto_session_prepare(&options, &session_, &err) != KINETO_OK)
+    if (lib.kineto_session_create(&options, &session_, &err) != KINETO_OK)
       note("devices are not recorded", err.message);
     configure_children(types, config);
   }
@@ -127,7 +127,7 @@ class SeatProfiler final : public ActivityProfilerInterface {
   void toggleCollectionDynamic(const bool enable) override
   {
     if (session_)
-      (void)lib.kineto_session_toggle(session_, enable, nullptr);
+      (void)lib.kineto_session_pause(session_, !enable, nullptr);
 #if CKT_HAS_SESSION_TOGGLE
     for (size_t i = 0; recorded_ && i < recorded_->children.size(); i++)
       recorded_->children[i]->toggleCollectionDynamic(enable);

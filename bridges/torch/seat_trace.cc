@@ -249,7 +249,7 @@ void SeatTrace::save(const std::string &path)
   kineto_status status = build(&err) ? lib.kineto_output_save(trace_, name.c_str(), &err) : err.code;
   /* PyTorch's programs name files as they like; what says no format is Chrome JSON. */
   if (status == KINETO_E_UNSUPPORTED)
-    status = lib.kineto_export_chrome(trace_, name.c_str(), nullptr, &err);
+    status = lib.kineto_trace_export_chrome(trace_, name.c_str(), nullptr, &err);
   if (status != KINETO_OK)
     throw std::runtime_error(std::string("ckineto: ") + err.message);
 }

@@ -26,14 +26,14 @@ int main(int argc, char **argv)
     for (int n = 1; n <= 3; n++)
         sum += run_multiply(n);
     if (kineto_profiler_disable(&result, &err) ||
-        kineto_result_save(result, argc > 1 ? argv[1] : "trace.json", &err))
+        kineto_profiler_result_save(result, argc > 1 ? argv[1] : "trace.json", &err))
         goto failed;
-    printf("%llu events, the sum is %.6f\n", (unsigned long long)kineto_result_event_count(result),
+    printf("%llu events, the sum is %.6f\n", (unsigned long long)kineto_profiler_result_event_count(result),
            sum);
-    kineto_result_release(result);
+    kineto_profiler_result_release(result);
     return 0;
 failed:
     fprintf(stderr, "basic: %s\n", err.message);
-    kineto_result_release(result);
+    kineto_profiler_result_release(result);
     return 1;
 }

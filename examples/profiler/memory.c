@@ -18,7 +18,7 @@ static void report_block(const void *block, int64_t bytes)
                                  .total_allocated_bytes = in_use,
                                  .device_type = KINETO_DEVICE_CPU,
                                  .device_index = -1};
-    kineto_memory(&event);
+    kineto_memory_report(&event);
 }
 
 /* An operator that allocates and releases a block. */
@@ -46,18 +46,18 @@ int main(int argc, char **argv)
     for (size_t kib = 1; kib <= 4; kib *= 2)
         run_work(kib << 10);
     if (kineto_profiler_disable(&result, &err) ||
-        kineto_result_save(result, argc > 1 ? argv[1] : "trace.json", &err))
+        kineto_profiler_result_save(result, argc > 1 ? argv[1] : "trace.json", &err))
         goto failed;
-    for (uint64_t i = 0; i < kineto_result_event_count(result); i++) {
+    for (uint64_t i = 0; i < kineto_profiler_result_event_count(result); i++) {
         kineto_event e;
-        kineto_result_event(result, i, &e);
+        kineto_profiler_result_event(result, i, &e);
         if (kineto_event_nbytes(&e))
             printf("%+lld bytes\n", (long long)kineto_event_nbytes(&e));
     }
-    kineto_result_release(result);
+    kineto_profiler_result_release(result);
     return 0;
 failed:
     fprintf(stderr, "memory: %s\n", err.message);
-    kineto_result_release(result);
+    kineto_profiler_result_release(result);
     return 1;
 }

@@ -51,14 +51,14 @@ int main(int argc, char **argv)
     for (int i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     if (kineto_profiler_disable(&result, &err) ||
-        kineto_result_save(result, argc > 1 ? argv[1] : "trace.json", &err))
+        kineto_profiler_result_save(result, argc > 1 ? argv[1] : "trace.json", &err))
         goto failed;
-    printf("%llu steps on %d threads\n", (unsigned long long)kineto_result_event_count(result),
+    printf("%llu steps on %d threads\n", (unsigned long long)kineto_profiler_result_event_count(result),
            started + 1);
-    kineto_result_release(result);
+    kineto_profiler_result_release(result);
     return 0;
 failed:
     fprintf(stderr, "multithread: %s\n", err.message);
-    kineto_result_release(result);
+    kineto_profiler_result_release(result);
     return 1;
 }

@@ -6,7 +6,9 @@ import os
 lib = ctypes.CDLL(os.environ.get("CKINETO_LIBRARY", "libckineto.so.0"))
 lib.kineto_function_site.restype = ctypes.c_void_p
 lib.kineto_record_begin.argtypes = [ctypes.c_void_p]
-lib.kineto_session_end.argtypes = [ctypes.c_void_p] * 3
+lib.kineto_session_start.argtypes = [ctypes.c_void_p] * 2
+lib.kineto_session_stop.argtypes = [ctypes.c_void_p] * 3
+lib.kineto_session_destroy.argtypes = [ctypes.c_void_p]
 lib.kineto_trace_save.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 lib.kineto_trace_release.argtypes = [ctypes.c_void_p]
 lib.kineto_status_text.restype = ctypes.c_char_p
@@ -33,10 +35,12 @@ def check(status):
 
 
 session, trace = ctypes.c_void_p(), ctypes.c_void_p()
-check(lib.kineto_session_begin(None, ctypes.byref(session), None))
+check(lib.kineto_session_create(None, ctypes.byref(session), None))
+check(lib.kineto_session_start(session, None))
 for number in range(3):
     with scoped("step"):
         print("step", number)
-check(lib.kineto_session_end(session, ctypes.byref(trace), None))
+check(lib.kineto_session_stop(session, ctypes.byref(trace), None))
+lib.kineto_session_destroy(session)
 check(lib.kineto_trace_save(trace, b"self_record.json", None))
 lib.kineto_trace_release(trace)

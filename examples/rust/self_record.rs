@@ -4,8 +4,10 @@ use std::ptr;
 
 #[link(name = "ckineto")]
 extern "C" {
-    fn kineto_session_begin(options: *const c_void, out: *mut *mut c_void, err: *mut c_void) -> i32;
-    fn kineto_session_end(session: *mut c_void, out: *mut *mut c_void, err: *mut c_void) -> i32;
+    fn kineto_session_create(options: *const c_void, out: *mut *mut c_void, err: *mut c_void) -> i32;
+    fn kineto_session_start(session: *mut c_void, err: *mut c_void) -> i32;
+    fn kineto_session_stop(session: *mut c_void, out: *mut *mut c_void, err: *mut c_void) -> i32;
+    fn kineto_session_destroy(session: *mut c_void);
     fn kineto_trace_save(trace: *const c_void, path: *const c_char, err: *mut c_void) -> i32;
     fn kineto_trace_release(trace: *mut c_void);
 }
@@ -53,7 +55,8 @@ impl Drop for Range {
 
 fn main() {
     let (mut session, mut trace) = (ptr::null_mut(), ptr::null_mut());
-    assert_eq!(unsafe { kineto_session_begin(ptr::null(), &mut session, ptr::null_mut()) }, 0);
+    assert_eq!(unsafe { kineto_session_create(ptr::null(), &mut session, ptr::null_mut()) }, 0);
+    assert_eq!(unsafe { kineto_session_start(session, ptr::null_mut()) }, 0);
     let step = Site::new("step");
     for number in 0..3 {
         let _range = Range::new(step);
@@ -61,8 +64,9 @@ fn main() {
     }
     let path = CString::new("self_record.json").unwrap();
     let status = unsafe {
-        let ended = kineto_session_end(session, &mut trace, ptr::null_mut());
-        let saved = if ended == 0 { kineto_trace_save(trace, path.as_ptr(), ptr::null_mut()) } else { ended };
+        let stopped = kineto_session_stop(session, &mut trace, ptr::null_mut());
+        kineto_session_destroy(session);
+        let saved = if stopped == 0 { kineto_trace_save(trace, path.as_ptr(), ptr::null_mut()) } else { stopped };
         kineto_trace_release(trace);
         saved
     };

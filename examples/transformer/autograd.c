@@ -108,7 +108,8 @@ static void clear_node(node *n)
  * the sequence number links it to its forward operator. */
 static kineto_function_info make_function_info(const node *n, kineto_input *inputs)
 {
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     for (uint32_t i = 0; i < n->output_count; i++)
         inputs[i] = in_tensor(n->grads[i]);
     info.inputs = inputs;

@@ -17,7 +17,7 @@
         const kineto_input var##_in[] = {__VA_ARGS__};                                             \
         kineto_function_info var##_info =                                                          \
             describe(var##_in, sizeof var##_in / sizeof var##_in[0]);                              \
-        kineto_function_start_info(&var, &var##_site, &var##_info);                                \
+        kineto_function_record_begin_info(&var, &var##_site, &var##_info);                                \
     }
 /* The information that profilers get about an operator. */
 kineto_function_info describe(const kineto_input *inputs, size_t count);

@@ -36,7 +36,8 @@ void module_leave(void)
 /* Sets the modules, and the sequence number if a node will be made. */
 kineto_function_info describe(const kineto_input *inputs, size_t count)
 {
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.inputs = inputs;
     info.input_count = (uint32_t)count;
     info.sequence_number = grad_next_sequence();

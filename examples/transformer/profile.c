@@ -1,9 +1,9 @@
 /* The profiler around the training loop: its schedule, the trace of each cycle, and the reports at
- * the end, all with the public interface kineto_profile. */
+ * the end, all with the public interface kineto_profile_run. */
 #include "profile.h"
 #include "device.h"
 
-#include <ckineto/profile.h>
+#include <ckineto/profile_run.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 static profile_options options;
 static profile_totals totals;
-static kineto_profile *profile;
+static kineto_profile_run *profile;
 static char trace_path[1024];
 
 /* Prints the error of a failed call. */
@@ -49,13 +49,13 @@ static uint64_t count_operators(const kineto_trace *trace)
 static kineto_status save_trace(kineto_error *err)
 {
     kineto_tensorboard where = {sizeof where, options.directory, NULL, true};
-    return kineto_profile_save_tensorboard(profile, &where, trace_path, sizeof trace_path, err);
+    return kineto_profile_run_save_tensorboard(profile, &where, trace_path, sizeof trace_path, err);
 }
 
 /* Called at the end of each cycle, while the trace exists. */
-static kineto_status on_cycle_ready(kineto_profile *p, void *user, kineto_error *err)
+static kineto_status on_cycle_ready(kineto_profile_run *p, void *user, kineto_error *err)
 {
-    const kineto_trace *trace = kineto_result_trace(kineto_profile_result(p));
+    const kineto_trace *trace = kineto_profiler_result_trace(kineto_profile_run_result(p));
     (void)user;
     totals.operators += count_operators(trace);
     totals.lost += kineto_trace_lost(trace);
@@ -71,8 +71,10 @@ bool profile_start(const profile_options *given)
 {
     kineto_error err;
     kineto_profiler_config config;
-    kineto_schedule schedule = KINETO_SCHEDULE_INIT;
-    kineto_profile_options o = KINETO_PROFILE_OPTIONS_INIT;
+    kineto_schedule schedule;
+    kineto_schedule_init(&schedule);
+    kineto_profile_run_options o;
+    kineto_profile_run_options_init(&o);
     options = *given;
     kineto_profiler_config_init(&config, KINETO_STATE_KINETO);
     config.report_input_shapes = true;
@@ -90,30 +92,30 @@ bool profile_start(const profile_options *given)
     o.config = &config;
     o.schedule = &schedule;
     o.on_trace_ready = on_cycle_ready;
-    return check_status(kineto_profile_create(&o, &profile, &err), &err) &&
-           check_status(kineto_profile_start(profile, &err), &err);
+    return check_status(kineto_profile_run_create(&o, &profile, &err), &err) &&
+           check_status(kineto_profile_run_start(profile, &err), &err);
 }
 
 bool profile_step(void)
 {
     kineto_error err;
-    return !profile || check_status(kineto_profile_step(profile, &err), &err);
+    return !profile || check_status(kineto_profile_run_step(profile, &err), &err);
 }
 
 bool profile_is_recording(void)
 {
-    return profile && kineto_profile_current_action(profile) >= KINETO_ACTION_RECORD;
+    return profile && kineto_profile_run_current_action(profile) >= KINETO_ACTION_RECORD;
 }
 
 bool profile_stop(void)
 {
     kineto_error err;
-    return !profile || check_status(kineto_profile_stop(profile, &err), &err);
+    return !profile || check_status(kineto_profile_run_stop(profile, &err), &err);
 }
 
 void profile_close(void)
 {
-    kineto_profile_destroy(profile);
+    kineto_profile_run_destroy(profile);
     profile = NULL;
 }
 
@@ -160,7 +162,7 @@ static bool write_tables(void)
 {
     kineto_error err;
     kineto_averages *averages;
-    if (!check_status(kineto_profile_key_averages(profile, NULL, &averages, &err), &err))
+    if (!check_status(kineto_profile_run_key_averages(profile, NULL, &averages, &err), &err))
         return false;
     bool good = write_table(averages, "self_cpu_time_total", "Host time by operator",
                             "table-time.txt", KINETO_NO) &&
@@ -170,7 +172,7 @@ static bool write_tables(void)
     if (good && device_is_sim())
         good = write_table(averages, "self_device_time_total", "Device time by operator",
                            "table-device.txt", KINETO_NO);
-    kineto_averages_release(averages);
+    kineto_averages_destroy(averages);
     return good;
 }
 
@@ -181,11 +183,11 @@ static bool write_stacks(void)
     kineto_function_events *events;
     char path[1024];
     kineto_stacks_options s = {.size = sizeof s, .merge = true, .functions = true};
-    if (!check_status(kineto_profile_events(profile, &events, &err), &err))
+    if (!check_status(kineto_profile_run_events(profile, &events, &err), &err))
         return false;
     kineto_status status =
         kineto_stacks_save(events, &s, make_path(path, sizeof path, "stacks.folded"), NULL, &err);
-    kineto_function_events_release(events);
+    kineto_function_events_destroy(events);
     return check_status(status, &err);
 }
 
@@ -196,7 +198,7 @@ static bool write_memory(void)
     kineto_error err;
     char path[1024];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!check_status(kineto_profile_export_memory_timeline(
+        if (!check_status(kineto_profile_run_export_memory_timeline(
                               profile, make_path(path, sizeof path, names[i]), NULL, &err),
                           &err))
             return false;
@@ -225,7 +227,7 @@ bool profile_report(void)
     char path[1024];
     if (!profile || !options.directory)
         return true;
-    if (!kineto_profile_result(profile)) {
+    if (!kineto_profile_run_result(profile)) {
         fprintf(stderr, "transformer: the run ended before a cycle of the profiler; use more "
                         "--steps, or less --wait and --active\n");
         return false;
@@ -234,7 +236,7 @@ bool profile_report(void)
         return false;
     if (!write_tables() || (options.stacks && !write_stacks()) || !write_memory())
         return false;
-    if (!check_status(kineto_profile_export_execution_trace(
+    if (!check_status(kineto_profile_run_export_execution_trace(
                           profile, make_path(path, sizeof path, "execution_trace.json"), &err),
                       &err))
         return false;

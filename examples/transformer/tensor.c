@@ -99,9 +99,9 @@ void *memory_allocate(size_t bytes)
     }
     kineto_memory_event event = make_memory_event(data, (int64_t)bytes);
     if (data)
-        kineto_memory(&event);
+        kineto_memory_report(&event);
     else
-        kineto_out_of_memory(&event);
+        kineto_memory_report_failure(&event);
     pthread_mutex_unlock(&allocator_lock);
     if (!data)
         out_of_memory();
@@ -115,7 +115,7 @@ void memory_free(void *data, size_t bytes)
     pthread_mutex_lock(&allocator_lock);
     statistics.allocated_bytes -= bytes;
     kineto_memory_event event = make_memory_event(data, -(int64_t)bytes);
-    kineto_memory(&event);
+    kineto_memory_report(&event);
     cache_block(data, bytes);
     pthread_mutex_unlock(&allocator_lock);
 }

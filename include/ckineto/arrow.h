@@ -1,6 +1,5 @@
 /** @file
- *  A trace as tables in memory, for whoever takes Arrow's C stream: pyarrow, polars, DuckDB,
- * pandas.
+ *  A trace as tables in memory, for consumers of Arrow's C stream: pyarrow, polars, DuckDB, pandas.
  *
  *  The structs are those of Arrow's C data interface and C stream interface; they are ABI, and the
  *  guards let them be defined by any header that needs them.
@@ -73,16 +72,16 @@ struct ArrowArrayStream {
  *
  *  Times are int64 nanoseconds since the Unix epoch; row, track, process are the numbers of
  *  trace.h; an id of 0 is none; flags are KINETO_ACTIVITY_…. name, category, kind and form are
- *  dictionary-encoded. A duration that does not fit is INT64_MAX. Text is UTF-8: what is not
- * becomes U+FFFD. Of "activities" and "events" a batch is a block of the trace, and start_ns, name,
- *  category, kind, form, track, correlation and external_id are not copied.
+ *  dictionary-encoded. A duration that does not fit is INT64_MAX. Text is UTF-8; invalid bytes become U+FFFD. A batch
+ *  of "activities" and "events" is a block of the trace; start_ns, name, category, kind, form, track, correlation and
+ *  external_id are not copied.
  *
  *  @param trace  need not outlive the call: the stream and every batch retain it.
- *  @param out    receives a stream; call its release. Each batch, and what is moved out of it, has
- * a release of its own, and may outlive the stream. Zeroed on failure.
- *  @return KINETO_OK, KINETO_E_ARGUMENT for an unknown table (naming those there are),
- *          KINETO_E_MEMORY. The stream's own functions return 0 or an errno, with a sentence from
- *          get_last_error. threads: any; the stream: owner; its batches: any, one at a time. */
+ *  @param out    receives a stream; call its release. Each batch, and each array moved out of it, has its own release
+ *                and may outlive the stream. Zeroed on failure.
+ *  @return KINETO_OK, KINETO_E_ARGUMENT for an unknown table (the message lists the tables), KINETO_E_MEMORY. The
+ *          functions of the stream return 0 or an errno, with a sentence from get_last_error. threads: any; the stream:
+ *          owner; its batches: any, one at a time. */
 KINETO_API kineto_status kineto_trace_arrow_stream(const kineto_trace *trace, const char *table,
                                                    struct ArrowArrayStream *out, kineto_error *err);
 

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define KINETO_VERSION_MAJOR 0
 #define KINETO_VERSION_MINOR 1
@@ -24,11 +25,24 @@
 #define KINETO_LIKELY(x) __builtin_expect(!!(x), 1)
 #define KINETO_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define KINETO_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define KINETO_DEPRECATED(text) __attribute__((deprecated(text)))
 #else
 #define KINETO_API
 #define KINETO_LIKELY(x) (x)
 #define KINETO_UNLIKELY(x) (x)
 #define KINETO_PRINTF(fmt, args)
+#define KINETO_DEPRECATED(text)
+#endif
+
+/** The name that a member had in version 0.1, until 0.3: another name for the same bytes. */
+#ifndef KINETO_NO_OLD_NAMES
+#define KINETO_OLD_MEMBER(type, name, old)                                                         \
+    union {                                                                                        \
+        type name;                                                                                 \
+        type old KINETO_DEPRECATED("use " #name);                                                  \
+    }
+#else
+#define KINETO_OLD_MEMBER(type, name, old) type name
 #endif
 
 #ifdef __cplusplus
@@ -43,7 +57,7 @@ extern "C" {
     X(E_IO, -3, "input/output error")                                                              \
     X(E_FORMAT, -4, "malformed data")                                                              \
     X(E_STATE, -5, "call out of order")                                                            \
-    X(E_BUSY, -6, "resource is held by someone else")                                              \
+    X(E_BUSY, -6, "resource is in use")                                                            \
     X(E_UNSUPPORTED, -7, "not supported here")                                                     \
     X(E_NOT_FOUND, -8, "not found")                                                                \
     X(E_PERMISSION, -9, "permission denied")                                                       \
@@ -62,10 +76,20 @@ typedef struct kineto_error {
     kineto_status code;
     int os_error;       /**< errno of the failing system call, 0 if none */
     uint64_t offset;    /**< byte offset in the input, where that makes sense */
-    char message[488];  /**< UTF-8 sentence: what failed, on which file, what to do */
+    char message[488];  /**< UTF-8 sentence: the failure, the file and the remedy */
 } kineto_error;
 
-/** Borrowed bytes with a length; not NUL-terminated unless said so, may contain any byte. */
+/* Structs that a caller fills begin with their size, so that they can grow. Each has a function TYPE_init,
+ * defined by this macro in the header of the struct: all members are zero, which is their default, and the
+ * size is set. It is inline because the size has to be that of the caller's header. threads: hot. */
+#define KINETO_INIT_FUNCTION(type)                                                                 \
+    static inline void type##_init(type *out)                                                      \
+    {                                                                                              \
+        memset(out, 0, sizeof *out);                                                               \
+        out->size = sizeof *out;                                                                   \
+    }
+
+/** Borrowed bytes with a length; not NUL-terminated unless stated, may contain any byte. */
 typedef struct kineto_string {
     const char *data;
     size_t size;
@@ -111,8 +135,8 @@ typedef enum kineto_kind {
     KINETO_KIND_COUNT = 20
 } kineto_kind;
 
-/** Vendors' spellings of neutral kinds: X(NAME, the neutral kind). Config, traces and plug-ins may use
- *  any of them; inside there is only the neutral kind, and the spelling is a property. */
+/** Vendors' spellings of neutral kinds: X(NAME, the neutral kind). Config, traces and plug-ins may use any of them;
+ *  internally there is only the neutral kind, and the spelling is a property. */
 #define KINETO_KIND_ALIAS_MAP(X)                                                                   \
     X(CUDA_RUNTIME, RUNTIME)                                                                       \
     X(CUDA_DRIVER, DRIVER)                                                                         \
@@ -141,16 +165,16 @@ typedef enum kineto_kind_alias {
 #undef KINETO_X
 } kineto_kind_alias;
 
-/** Kinds of plug-ins' own have bits from here on: which, is decided when their names are announced. */
+/** Bits for kinds that plug-ins define; a bit is assigned when the name of a kind is announced. */
 #define KINETO_KIND_OWN_FIRST 32
 #define KINETO_KIND_OWN_COUNT 32
-/** Stands in a mask for all kinds of plug-ins' own that are on by default. */
+/** Bit that stands for all kinds defined by plug-ins that are enabled by default. */
 #define KINETO_KIND_OWN_DEFAULT 31
 
 /** Bit of a kind in an enabled mask. */
 #define KINETO_KIND_BIT(kind) (UINT64_C(1) << (unsigned)(kind))
 
-/** Mask of the kinds that are enabled when nobody chose; a compile-time constant. */
+/** Mask of the kinds that are enabled by default; a compile-time constant. */
 #define KINETO_DEFAULT_BIT(name, value, text, on) | (UINT64_C(on) << (value))
 #define KINETO_KINDS_NEUTRAL_DEFAULT (UINT64_C(0) KINETO_KIND_MAP(KINETO_DEFAULT_BIT))
 #define KINETO_KINDS_DEFAULT                                                                       \
@@ -167,11 +191,11 @@ KINETO_API const char *kineto_kind_name(uint32_t kind);
 /** Parse a comma-separated list of kind names, neutral, any vendor's alias or announced by a plug-in
  *  of this process, any case, into a mask.
  *  @param mask  receives the union; "default" and "all" are accepted as items.
- *  @return KINETO_OK or KINETO_E_ARGUMENT naming the item that is no kind.
+ *  @return KINETO_OK, or KINETO_E_ARGUMENT; the message names the unknown kind.
  *  threads: any. */
 KINETO_API kineto_status kineto_kinds_parse(const char *list, uint64_t *mask, kineto_error *err);
 
-/** Message levels of KINETO_LOG_LEVEL: lower is chattier; messages below the level are dropped. */
+/** Message levels of KINETO_LOG_LEVEL; messages below the level are dropped. */
 typedef enum kineto_log_level {
     KINETO_LOG_VERBOSE = 0,
     KINETO_LOG_INFO = 1,

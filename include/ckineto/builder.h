@@ -1,6 +1,6 @@
 /** @file
- *  Building a trace from events of one's own: a converter of another format, a tool with its own
- *  recording, a framework that hands its events over when a profile ends.
+ *  Build a trace from other events: for a converter of another format, a tool with its own recorder, a framework that
+ *  delivers its events when a profile ends.
  *
  *      kineto_builder *b; kineto_trace *t;
  *      kineto_builder_create(&b, &err);
@@ -17,8 +17,8 @@
  *      kineto_builder_finish(b, &t, &err);
  *      kineto_builder_destroy(b);
  *
- *  Lack of memory sticks in the builder and is the result of kineto_builder_finish; until then every
- *  function may be called. threads: owner.
+ *  If memory is exhausted, kineto_builder_finish returns KINETO_E_MEMORY; until then every function may be called.
+ *  threads: owner.
  */
 #ifndef CKINETO_BUILDER_H
 #define CKINETO_BUILDER_H
@@ -36,21 +36,20 @@ KINETO_API kineto_status kineto_builder_create(kineto_builder **out, kineto_erro
 /** NULL is fine. */
 KINETO_API void kineto_builder_destroy(kineto_builder *builder);
 
-/** Number of a text, for names, categories and keys; the same text has the same number. 0 is "". */
+/** Id of a text, for names, categories and keys; equal texts have the same id. 0 is "". */
 KINETO_API uint32_t kineto_builder_string(kineto_builder *builder, kineto_string text);
 
-/** Index of a process or device: the one with the same is_device and pid, or a new one. Its properties
- *  are set; empty texts, a rank below 0 and a ppid of 0 leave what is there. Copied. */
+/** Index of a process or device: the one with the same is_device and pid, or a new one. Sets its properties, except for
+ *  empty texts, a rank below 0 and a ppid of 0. Copied. */
 KINETO_API uint32_t kineto_builder_process(kineto_builder *builder, const kineto_process *process);
 
 /** Index of a row of the timeline: the one with the same process, type and id, or a new one. `process`
- *  is an index; of *track only type, id, name and sort_index are read. An empty name leaves what is
- *  there. Copied. */
+ *  is an index; of *track only type, id, name and sort_index are read. An empty name does not replace a name.
+ *  Copied. */
 KINETO_API uint32_t kineto_builder_track(kineto_builder *builder, uint32_t process,
                                          const kineto_track *track);
 
-/** Index of a row that is known by texts and not by numbers ("Spans", "PyTorch Profiler"), as other tools have
- *  them. Copied. */
+/** Index of a track that is identified by texts instead of numbers ("Spans", "PyTorch Profiler"). Copied. */
 KINETO_API uint32_t kineto_builder_named_track(kineto_builder *builder, kineto_string process,
                                                kineto_string track);
 

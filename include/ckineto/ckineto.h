@@ -15,7 +15,7 @@
 #include <ckineto/findings.h>
 #include <ckineto/flops.h>
 #include <ckineto/host.h>
-#include <ckineto/profile.h>
+#include <ckineto/profile_run.h>
 #include <ckineto/record.h>
 #include <ckineto/schedule.h>
 #include <ckineto/session.h>

@@ -1,8 +1,7 @@
 /** @file
- *  ckineto from C++17: the same calls with objects that end themselves. Header only; there is no
- *  library behind it. Nothing throws, so it also compiles without exceptions and RTTI: what can
- * fail has a status() and an error(), and tests false. While nobody records, nothing is allocated
- * and inputs are not looked at.
+ *  ckineto for C++17: the C interface with RAII objects. Header only. No exceptions are thrown, so it also compiles
+ *  without exceptions and RTTI: objects that can fail have a status() and an error(), and test false on failure. While
+ *  nothing records, nothing is allocated and inputs are not evaluated.
  *
  *      KINETO_OPERATOR(mm_site, "aten::mm");
  *      {
@@ -48,7 +47,7 @@ inline std::string_view view(kineto_string s) noexcept
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/** What a tensor is, its sizes and strides being somebody else's: a vector's, an array's, C's. */
+/** Description of a tensor; sizes and strides are borrowed from a vector, an array or C memory. */
 class tensor_view
 {
   public:
@@ -165,7 +164,7 @@ struct none_t {
 };
 inline constexpr none_t none{};
 
-/* An input of an operator, from what C++ has. What they point to is borrowed. */
+/* An input of an operator, from C++ types. Pointers are borrowed. */
 inline kineto_input input(const tensor_view &t) noexcept { return kineto_input_tensor(t.get()); }
 inline kineto_input input(const kineto_tensor &t) noexcept { return kineto_input_tensor(&t); }
 inline kineto_input input(const kineto_tensor *t) noexcept { return kineto_input_tensor(t); }
@@ -259,15 +258,16 @@ class range
     kineto_range range_ = 0;
 };
 
-/** What there is to say of an operator besides its inputs; KINETO_FUNCTION_INFO_INIT. */
+/** Properties of an operator besides its inputs; see kineto_function_info_init. */
 inline kineto_function_info function_info() noexcept
 {
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     return info;
 }
 
 /** An operator, PyTorch's RecordFunction, from here to the end of the object. Its inputs may be all
- *  that input() takes; they are converted only if somebody looks. */
+ *  that input() accepts; they are converted only if the operator is recorded or passed to a callback. */
 class function
 {
   public:
@@ -282,19 +282,19 @@ class function
     {
         raw_.state = 0;
         if (kineto__kind_wanted(where.kind))
-            kineto_function_start_info(&raw_, &where, &info);
+            kineto_function_record_begin_info(&raw_, &where, &info);
     }
     function(kineto_site &where, const std::vector<kineto_input> &inputs) noexcept
     {
         raw_.state = 0;
         if (kineto__kind_wanted(where.kind))
-            kineto_function_start(&raw_, &where, inputs.data(), inputs.size());
+            kineto_function_record_begin(&raw_, &where, inputs.data(), inputs.size());
     }
     function(kineto_site &where, std::initializer_list<kineto_input> inputs) noexcept
     {
         raw_.state = 0;
         if (kineto__kind_wanted(where.kind))
-            kineto_function_start(&raw_, &where, inputs.begin(), inputs.size());
+            kineto_function_record_begin(&raw_, &where, inputs.begin(), inputs.size());
     }
     /** By a name that is known at run time only; a site is quicker. */
     template <class... Inputs> explicit function(const char *name, const Inputs &...inputs) noexcept
@@ -322,7 +322,7 @@ class function
     {
         set_outputs(outputs.data(), N);
     }
-    /** 0 while nobody looks. */
+    /** 0 if it is neither recorded nor passed to a callback. */
     std::uint64_t id() const noexcept { return kineto_function_id(&raw_); }
     explicit operator bool() const noexcept { return raw_.state != 0; }
     kineto_function *get() noexcept { return &raw_; }
@@ -331,10 +331,10 @@ class function
     template <class... Inputs> void start(kineto_site &where, const Inputs &...inputs) noexcept
     {
         if constexpr (sizeof...(Inputs) == 0) {
-            kineto_function_start(&raw_, &where, nullptr, 0);
+            kineto_function_record_begin(&raw_, &where, nullptr, 0);
         } else {
             const kineto_input list[] = {kineto::input(inputs)...};
-            kineto_function_start(&raw_, &where, list, sizeof...(Inputs));
+            kineto_function_record_begin(&raw_, &where, list, sizeof...(Inputs));
         }
     }
     template <class... Inputs>
@@ -405,7 +405,8 @@ class callback
 };
 inline kineto_function_callback callback_options() noexcept
 {
-    kineto_function_callback c = KINETO_FUNCTION_CALLBACK_INIT;
+    kineto_function_callback c;
+    kineto_function_callback_init(&c);
     return c;
 }
 
@@ -467,16 +468,18 @@ inline kineto_session_options session_options() noexcept
 class session
 {
   public:
-    session() noexcept : status_(kineto_session_begin(nullptr, &raw_, &error_)) {}
+    session() noexcept : session(session_options()) {}
     explicit session(const kineto_session_options &options) noexcept
-        : status_(kineto_session_begin(&options, &raw_, &error_))
+        : status_(kineto_session_create(&options, &raw_, &error_))
     {
+        if (status_ == KINETO_OK)
+            status_ = kineto_session_start(raw_, &error_);
     }
     session(const session &) = delete;
     session &operator=(const session &) = delete;
     ~session() { kineto_session_destroy(raw_); }
 
-    /** What was recorded; tests false if that failed, or it does not record. */
+    /** Stop, and return the trace; it tests false on failure, or if the session is not recording. */
     kineto::trace stop() noexcept
     {
         kineto_trace *out = nullptr;
@@ -489,7 +492,7 @@ class session
     {
         return raw_ != nullptr ? status_ = kineto_session_start(raw_, &error_) : status_;
     }
-    /** What is there now; recording goes on. */
+    /** A trace of the current buffer; recording continues. */
     kineto::trace snapshot() noexcept
     {
         kineto_trace *out = nullptr;
@@ -509,7 +512,7 @@ class session
     kineto_status status_;
 };
 
-/** What a profiler found. */
+/** Result of a profiler. */
 class profiler_result
 {
   public:
@@ -522,18 +525,18 @@ class profiler_result
     }
     profiler_result(const profiler_result &) = delete;
     profiler_result &operator=(const profiler_result &) = delete;
-    ~profiler_result() { kineto_result_release(raw_); }
+    ~profiler_result() { kineto_profiler_result_release(raw_); }
     explicit operator bool() const noexcept { return raw_ != nullptr; }
     kineto_profiler_result *get() const noexcept { return raw_; }
     /** Its trace, which may outlive it. */
     kineto::trace trace() const noexcept
     {
-        const kineto_trace *t = raw_ != nullptr ? kineto_result_trace(raw_) : nullptr;
+        const kineto_trace *t = raw_ != nullptr ? kineto_profiler_result_trace(raw_) : nullptr;
         return kineto::trace(kineto_trace_retain(t));
     }
     kineto_status save(const char *path, kineto_error *error = nullptr) const noexcept
     {
-        return kineto_result_save(raw_, path, error);
+        return kineto_profiler_result_save(raw_, path, error);
     }
 
   private:

@@ -1,9 +1,9 @@
 /** @file
- *  What changed between two traces, how sure that is, and whether it may pass (docs/reference/diff.md). Pure
+ *  Compare two traces with confidence intervals and evaluate regression gates (docs/reference/diff.md). Pure
  *  functions of traces.
  *
  *      kineto_analysis *diff;
- *      kineto_diff(before, after, NULL, &diff, &err);
+ *      kineto_diff_run(before, after, NULL, &diff, &err);
  *      kineto_diff_verdict verdict = {.size = sizeof verdict};
  *      kineto_diff_gate(diff, "step>3%", false, &verdict, &err);
  */
@@ -26,75 +26,79 @@ typedef enum kineto_diff_devices {
 typedef struct kineto_diff_options {
     size_t size; /**< sizeof(kineto_diff_options), set by the caller */
     /** steps, streams and rules for both; definitions: EXACT, or HTA for the table diff_hta alone;
-     *  tables and rank are not looked at. NULL */
-    const kineto_analyze_options *analyze;
+     *  tables and rank are ignored. NULL: defaults */
+    const kineto_analysis_options *analyze;
     bool shapes;      /**< operators with different input shapes are different ones */
     bool medians;     /**< of steps, instead of means */
-    bool findings;    /**< judge both by kineto_find: the table diff_findings */
-    uint32_t draws;   /**< of steps, for intervals; 0: 2000 */
-    uint64_t seed;    /**< of these draws: the same seed, the same intervals */
+    bool findings;    /**< also compare the findings of both: the table diff_findings */
+    uint32_t draws;   /**< bootstrap samples for the intervals; 0: 2000 */
+    uint64_t seed;    /**< of the bootstrap: the same seed gives the same intervals */
     uint32_t devices; /**< kineto_diff_devices; of diff_hta */
-    bool short_names; /**< diff_hta: without template arguments, as HTA shortens them */
+    bool short_names; /**< diff_hta: names without template arguments, as HTA shortens them */
 } kineto_diff_options;
+KINETO_INIT_FUNCTION(kineto_diff_options)
 
 /** Compare two traces.
  *  @param options  may be NULL.
- *  @param out      receives tables of facts to release: diff_summary, diff_findings, diff_steps,
+ *  @param out      receives tables of facts to destroy: diff_summary, diff_findings, diff_steps,
  *                  diff_categories, diff_kernels, diff_operators, diff_memory, diff_counters; or
  *                  diff_hta.
- *  @return as kineto_analyze; KINETO_E_NOT_FOUND with definitions of HTA if a trace has no steps.
+ *  @return as kineto_analysis_run; KINETO_E_NOT_FOUND with definitions of HTA if a trace has no steps.
  *          threads: any. */
-KINETO_API kineto_status kineto_diff(const kineto_trace *before, const kineto_trace *after,
+KINETO_API kineto_status kineto_diff_run(const kineto_trace *before, const kineto_trace *after,
                                      const kineto_diff_options *options, kineto_analysis **out,
                                      kineto_error *err);
 
-typedef enum kineto_diff_judgement {
+typedef enum kineto_diff_outcome {
     KINETO_DIFF_PASSED = 0,
-    KINETO_DIFF_FAILED = 1,    /**< beyond the limit, and no noise */
-    KINETO_DIFF_NOT_JUDGED = 2 /**< beyond the limit, but too few steps to tell it from noise; or
-                                    there is nothing of that name */
-} kineto_diff_judgement;
+    KINETO_DIFF_FAILED = 1,    /**< beyond the limit, and significant */
+    KINETO_DIFF_SKIPPED = 2 /**< insufficient data: beyond the limit, but too few steps to separate it from noise;
+                                 or neither trace has anything of that name */
+} kineto_diff_outcome;
 
-/** What made the answer of a gate. */
+/** The criterion that decided a gate. */
 typedef enum kineto_diff_decider {
     KINETO_DIFF_BY_LIMIT = 0,      /**< the difference is within it: passed */
-    KINETO_DIFF_BY_INTERVAL = 1,   /**< excludes zero: failed; holds it: passed */
-    KINETO_DIFF_BY_RANKS = 2,      /**< the shift that they prove is beyond the limit: failed; or
-                                        within: passed */
-    KINETO_DIFF_BY_DIFFERENCE = 3, /**< alone, as was asked for: failed */
-    KINETO_DIFF_BY_NOTHING = 4     /**< not judged */
+    KINETO_DIFF_BY_INTERVAL = 1,   /**< the interval excludes zero: failed; it includes zero: passed */
+    KINETO_DIFF_BY_RANKS = 2,      /**< rank test: the shift is beyond the limit: failed; within it: passed */
+    KINETO_DIFF_BY_DIFFERENCE = 3, /**< the difference alone, as requested: failed */
+    KINETO_DIFF_BY_NOTHING = 4     /**< skipped */
 } kineto_diff_decider;
 
 /** Numbers that are not known are NAN. */
 typedef struct kineto_diff_verdict {
     size_t size;        /**< sizeof(kineto_diff_verdict), set by the caller */
-    uint32_t judgement; /**< kineto_diff_judgement */
-    double value;       /**< the difference it was judged by, in the unit of the limit */
+    KINETO_OLD_MEMBER(uint32_t, outcome, judgement); /**< kineto_diff_outcome */
+    double value;       /**< the difference that was compared with the limit, in the unit of the limit */
     double limit;
-    char sentence[600];       /**< what was compared, and why this is the answer; UTF-8 */
+    char sentence[600];       /**< the comparison and the reason of the outcome; UTF-8 */
     uint32_t decided_by;      /**< kineto_diff_decider */
-    kineto_string subject;    /**< of several the one that decided; valid as long as the diff */
-    double before, after;     /**< us, bytes, or as they are */
-    double low_pct, high_pct; /**< 95 % interval of the difference in percent of before */
-    double shift;             /**< what ranks prove, in the unit of the limit */
+    kineto_string subject;    /**< the name that decided, of several; valid as long as the diff */
+    double before, after;     /**< us, bytes, or the unit of the counter */
+    double low_pct, high_pct; /**< 95 % interval of the difference in percent of `before` */
+    double shift;             /**< the smallest shift that the rank test proves, in the unit of the limit */
 } kineto_diff_verdict;
+KINETO_INIT_FUNCTION(kineto_diff_verdict)
 
-/** May this difference pass?
- *  @param gate   "WHAT>LIMIT": fails if it rises by more than LIMIT, "WHAT<LIMIT" if it falls by
- *                more. WHAT is step, memory, kernel:NAME, op:NAME, category:NAME or counter:NAME
- * (of several with that in their names, each is judged); LIMIT is a percentage (3%), a time of a
- * step (2ms), bytes (100MB, 1GiB), or a plain number for counters.
- *  @param without_noise  judge by the difference alone where there is no interval.
- *  @return KINETO_E_ARGUMENT for a gate that cannot be understood. threads: any. */
+/** Evaluate a gate.
+ *  @param gate   "WHAT>LIMIT" fails if the value rises by more than LIMIT, "WHAT<LIMIT" if it falls by more. WHAT
+ *                is step, memory, kernel:NAME, op:NAME, category:NAME or counter:NAME; if several names contain
+ *                NAME, each is evaluated. LIMIT is a percentage (3%), a time per step (2ms), bytes (100MB, 1GiB),
+ *                or a plain number for counters.
+ *  @param without_noise  decide by the difference alone where there is no interval.
+ *  @return KINETO_E_ARGUMENT for a malformed gate. threads: any. */
 KINETO_API kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *gate,
                                           bool without_noise, kineto_diff_verdict *out,
                                           kineto_error *err);
 /** "passed", "failed", "not judged". Static storage. threads: hot. */
-KINETO_API const char *kineto_diff_judgement_name(uint32_t judgement);
+KINETO_API const char *kineto_diff_outcome_name(uint32_t outcome);
 /** "limit", "interval", "ranks", "difference", "nothing". Static storage. threads: hot. */
 KINETO_API const char *kineto_diff_decider_name(uint32_t decider);
 
 #ifdef __cplusplus
 }
 #endif
+
+#define CKINETO_DIFF_DECLARED
+#include <ckineto/deprecated.h>
 #endif

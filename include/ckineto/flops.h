@@ -1,5 +1,5 @@
 /** @file
- *  How many floating point operations an operator does, from the sizes of its inputs.
+ *  The number of floating point operations of an operator, from the sizes of its inputs.
  *
  *  A table knows PyTorch's operators ("aten::mm") and can be extended. A multiplication and an
  *  addition count as two operations. What a call does inside its children belongs to its number:
@@ -28,33 +28,36 @@ typedef struct kineto_flops_inputs {
     size_t count; /**< a call may state fewer than the operator has: the rest has its defaults */
     const kineto_flops_input *data;
 } kineto_flops_inputs;
+KINETO_INIT_FUNCTION(kineto_flops_inputs)
 
 /** Counts the operations of one call. Called on any thread, on several at once.
  *  @param flops  receives the number; saturate instead of wrapping.
- *  @return false if these inputs do not say it. */
+ *  @return false if the inputs are not sufficient. */
 typedef bool (*kineto_flops_function)(const kineto_flops_inputs *inputs, uint64_t *flops,
                                       void *user);
 
-/** Let `function` count the operator `op`, in this process, from now on; in place of the table's
- *  own formula or an earlier function, if there is one.
+/** Register `function` to count the operator `op` in this process. It replaces the built-in formula or an
+ *  earlier function.
  *  @param op  copied; the full name as traces have it.
  *  @return KINETO_E_ARGUMENT without name or function, KINETO_E_MEMORY, KINETO_E_STATE from inside
  *          a function that counts. threads: any. */
 KINETO_API kineto_status kineto_flops_register(const char *op, kineto_flops_function function,
                                                void *user);
-/** Take it back; the table's own formula counts again. When it returns, no thread is inside the
- *  function any more.
+/** Remove it; the built-in formula applies again. On return no thread is inside the function.
  *  @return KINETO_E_NOT_FOUND if none is registered for `op`; else as above. threads: any. */
 KINETO_API kineto_status kineto_flops_unregister(const char *op);
 
-/** Operations of one call of `op`. The name of an overload ("aten::add.Tensor") is understood.
- *  @param flops  receives the number, UINT64_MAX if it is larger than that; 0 on failure.
- *  @return KINETO_E_NOT_FOUND if nobody knows the operator, KINETO_E_ARGUMENT if these inputs do
- *          not say it. threads: any. */
-KINETO_API kineto_status kineto_flops(const char *op, const kineto_flops_inputs *inputs,
+/** Operations of one call of `op`; names of overloads ("aten::add.Tensor") are accepted.
+ *  @param flops  receives the number, UINT64_MAX if it does not fit; 0 on failure.
+ *  @return KINETO_E_NOT_FOUND for an unknown operator, KINETO_E_ARGUMENT if the inputs are not sufficient.
+ *          threads: any. */
+KINETO_API kineto_status kineto_flops_count(const char *op, const kineto_flops_inputs *inputs,
                                       uint64_t *flops);
 
 #ifdef __cplusplus
 }
 #endif
+
+#define CKINETO_FLOPS_DECLARED
+#include <ckineto/deprecated.h>
 #endif

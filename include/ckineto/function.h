@@ -1,6 +1,5 @@
 /** @file
- *  Operators of a program: ranges that know their inputs, and callbacks around them. PyTorch calls
- *  this RecordFunction.
+ *  Operators of a program: ranges with inputs, and callbacks around them. PyTorch calls this RecordFunction.
  *
  *      KINETO_OPERATOR(mm_site, "aten::mm");
  *      kineto_function f;
@@ -9,14 +8,12 @@
  *      ...
  *      kineto_function_end(&f);
  *
- *  While a profiler or `ckineto record` records the operator's kind, it is one record of a few
- * words; its id is passed on to the plug-ins that listen, so that device work finds its operator.
- * Callbacks that the program adds run around it besides. While nobody does either, a site costs
- * three loads and a branch.
+ *  While a profiler or `ckineto record` records the operator's kind, an operator is one record of a few words. Its id
+ *  is passed to plug-ins, which attach it to device work. Callbacks that the program adds run at its begin and end.
+ *  Without a recorder and callbacks, a site costs three loads and a branch.
  *
- *  Of inputs, sizes and types are copied, never contents, and nothing is held on to: the program's
- *  memory is its own. Which of it is recorded is for those who record to say.
- *  Only libckineto-rt is needed. threads: hot, unless said otherwise.
+ *  Sizes and types of inputs are copied, never contents, and no pointer is kept. The options of the recording
+ *  session select which properties are recorded. Only libckineto-rt is needed. threads: hot, unless stated otherwise.
  */
 #ifndef CKINETO_FUNCTION_H
 #define CKINETO_FUNCTION_H
@@ -83,7 +80,7 @@ typedef enum kineto_device_type {
     KINETO_DEVICE_PRIVATEUSE1 = 20
 } kineto_device_type;
 
-/** What a tensor is, without its contents. Borrowed for the call. */
+/** Description of a tensor, without its contents. Borrowed for the call. */
 typedef struct kineto_tensor {
     const int64_t *sizes;   /**< `rank` of them */
     const int64_t *strides; /**< in elements; NULL: contiguous */
@@ -91,8 +88,8 @@ typedef struct kineto_tensor {
     uint8_t dtype;          /**< kineto_dtype */
     uint8_t device_type;    /**< kineto_device_type */
     int16_t device_index;   /**< -1: the only one */
-    uint64_t id;            /**< of the tensor; 0: not told */
-    uint64_t storage_id;    /**< of the memory that it views, its address say; 0: not told */
+    uint64_t id;            /**< of the tensor; 0: unknown */
+    uint64_t storage_id;    /**< of its storage, for example the address; 0: unknown */
     int64_t storage_offset; /**< in elements */
 } kineto_tensor;
 
@@ -106,8 +103,8 @@ typedef enum kineto_input_type {
     KINETO_INPUT_INTS = 6, /**< lists of numbers: of more than 30 only their type is recorded */
     KINETO_INPUT_DOUBLES = 7,
     KINETO_INPUT_BOOLS = 8,
-    KINETO_INPUT_STRING = 9, /**< recorded where it has a keyword */
-    KINETO_INPUT_OTHER = 10, /**< something that is not recorded */
+    KINETO_INPUT_STRING = 9, /**< recorded for keyword inputs only */
+    KINETO_INPUT_OTHER = 10, /**< another type; not recorded */
     KINETO_INPUT_TYPE_COUNT = 11
 } kineto_input_type;
 
@@ -127,7 +124,7 @@ typedef struct kineto_input {
     };
 } kineto_input;
 
-/** An input of a type: a tensor, a list, a number, a text. What it points to is borrowed. */
+/** Make an input: a tensor, a list, a number, a text. Pointers are borrowed. */
 static inline kineto_input kineto_input_of(uint32_t type, uint32_t count)
 {
     kineto_input input;
@@ -188,35 +185,34 @@ typedef struct kineto_keyword {
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/** Define a static site of an operator, or of something of another scope. */
+/** Define a static site of an operator, or of a range of another scope. */
 #define KINETO_OPERATOR(var, name)                                                                 \
     static kineto_site var = {0, KINETO_KIND_CPU_OP, KINETO_SCOPE_FUNCTION, 0, 0, (name), NULL}
 #define KINETO_FUNCTION_SITE(var, scope, name)                                                     \
     static kineto_site var = {0, KINETO_SCOPE_KIND(scope), (uint8_t)(scope), 0, 0, (name), NULL}
-/** What the user marks is an annotation, all else an operator. */
+/** The kind of a scope: USER_SCOPE is an annotation, every other scope an operator. */
 #define KINETO_SCOPE_KIND(scope)                                                                   \
     (uint8_t)((scope) == KINETO_SCOPE_USER_SCOPE ? KINETO_KIND_USER_ANNOTATION : KINETO_KIND_CPU_OP)
 
-/* What to record of operators (session options; kineto_function_wants) besides names, ids and times. */
+/* Properties of operators to record (session options; kineto_function_wants) besides names, ids and times. */
 #define KINETO_OPERATORS_INPUTS 1u /**< sizes, strides and types of inputs; keywords */
 #define KINETO_OPERATORS_VALUES 2u /**< with INPUTS: values of scalars and short lists */
 /** with INPUTS: ids of tensors and their memory; outputs */
 #define KINETO_OPERATORS_IDS 4u
 #define KINETO_OPERATORS_STACK 8u /**< native call stacks */
 
-/** What the sessions that record now want of operators: a mask of KINETO_OPERATORS_INPUTS, _VALUES,
- *  _IDS and _STACK, 0 if none records. For dispatchers that gather inputs only when they are wanted;
- *  sessions of other processes (`ckineto record`) count as well. threads: hot. */
+/** The properties that recording sessions request: a mask of KINETO_OPERATORS_INPUTS, _VALUES, _IDS and _STACK, 0 if
+ *  nothing records. For dispatchers that collect inputs only when needed. Includes sessions of other processes
+ *  (`ckineto record`). threads: hot. */
 KINETO_API uint32_t kineto_function_wants(void);
 
-/** A site for a name that is known at run time only; the same one for the same name, overload and
- *  scope, valid until the process ends. With an overload, the name is "name.overload".
- *  @return NULL: out of memory, or no such scope. threads: any. */
+/** A site for a name that is known only at run time; the same site for the same name, overload and scope, valid until
+ *  the process ends. With an overload, the name is "name.overload".
+ *  @return NULL: out of memory, or unknown scope. threads: any. */
 KINETO_API kineto_site *kineto_function_site(const char *name, const char *overload,
                                              kineto_scope scope);
 
-/** What else there is to say of an operator. Start from KINETO_FUNCTION_INFO_INIT. Borrowed for the
- *  call. */
+/** Further properties of an operator. Start from kineto_function_info_init. Borrowed for the call. */
 typedef struct kineto_function_info {
     size_t size; /**< sizeof(kineto_function_info) */
     const kineto_input *inputs;
@@ -231,30 +227,34 @@ typedef struct kineto_function_info {
     const char *modules;        /**< module hierarchy, each followed by '.'; NULL */
     bool is_async;              /**< may end on another thread, need not nest */
 } kineto_function_info;
-#define KINETO_FUNCTION_INFO_INIT                                                                  \
-    {                                                                                              \
-        sizeof(kineto_function_info), NULL, NULL, 0, 0, -1, 0, -1, NULL, NULL, NULL, false         \
-    }
+
+/** No inputs; sequence_number and debug_handle are -1, the rest is zero. threads: hot. */
+static inline void kineto_function_info_init(kineto_function_info *out)
+{
+    memset(out, 0, sizeof *out);
+    out->size = sizeof *out;
+    out->sequence_number = out->debug_handle = -1;
+}
 
 struct kineto_function_calls;
 
-/** A running operator; on the caller's stack. Members are the library's. */
+/** A running operator, on the caller's stack. The members are private to the library. */
 typedef struct kineto_function {
     uint32_t state; /* 0: nothing to do at its end */
     kineto_range range;
-    uint32_t pushed_at; /* who listened when its id was passed on */
+    uint32_t pushed_at; /* the set of plug-ins that received its id */
     uint64_t id;
     kineto_site *site;
     struct kineto_function_calls *calls; /* callbacks to be run at its end */
 } kineto_function;
 
-/** How many callbacks there are, of all threads. Read by the functions below only. */
+/** Number of callbacks of all threads. Read by the functions below only. */
 KINETO_API extern uint32_t kineto_function_watchers;
-KINETO_API void kineto_function_start(kineto_function *f, kineto_site *site,
+KINETO_API void kineto_function_record_begin(kineto_function *f, kineto_site *site,
                                       const kineto_input *inputs, size_t count);
-KINETO_API void kineto_function_start_info(kineto_function *f, kineto_site *site,
+KINETO_API void kineto_function_record_begin_info(kineto_function *f, kineto_site *site,
                                            const kineto_function_info *info);
-KINETO_API void kineto_function_finish(kineto_function *f);
+KINETO_API void kineto_function_record_end(kineto_function *f);
 
 /* By the kind, not the site: GCC 12 takes a site whose address it sees handed on through two inline
  * functions for one that is never written, and puts it into memory that cannot be. */
@@ -268,52 +268,52 @@ static inline bool kineto__kind_wanted(uint32_t kind)
     return KINETO_UNLIKELY((kineto__kinds() & KINETO_KIND_BIT(kind)) | watchers);
 }
 
-/** Would an operator of this site be looked at by anybody? To be asked before its inputs are
- *  gathered. */
+/** True if an operator of this site would be recorded or passed to a callback. To be called before collecting its
+ *  inputs. */
 static inline bool kineto_function_wanted(const kineto_site *site)
 {
     return kineto__kind_wanted(site->kind);
 }
 
-/** An operator begins. `f` is filled in whatever happens. */
+/** Begin an operator. `f` is always initialised. */
 static inline void kineto_function_begin(kineto_function *f, kineto_site *site,
                                          const kineto_input *inputs, size_t count)
 {
     f->state = 0;
     if (kineto__kind_wanted(site->kind))
-        kineto_function_start(f, site, inputs, count);
+        kineto_function_record_begin(f, site, inputs, count);
 }
 static inline void kineto_function_begin_info(kineto_function *f, kineto_site *site,
                                               const kineto_function_info *info)
 {
     f->state = 0;
     if (kineto__kind_wanted(site->kind))
-        kineto_function_start_info(f, site, info);
+        kineto_function_record_begin_info(f, site, info);
 }
 
-/** It ends; on the thread where it began, unless it is asynchronous. A second call does nothing. */
+/** End an operator, on the thread where it began unless it is asynchronous. A second call has no effect. */
 static inline void kineto_function_end(kineto_function *f)
 {
     if (KINETO_UNLIKELY(f->state))
-        kineto_function_finish(f);
+        kineto_function_record_end(f);
 }
 
-/** What came out of it: for callbacks that need outputs, and sessions that want ids of tensors.
- * Must stay valid until the operator's end. */
+/** Set the outputs, for callbacks that need them and sessions that record ids of tensors. They must stay valid until
+ *  the end of the operator. */
 KINETO_API void kineto_function_set_outputs(kineto_function *f, const kineto_input *outputs,
                                             size_t count);
 
-/** Id of a running operator, unique in the process ("External id", "Record function id"); 0 while
- *  nobody looks. */
+/** Id of a running operator, unique in the process ("External id", "Record function id"); 0 if it is neither recorded
+ *  nor passed to a callback. */
 static inline uint64_t kineto_function_id(const kineto_function *f) { return f->state ? f->id : 0; }
 
-/** Number of the calling thread: 1, 2, … in the order in which threads first asked, or ran an
- *  operator that somebody looked at. Never used again. */
+/** Number of the calling thread: 1, 2, … in the order in which threads first called this or ran a recorded operator.
+ *  Numbers are not reused. */
 KINETO_API uint64_t kineto_function_thread_id(void);
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
-/** What a callback sees of the operator; valid during the call. */
+/** The operator, as passed to a callback; valid during the call. */
 typedef struct kineto_function_view {
     size_t size; /**< sizeof(kineto_function_view) of the library */
     const char *name;
@@ -333,7 +333,7 @@ typedef struct kineto_function_view {
     uint32_t input_count, keyword_count, output_count;
 } kineto_function_view;
 
-/** Called when an operator begins; what it returns is handed to `exit`. */
+/** Called when an operator begins; the result is passed to `exit`. */
 typedef void *(*kineto_function_enter)(const kineto_function_view *f, void *user);
 typedef void (*kineto_function_exit)(const kineto_function_view *f, void *context, void *user);
 
@@ -344,62 +344,64 @@ typedef struct kineto_function_callback {
     void *user;
     uint32_t scopes; /**< mask of 1 << kineto_scope; 0: all */
     bool needs_inputs, needs_outputs, needs_ids;
-    double probability; /**< 0 … 1: of each operator to be shown; 0: none is */
+    double probability; /**< 0 … 1: sampling probability of each operator */
 } kineto_function_callback;
-#define KINETO_FUNCTION_CALLBACK_INIT                                                              \
-    {                                                                                              \
-        sizeof(kineto_function_callback), NULL, NULL, NULL, 0, false, false, false, 1.0            \
-    }
 
-/** Names a callback; never used again. 0: none. */
+/** Every operator is shown: probability is 1, the rest is zero. threads: hot. */
+static inline void kineto_function_callback_init(kineto_function_callback *out)
+{
+    memset(out, 0, sizeof *out);
+    out->size = sizeof *out;
+    out->probability = 1;
+}
+
+/** Handle of a callback; not reused. 0: none. */
 typedef uint64_t kineto_callback;
 
-/** Show operators of all threads, or of the calling thread only, to a callback. Those of all
- * threads are called first. Operators of signal handlers, and those that a callback begins itself,
- * are not shown. A fork's child has those of all threads only.
- *  @return KINETO_E_ARGUMENT for a probability outside of 0 … 1, no function at all or no such
- * scope, KINETO_E_MEMORY, KINETO_E_LIMIT: there are 32 already. threads: any. */
+/** Add a callback for operators of all threads (global), or of the calling thread only (local). Global callbacks are
+ *  called first. Not called for operators in signal handlers, and for those that a callback itself begins. The child
+ *  of a fork keeps global callbacks only.
+ *  @return KINETO_E_ARGUMENT for a probability outside 0 … 1, a callback without functions or an unknown scope;
+ *          KINETO_E_MEMORY; KINETO_E_LIMIT: there are 32 callbacks. threads: any. */
 KINETO_API kineto_status kineto_function_add_global(const kineto_function_callback *callback,
                                                     kineto_callback *out, kineto_error *err);
 KINETO_API kineto_status kineto_function_add_local(const kineto_function_callback *callback,
                                                    kineto_callback *out, kineto_error *err);
 
-/** Remove one of the calling thread, or of all threads. When it returns, no other thread is inside
- *  of it and none will call it again: what it uses may be freed. An operator that it has entered
- * and that still runs does not call its exit any more. It may remove itself.
- * Two threads that each remove one of all threads from within a callback wait for each other, for half a
- * minute: remove them outside, or on one thread only.
- *  @return KINETO_E_NOT_FOUND, KINETO_E_BUSY: another thread has been inside for half a minute; it
- *          is removed, but not to be freed. threads: any. */
+/** Remove a global callback, or one of the calling thread. On return no other thread is inside the callback and none
+ *  will call it again: its data may be freed. `exit` is not called for operators that are still running. A callback
+ *  may remove itself. Two threads that each remove a global callback from within a callback wait for each other for
+ *  half a minute: remove callbacks outside of callbacks, or on one thread only.
+ *  @return KINETO_E_NOT_FOUND; KINETO_E_BUSY: another thread has been inside for half a minute; the callback is
+ *          removed, but its data must not be freed. threads: any. */
 KINETO_API kineto_status kineto_function_remove(kineto_callback callback);
-/** Stop calling it for now, and go on. KINETO_E_NOT_FOUND. threads: any. */
+/** Disable a callback, and enable it again. KINETO_E_NOT_FOUND. threads: any. */
 KINETO_API kineto_status kineto_function_disable(kineto_callback callback);
 KINETO_API kineto_status kineto_function_reenable(kineto_callback callback);
 
-/** Is there one that is not disabled? */
+/** True if there is a callback that is not disabled: global, of the calling thread, any. */
 KINETO_API bool kineto_function_has_global(void);
 KINETO_API bool kineto_function_has_local(void);
 KINETO_API bool kineto_function_has_callbacks(void);
-/** Remove all of them; those of the calling thread. threads: any. */
+/** Remove all global callbacks, all of the calling thread, all of both. threads: any. */
 KINETO_API void kineto_function_clear_global(void);
 KINETO_API void kineto_function_clear_local(void);
 KINETO_API void kineto_function_clear(void);
 
-/** Call no callbacks on this thread, and record no operators of it (false), until told otherwise
- *  (true, as at first). @return what it was. */
+/** Disable (false) or enable (true, the default) callbacks and recording of operators on the calling thread.
+ *  @return the previous setting. */
 KINETO_API bool kineto_function_enable(bool on);
 KINETO_API bool kineto_function_is_enabled(void);
 #if defined(__GNUC__)
-/** No operators of this thread are looked at from here to the end of the block. */
+/** Disable operators of this thread from here to the end of the block. */
 static inline void kineto__function_restore(const bool *was) { (void)kineto_function_enable(*was); }
 #define KINETO_FUNCTIONS_DISABLED(var)                                                             \
     __attribute__((cleanup(kineto__function_restore), unused)) bool var =                          \
         kineto_function_enable(false)
 #endif
 
-/** The callbacks that would be called now for an operator of a scope; the draw of those that are
- *  called with some probability is made by this. A dispatcher asks first and does nothing if there
- *  are none. */
+/** The callbacks that apply to the next operator of a scope, with the sampling decision made. A dispatcher selects
+ *  them first and does nothing if there are none. */
 typedef struct kineto_function_step {
     uint32_t count; /**< of callbacks */
     uint32_t scope;
@@ -407,13 +409,13 @@ typedef struct kineto_function_step {
     bool recorded; /**< operators of this scope are recorded now, on this thread */
     uint64_t members;
 } kineto_function_step;
-/** @return is there anything to do? */
+/** @return true if a callback applies or the operator is recorded. */
 KINETO_API bool kineto_function_step_callbacks(kineto_scope scope, kineto_function_step *out);
-/** Begin an operator with the callbacks of a step, which was made just now on this thread. */
-KINETO_API void kineto_function_start_step(kineto_function *f, const kineto_function_step *step,
+/** Begin an operator with the callbacks of a step that was just selected on this thread. */
+KINETO_API void kineto_function_begin_step(kineto_function *f, const kineto_function_step *step,
                                            kineto_site *site, const kineto_function_info *info);
 
-/** Make the draws of this thread repeatable. */
+/** Seed the sampling of this thread. */
 KINETO_API void kineto_function_seed(uint32_t seed);
 
 /** Number of this process among several, as "Node ID" of tables; -1: none.
@@ -424,8 +426,8 @@ KINETO_API int64_t kineto_function_node_id(void);
 /* ---- at the end of a block ------------------------------------------------------------------- */
 
 #if defined(__GNUC__)
-/** An operator from here to the end of the enclosing block, whatever way it is left; inputs are
- *  looked at only if somebody wants them:
+/** An operator from here to the end of the enclosing block, whatever way it is left; inputs are evaluated only if
+ *  they are needed:
  *      KINETO_FUNCTION("aten::mm", kineto_input_tensor(&a), kineto_input_tensor(&b));
  *  and an annotation of the user's: KINETO_USER_SCOPE("forward"); */
 static inline void kineto__function_cleanup(kineto_function *f) { kineto_function_end(f); }
@@ -435,7 +437,7 @@ static inline void kineto__function_cleanup(kineto_function *f) { kineto_functio
     id.state = 0;                                                                                  \
     if (kineto__kind_wanted(KINETO_CONCAT(id, _site).kind)) {                                      \
         const kineto_input KINETO_CONCAT(id, _in)[] = {__VA_ARGS__};                               \
-        kineto_function_start(&id, &KINETO_CONCAT(id, _site), KINETO_CONCAT(id, _in),              \
+        kineto_function_record_begin(&id, &KINETO_CONCAT(id, _site), KINETO_CONCAT(id, _in),              \
                               sizeof KINETO_CONCAT(id, _in) / sizeof(kineto_input) - 1);           \
     }
 #define KINETO_FUNCTION_ALL_(scope, ...)                                                           \
@@ -451,4 +453,7 @@ static inline void kineto__function_cleanup(kineto_function *f) { kineto_functio
 #ifdef __cplusplus
 }
 #endif
+
+#define CKINETO_FUNCTION_DECLARED
+#include <ckineto/deprecated.h>
 #endif

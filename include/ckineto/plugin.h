@@ -1,23 +1,23 @@
 /** @file
- *  The accelerator plug-in interface: how a source of device activities talks to its host.
+ *  The accelerator plug-in interface, between a source of device activities and its host.
  *
  *  Binary compatible with the C interface that was proposed for Kineto (its last revision), grown
  *  by appended members only. The rule of growth: every struct begins with `unpaddedStructSize`, the
- *  offset of its last member plus that member's size as known to whoever fills the struct. Members
- *  are never removed, reordered or resized. A reader looks at the size before it touches a member
- *  that was appended (KINETO_PLUGIN_HAS).
+ *  offset of its last member plus the size of that member, as the side that fills the struct knows it. Members are
+ *  never removed, reordered or resized. A reader checks the size before it accesses an appended member
+ *  (KINETO_PLUGIN_HAS).
  *
  *  Life of a profiler: register → query (handle NULL) for name and kinds → per session, if any
  *  enabled kind is supported: create → start → (push/pop correlation ids) → stop → processEvents →
- *  destroy. All functions return 0 on success. The host copies everything it is given before the
- *  call returns. Nothing allocated crosses the boundary. create that fails is followed by nothing,
- *  start that fails by destroy only; after a stop that fails processEvents and destroy come as ever.
+ *  destroy. All functions return 0 on success. The host copies all arguments before a call returns. No allocated
+ *  memory crosses the boundary. After a failed create no function is called, after a failed start only destroy; after a
+ *  failed stop processEvents and destroy are called as usual.
  *
- *  Members that were appended are marked. Each is optional both ways: a plug-in looks at the size
- *  before it uses one that a host may not have, the host at the size of what a plug-in filled.
+ *  Appended members are marked. Each is optional in both directions: a plug-in checks the size before it uses a member
+ *  that a host may not have, the host checks the size that a plug-in filled.
  *
- *  A profiler that has delivered through `pLiveBuilder->emit` may get processEvents several times in a
- *  session, before stop too: it hands over what is complete and goes on.
+ *  For a profiler that delivers through `pLiveBuilder->emit`, processEvents may be called several times in a session,
+ *  also before stop: it delivers the events that are complete.
  *
  *  Threads: create, start, stop, processEvents and destroy of one session are called one after the
  *  other, on any thread. push/pop are called on the thread they concern, between start and stop; a
@@ -194,7 +194,7 @@ typedef struct KinetoPlugin_Activity {
     uint32_t metadataSet;
 } KinetoPlugin_Activity;
 
-/** What was seen and lost, for the ledger of the trace. Counts are added to the session's. */
+/** Counts of seen and lost events, for the ledger of the trace. They are added to those of the session. */
 typedef struct KinetoPlugin_Counts {
     size_t unpaddedStructSize;
     uint64_t requested; /**< events that the program caused, delivered or not */
@@ -229,7 +229,7 @@ typedef struct KinetoPlugin_CounterSamples {
 typedef struct KinetoPlugin_ActivityTypeInfo {
     /** Its category in the trace, and what lists of kinds call it: 1 to 39 of a-z, 0-9 and _ */
     const char *pName;
-    /** What tools that do not know it shall take it for: a KinetoPlugin_ProfileEventType < COUNT */
+    /** The type to use in tools that do not know this one: a KinetoPlugin_ProfileEventType < COUNT */
     int32_t likeEventType;
     int32_t enabledByDefault; /**< recorded when the user did not choose: 0 or 1 */
 } KinetoPlugin_ActivityTypeInfo;
@@ -272,12 +272,12 @@ typedef struct KinetoPlugin_TraceBuilder {
     int (*addClockSample)(KinetoPlugin_TraceBuilderHandle *, int32_t clock, int64_t deviceTime,
                           uint64_t hostTicksBefore, uint64_t hostTicksAfter);
     /** Read the host's recording clock. Any thread, at any time, also when the session has ended (a
-     *  driver may keep it as its clock): the handle is not looked at, NULL will do. */
+     *  driver may keep it as its clock): the handle is ignored and may be NULL. */
     uint64_t (*hostTicks)(KinetoPlugin_TraceBuilderHandle *);
     /** Add to the ledger's counts of this plug-in. Any thread. */
     int (*addCounts)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_Counts *);
-    /** Key and JSON value for the header of this trace, and of all later ones of the process until
-     *  the key is said anew: what holds for one session only is to be said in each. */
+    /** Key and JSON value for the header of this trace, and of all later ones of the process until the key is set
+     *  again: a value of one session only must be set in each session. */
     int (*addHeaderMetadata)(KinetoPlugin_TraceBuilderHandle *, const char *pKey,
                              const char *pJsonValue);
     /** The launch that the event belongs to, and the operator; 0: none. */
@@ -295,7 +295,7 @@ typedef struct KinetoPlugin_TraceBuilder {
     int (*addCounterSamples)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_CounterSamples *);
     /** Values that many events share, stored once: *pSet receives a number > 0 to give with them
      *  (KinetoPlugin_Activity.metadataSet). The same values give the same number again; numbers hold
-     *  for this session. Non-zero: there is no room for more; give them with each event then. */
+     *  for this session. Non-zero: the table is full; pass the values with each event instead. */
     int (*registerMetadataSet)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_Metadata *,
                                size_t count, uint32_t *pSet);
     /** A line of the trace's ledger: what happened, how often, and whether events are lost by it.
@@ -426,7 +426,7 @@ typedef struct KinetoPlugin_Registry {
     const char *pHostVersion; /**< "ckineto 0.1.0" */
 } KinetoPlugin_Registry;
 
-/** What a plug-in library exports; called once per load. Non-zero: refused, library closed. */
+/** The function that a plug-in library exports; called once per load. Non-zero: refused, library closed. */
 typedef int (*KinetoPlugin_registerFn)(const KinetoPlugin_Registry *);
 
 /** Optional second export, for `ckineto plugin check`: make the device do about `count` small pieces of

@@ -3,17 +3,16 @@
  *
  *  A *site* is a static description of one place in the program: a name, a kind, the names and
  *  types of its arguments. It is copied into the recording on first use; afterwards a record is a
- *  few words in a pre-faulted buffer. While nobody records, a site costs two loads and a branch.
+ *  few words in a prefaulted buffer. While nothing records, a site costs two loads and a branch.
  *
  *      KINETO_SITE(step, KINETO_KIND_USER_ANNOTATION, "step");
  *      kineto_range r = kineto_range_begin(&step);
  *      ...
  *      kineto_range_end(r);
  *
- *  What is here may be called from any thread and from signal handlers; it never blocks, locks,
- *  allocates from the heap or fails visibly. What cannot be recorded is counted, by reason, in the
- *  ledger of the trace. Only libckineto-rt is needed (libc, nothing else). threads: hot, unless
- *  said otherwise.
+ *  These functions may be called from any thread and from signal handlers; they never block, lock, allocate from
+ *  the heap or report a failure. Events that cannot be recorded are counted, by reason, in the ledger of the trace.
+ *  Only libckineto-rt is needed, which depends on libc alone. threads: hot, unless stated otherwise.
  */
 #ifndef CKINETO_RECORD_H
 #define CKINETO_RECORD_H
@@ -122,7 +121,7 @@ typedef struct kineto_site {
                               (name),                                                              \
                               var##_args}
 
-/** Points to the mask of kinds that somebody records now. Read through kineto_enabled(). */
+/** Points to the mask of kinds that are being recorded. Read through kineto_enabled(). */
 KINETO_API extern const uint64_t *kineto_gate;
 
 static inline uint64_t kineto__kinds(void)
@@ -135,7 +134,7 @@ static inline uint64_t kineto__kinds(void)
 #endif
 }
 
-/** Does anybody record this kind, or anything at all, now? threads: hot. */
+/** True if this kind, or any kind, is being recorded now. threads: hot. */
 static inline bool kineto_enabled(uint32_t kind)
 {
     return (kineto__kinds() & KINETO_KIND_BIT(kind)) != 0;
@@ -145,18 +144,19 @@ static inline bool kineto_enabled_any(void) { return kineto__kinds() != 0; }
 /** An open range of the calling thread; 0 is "not recorded" and may be passed anywhere. */
 typedef uint32_t kineto_range;
 
-/** Rarely needed properties of a range or instant. Zero means absent. */
+/** Optional properties of a range or instant. Zero means absent. */
 typedef struct kineto_props {
     size_t size;              /**< sizeof(kineto_props) */
     const char *name;         /**< replaces the site's name for this event; any bytes; copied */
     size_t name_size;         /**< bytes in name; with name set and 0 here, name is NUL-terminated */
     uint64_t correlation_id;  /**< joins a launch with the device work it caused */
-    uint64_t external_id;     /**< id of the operator that this belongs to */
+    uint64_t external_id;     /**< id of the operator that the event belongs to */
     const kineto_value *values; /**< arg_count values, or NULL */
 } kineto_props;
+KINETO_INIT_FUNCTION(kineto_props)
 
-/* The calls behind the inline functions below. Those are for C and C++; other languages call these, where
- * the mask that kineto_gate points to has the site's kind. */
+/* The functions that the inline functions below call. Other languages than C and C++ call these directly, if the
+ * mask that kineto_gate points to has the bit of the site's kind. */
 KINETO_API kineto_range kineto_record_begin(kineto_site *site);
 KINETO_API kineto_range kineto_record_begin_args(kineto_site *site, const kineto_value *values);
 KINETO_API kineto_range kineto_record_begin_props(kineto_site *site, const kineto_props *props);
@@ -171,10 +171,10 @@ KINETO_API void kineto_record_flow(uint32_t type, uint64_t id, bool start);
 
 /** The clock that records are stamped with, in ticks of no stated unit. */
 KINETO_API uint64_t kineto_record_ticks(void);
-/** Record a range of the calling thread that is over, in one record: it began when the clock read
- *  `began` (kineto_record_ticks) and ends now. It need not nest with the ranges that are open, so
- *  this is for callers that learn of begins and ends from elsewhere, such as hooks of an interpreter.
- *  If the process dies before, the range is missing. Call it where the gate has the site's kind.
+/** Record a finished range of the calling thread in one record, from `began` (kineto_record_ticks) until now. It
+ *  need not nest with the open ranges, so this suits callers that are notified of begins and ends, such as hooks of
+ *  an interpreter. If the process dies before this call, the range is missing. Call it if the gate has the bit of
+ *  the site's kind.
  *  @param values  arg_count values, or NULL. */
 KINETO_API void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *values);
 
@@ -196,15 +196,15 @@ static inline kineto_range kineto_range_begin_props(kineto_site *site, const kin
     return kineto_enabled(site->kind) ? kineto_record_begin_props(site, props) : 0;
 }
 
-/** Close a range, and with it all ranges that were opened inside and left open (longjmp,
- *  exceptions). Works whatever the gate says now; a range of another process is ignored. */
+/** Close a range, and all ranges inside it that are still open (longjmp, exceptions). Works independently of the
+ *  gate; a range of another process is ignored. */
 static inline void kineto_range_end(kineto_range range)
 {
     if (range)
         kineto_record_end(range);
 }
 
-/** Attach further arguments (results, say) to an open range. `site` only describes them. */
+/** Attach further arguments, such as results, to an open range. `site` only describes them. */
 static inline void kineto_range_args(kineto_range range, kineto_site *site,
                                      const kineto_value *values)
 {
@@ -213,14 +213,14 @@ static inline void kineto_range_args(kineto_range range, kineto_site *site,
 }
 
 /** Record a moment. `values` may be NULL for a site without arguments. */
-static inline void kineto_instant(kineto_site *site, const kineto_value *values)
+static inline void kineto_instant_mark(kineto_site *site, const kineto_value *values)
 {
     if (kineto_enabled(site->kind)) {
         kineto_props props = {sizeof props, NULL, 0, 0, 0, values};
         kineto_record_instant(site, values ? &props : NULL);
     }
 }
-static inline void kineto_instant_props(kineto_site *site, const kineto_props *props)
+static inline void kineto_instant_mark_props(kineto_site *site, const kineto_props *props)
 {
     if (kineto_enabled(site->kind))
         kineto_record_instant(site, props);
@@ -241,7 +241,7 @@ static inline void kineto_async_end(kineto_site *site, uint64_t id)
 
 /** Sample counters: each argument of the site is one series (INT, UINT or DOUBLE). A unit may
  *  stand in the series name, as "used [bytes]". */
-static inline void kineto_counter(kineto_site *site, const kineto_value *values)
+static inline void kineto_counter_sample(kineto_site *site, const kineto_value *values)
 {
     if (kineto_enabled(site->kind))
         kineto_record_counter(site, values);
@@ -250,13 +250,13 @@ static inline void kineto_counter(kineto_site *site, const kineto_value *values)
 /** Flow types, in Kineto's numbers. */
 enum { KINETO_FLOW_FWD_BWD = 1, KINETO_FLOW_ASYNC_CPU_GPU = 2, KINETO_FLOW_USER = 3 };
 
-/** Start or finish an arrow at the innermost open range of this thread. `id` is unique per type. */
-static inline void kineto_flow_start(uint32_t type, uint64_t id)
+/** Begin or end an arrow at the innermost open range of this thread. `id` is unique per type. */
+static inline void kineto_flow_begin(uint32_t type, uint64_t id)
 {
     if (kineto_enabled_any())
         kineto_record_flow(type, id, true);
 }
-static inline void kineto_flow_finish(uint32_t type, uint64_t id)
+static inline void kineto_flow_end(uint32_t type, uint64_t id)
 {
     if (kineto_enabled_any())
         kineto_record_flow(type, id, false);
@@ -264,7 +264,7 @@ static inline void kineto_flow_finish(uint32_t type, uint64_t id)
 
 /** Stacks of ids: those of operators, and those of the user's annotations. */
 enum { KINETO_CORRELATION = 0, KINETO_CORRELATION_USER = 1 };
-/** Not NULL while a plug-in listens, also in a pause. These are for the functions below only. */
+/** Not NULL while a plug-in consumes ids, also during a pause. Read by the functions below only. */
 KINETO_API extern const void *kineto_listeners;
 static inline bool kineto__heard(void)
 {
@@ -276,10 +276,9 @@ static inline bool kineto__heard(void)
 }
 KINETO_API void kineto_record_push_id(uint32_t stack, uint64_t id);
 KINETO_API void kineto_record_pop_id(uint32_t stack);
-/** Everything that this thread launches from here to the matching pop belongs to the operator `id`:
- *  plug-ins that listen attach it to device work. The user's ids (annotations) are a stack of their
- *  own. Ids should be unique in the process and not 0; up to 64 nest. A pop reaches a plug-in if the
- *  push did. */
+/** Device work that this thread launches between a push and the matching pop belongs to the operator `id`: plug-ins
+ *  attach the id to it. Ids of user annotations have a separate stack. Ids should be unique in the process and not
+ *  0; up to 64 nest. A pop is passed to a plug-in if the push was. */
 static inline void kineto_correlation_push(uint64_t id)
 {
     if (kineto__heard())
@@ -301,7 +300,7 @@ static inline void kineto_user_correlation_pop(void)
         kineto_record_pop_id(KINETO_CORRELATION_USER);
 }
 
-/** One allocation or release. Device types are PyTorch's (0 CPU, 1 CUDA, …); index -1 if none. */
+/** One allocation or release. Device types are those of PyTorch (0 CPU, 1 CUDA, …); index -1 if none. */
 typedef struct kineto_memory_event {
     size_t size;                /**< sizeof(kineto_memory_event) */
     uint64_t address;
@@ -311,60 +310,59 @@ typedef struct kineto_memory_event {
     int32_t device_type;
     int32_t device_index;
 } kineto_memory_event;
-/** Report it. It is recorded if the kind MEMORY is. */
+KINETO_INIT_FUNCTION(kineto_memory_event)
+/** Report an allocation or release. It is recorded if the kind MEMORY is enabled. */
 KINETO_API void kineto_record_memory(const kineto_memory_event *event);
-static inline void kineto_memory(const kineto_memory_event *event)
+static inline void kineto_memory_report(const kineto_memory_event *event)
 {
     if (kineto_enabled(KINETO_KIND_MEMORY))
         kineto_record_memory(event);
 }
 
-/** Memory was asked for and there was none: `bytes` of it. */
+/** Report that an allocation of `bytes` failed. */
 KINETO_API void kineto_record_out_of_memory(const kineto_memory_event *event);
-static inline void kineto_out_of_memory(const kineto_memory_event *event)
+static inline void kineto_memory_report_failure(const kineto_memory_event *event)
 {
     if (kineto_enabled(KINETO_KIND_MEMORY))
         kineto_record_out_of_memory(event);
 }
 
-/** The program begins another iteration of its main loop; the first call begins iteration 0. Call it at
- *  the top of the loop, or between iterations. It is what windows by iteration go by (`ckineto trigger
- *  --iterations`), and the iteration that is over becomes a range "ProfilerStep#N" of this thread
- *  wherever user annotations are recorded, unless a profile of <ckineto/profile.h> runs, which marks
- *  its own. Counted while nobody records, too. A fork's child counts from 0. threads: hot; one
- *  thread at a time is meant. */
-KINETO_API void kineto_step(void);
+/** Mark the begin of the next iteration of the program's main loop; the first call begins iteration 0. Call it at
+ *  the top of the loop, or between iterations. Windows by iteration count these calls (`ckineto trigger
+ *  --iterations`). If user annotations are recorded, the iteration that ended becomes a range "ProfilerStep#N" of
+ *  this thread, unless a run of <ckineto/profile_run.h> marks its own steps. Iterations are also counted while
+ *  nothing is recorded. The child of a fork counts from 0. threads: hot; meant for one thread at a time. */
+KINETO_API void kineto_step_mark(void);
 
-/** For sources: what they do in the program's threads beside recording (asking a driver, say) is part of
- *  what recording costs, which the trace states. Between these two calls it is timed; pass on what the
- *  first one returned. Worth it for what takes some hundred nanoseconds. threads: hot. */
+/** For plug-ins: time the work that they do in the program's threads besides recording, such as calls of a driver.
+ *  The trace reports it as part of the cost of recording. Pass the result of the first call to the second. Useful
+ *  for work of some hundred nanoseconds and more. threads: hot. */
 KINETO_API uint64_t kineto_overhead_begin(void);
 KINETO_API void kineto_overhead_end(uint64_t begun);
 
-/** Name the calling thread in the trace; its first 63 bytes are copied. The last call wins.
- *  Remembered while nobody records. threads: hot. */
+/** Name the calling thread in the trace; the first 63 bytes are copied. The last call applies, also if nothing was
+ *  being recorded at the time. threads: hot. */
 KINETO_API void kineto_thread_set_name(const char *name);
 /** Name the process, its first 255 bytes; the same otherwise. threads: any. */
 KINETO_API void kineto_process_set_name(const char *name);
 
-/** Put a key and a JSON value into the header of the trace ("my_key": {...}). It is said of the sessions
- *  of this process that record now; while none does, of the next one. Recordings that the program did not
- *  begin itself (`ckineto record`, windows on demand), and sessions that keep the newest, have all that was
- *  said until they end. Said again, the last value wins. Copied. A value that is not valid JSON is
- *  written as a string and counted.
+/** Add a key and a JSON value to the header of the trace ("my_key": {...}). Applies to all sessions of this process
+ *  that are recording, or to the next one if none is. Recordings from outside (`ckineto record`, on-demand windows)
+ *  and sessions that keep the newest events receive all metadata added until they end. The last value of a key
+ *  applies. Copied. A value that is not valid JSON is written as a string and counted.
  *  @param key         NUL-terminated, any bytes.
  *  @param json_value  NUL-terminated, one JSON value: a text with its quotes.
  *  @return KINETO_OK; KINETO_E_ARGUMENT for NULL, KINETO_E_MEMORY, KINETO_E_LIMIT when the recording's
  *          table of texts is full. threads: any. */
 KINETO_API kineto_status kineto_metadata_add(const char *key, const char *json_value);
-/** The same, said of the process: it is in the header of every trace from now on. For sources, say, whose
- *  names and settings do not change from session to session. */
+/** The same for the process: the key is in the header of every later trace. For names and settings that do not
+ *  change from session to session. */
 KINETO_API kineto_status kineto_process_set_metadata(const char *key, const char *json_value);
 
-/** Put a line into the ledger of the trace: `count` of what the source "my_library" did or could not do
- *  for the reason "buffer full". Texts are copied; detail, a sentence, may be NULL. With is_loss the
- *  count is of events that are missing: a loss is told in the traces that kineto_metadata_add would reach
- *  now; what is no loss, in every trace from now on. For what happens seldom: the recording keeps each call.
+/** Add a line to the ledger of the trace: `count` events of a source ("my_library") with a reason ("buffer full").
+ *  Texts are copied; `detail`, a sentence, may be NULL. With is_loss the events are missing: the line appears in the
+ *  traces that kineto_metadata_add would apply to; without, in every later trace. For rare events only: the
+ *  recording keeps each call.
  *  @return KINETO_OK; KINETO_E_ARGUMENT, KINETO_E_MEMORY, KINETO_E_LIMIT when the recording's table
  *          of texts is full. threads: any. */
 KINETO_API kineto_status kineto_ledger_add(const char *source, const char *reason, uint64_t count,
@@ -387,4 +385,7 @@ static inline void kineto__range_cleanup(const kineto_range *range) { kineto_ran
 #ifdef __cplusplus
 }
 #endif
+
+#define CKINETO_RECORD_DECLARED
+#include <ckineto/deprecated.h>
 #endif

@@ -1,6 +1,6 @@
 /** @file
- *  Summaries of a trace, as PyTorch's profiler gives them: what each function cost itself and with
- *  what it called, grouped by name, input shapes or stack; the table; folded stacks.
+ *  Summaries of a trace, as PyTorch's profiler computes them: self and total costs of functions, grouped by name, input
+ *  shapes or stack; the table; folded stacks; memory over time; execution traces.
  *
  *      kineto_function_events *events;
  *      kineto_averages *averages;
@@ -9,9 +9,8 @@
  *      kineto_averages_save(averages, &(kineto_table_options){.size = sizeof(kineto_table_options),
  *                           .sort_by = "self_cpu_time_total"}, "-", &err);
  *
- *  All of it is computed from a const trace, whoever recorded or wrote it, and changes nothing:
- *  asking twice gives the same. docs/reference/summaries.md says what differs from PyTorch, and why.
- *  Times are nanoseconds, sizes bytes; sums stop at what a number holds.
+ *  Everything is computed from a const trace of any origin. docs/reference/summaries.md lists the differences from
+ *  PyTorch, and the reasons. Times are nanoseconds, sizes bytes; sums saturate.
  */
 #ifndef CKINETO_SUMMARY_H
 #define CKINETO_SUMMARY_H
@@ -24,47 +23,46 @@ extern "C" {
 
 /* ---- function events --------------------------------------------------------------------------- */
 
-/** What PyTorch's events() lists: host and device activities in the order of their starts (the longer
- *  first), host ones as a tree. Left out are instants, counters, operators that PyTorch
- *  never shows (`aten::is_leaf`, the marks of record_function …), and a function whose caller has
- *  the same name and called nothing else: the two are one. Memory events are what functions used;
- *  those outside of all functions are events of their own. Immutable once made. */
+/** PyTorch's events(): host and device activities in the order of their starts (the longer first), host ones as a tree.
+ *  Without instants, counters and operators that PyTorch never shows (`aten::is_leaf`, the marks of
+ *  record_function …); a function whose caller has the same name and no other callee is merged with it. Memory events
+ *  are added to the functions in which they happened; those outside of all functions are separate events.
+ *  Immutable. */
 typedef struct kineto_function_events kineto_function_events;
 
 typedef struct kineto_function_events_options {
     size_t size; /**< sizeof(kineto_function_events_options), set by the caller */
-    /** As PyTorch counts, to compare with it: memory belongs to every function that was running, on
-     *  whatever thread; device work belongs only to the function with its "External id", and what
-     *  the device did for an annotation counts beside the kernels in it; own times of what crosses
-     *  are lengths less those of callees; stacks are only what the trace gives as "Call stack". */
+    /** PyTorch's definitions, for comparison: memory counts for every function that was running, on any thread; device
+     *  work belongs only to the function with its "External id", and device time of an annotation is added to that of
+     *  the kernels in it; the self time of overlapping functions is their duration minus that of callees; only the
+     *  "Call stack" of the trace is a stack. */
     bool as_torch;
-    uint32_t device_type; /**< PyTorch's number of the device, for its name; 0: as the trace says */
-    /** What a device took for an operator, measured from the host around it, where the trace does not
-     *  say it: with its "External id" receives the time and returns true. Such an event is LEGACY. May
-     *  be NULL. Called from within the call only. */
+    uint32_t device_type; /**< PyTorch's number of the device, for its name; 0: from the trace */
+    /** Returns the device time of an operator, measured from the host, for traces without it: given an "External id",
+     *  sets the time and returns true. Such an event is flagged LEGACY. May be NULL. Called during the call only. */
     bool (*device_elapsed)(uint64_t external_id, int64_t *elapsed_ns, void *user);
     void *user;
-    /** names of ranges that are steps, and one group by this name: as step_pattern of
-     *  kineto_analyze_options; NULL: ProfilerStep#N */
+    /** names of step ranges, which form one group: as step_pattern of kineto_analysis_options; NULL: ProfilerStep#N */
     const char *step_pattern;
 } kineto_function_events_options;
+KINETO_INIT_FUNCTION(kineto_function_events_options)
 
 /** Make the list. @param options may be NULL.
- *  @param out  receives a list to release, which keeps the trace. NULL on failure.
+ *  @param out  receives a list to destroy, which retains the trace. NULL on failure.
  *  @return KINETO_E_ARGUMENT without a trace, KINETO_E_MEMORY. threads: any. */
 KINETO_API kineto_status kineto_function_events_create(
     const kineto_trace *trace, const kineto_function_events_options *options,
     kineto_function_events **out, kineto_error *err);
 /** NULL is fine. threads: owner. */
-KINETO_API void kineto_function_events_release(kineto_function_events *events);
+KINETO_API void kineto_function_events_destroy(kineto_function_events *events);
 
 #define KINETO_NO_EVENT UINT32_MAX
 
-#define KINETO_FUNCTION_DEVICE 1u     /**< the device did it */
-#define KINETO_FUNCTION_ASYNC 2u      /**< ended elsewhere than it began: has no callees, no own time */
+#define KINETO_FUNCTION_DEVICE 1u     /**< device work */
+#define KINETO_FUNCTION_ASYNC 2u      /**< ended on another thread: has no callees and no self time */
 #define KINETO_FUNCTION_ANNOTATION 4u /**< a range of the user, on host or device */
 #define KINETO_FUNCTION_PYTHON 8u     /**< a function of Python */
-#define KINETO_FUNCTION_MEMORY 16u    /**< memory outside of all functions, or lack of memory */
+#define KINETO_FUNCTION_MEMORY 16u    /**< memory event outside of all functions, or a failed allocation */
 #define KINETO_FUNCTION_LEGACY 32u    /**< its device time was measured from the host */
 
 /** One event, as a view that borrows from the list. */
@@ -73,36 +71,36 @@ typedef struct kineto_function_event {
     uint32_t flags; /**< KINETO_FUNCTION_… */
     uint32_t track; /**< in the trace */
     uint32_t parent, first_child, next_sibling; /**< events, or KINETO_NO_EVENT; of the host */
-    /** Of a host event: the first of the device events that it caused itself. Of a device event:
-     *  the next one of the same host event. Or KINETO_NO_EVENT. */
+    /** Of a host event: the first device event that it launched itself. Of a device event: the next one of the same
+     *  host event. Or KINETO_NO_EVENT. */
     uint32_t kernel;
     uint32_t device_type;      /**< PyTorch's number; 0: the host */
     int64_t device_index;      /**< of a device event */
-    kineto_string name;        /**< what it is grouped by: "ProfilerStep*" stands for all steps */
-    kineto_string overload;    /**< of an operator, where the name has one ("Tensor"); may be empty */
+    kineto_string name;        /**< name for grouping: "ProfilerStep*" stands for all steps */
+    kineto_string overload;    /**< overload in the name of an operator ("Tensor"); may be empty */
     kineto_string trace_name;  /**< as in the trace */
     int64_t start_ns, end_ns;
     int64_t cpu_time_total_ns, self_cpu_time_total_ns;       /**< 0 for a device event */
-    int64_t device_time_total_ns, self_device_time_total_ns; /**< what it and its callees caused */
-    int64_t cpu_memory_usage, self_cpu_memory_usage;         /**< bytes, less what was released */
+    int64_t device_time_total_ns, self_device_time_total_ns; /**< device work of it and its callees */
+    int64_t cpu_memory_usage, self_cpu_memory_usage;         /**< bytes allocated minus bytes released */
     int64_t device_memory_usage, self_device_memory_usage;
 } kineto_function_event;
 
-/** How many there are, and one of them; all-zero for an index out of range. threads: any. */
+/** Number of events, and one of them; false and all-zero for an index out of range. threads: any. */
 KINETO_API uint32_t kineto_function_events_count(const kineto_function_events *events);
-KINETO_API void kineto_function_events_get(const kineto_function_events *events, uint32_t index,
+KINETO_API bool kineto_function_events_get(const kineto_function_events *events, uint32_t index,
                                            kineto_function_event *out);
 
-/** What the device is called in tables: "cuda", "xpu", "mtia", "hpu", "privateuse1", or "device" where
- *  the trace does not tell. Static storage. threads: any. */
+/** Name of the device in tables: "cuda", "xpu", "mtia", "hpu", "privateuse1", or "device" if unknown. Static storage.
+ *  threads: any. */
 KINETO_API const char *kineto_function_events_device(const kineto_function_events *events);
 
 /* ---- averages ---------------------------------------------------------------------------------- */
 
-/** What key_averages() gives: the same functions together, with their sums. Immutable once made. */
+/** PyTorch's key_averages(): groups of events with their sums. Immutable. */
 typedef struct kineto_averages kineto_averages;
 
-/** Yes, no, or as the trace says. */
+/** Yes, no, or depending on the trace. */
 typedef enum kineto_choice { KINETO_AUTO = 0, KINETO_YES = 1, KINETO_NO = 2 } kineto_choice;
 
 typedef struct kineto_averages_options {
@@ -110,20 +108,21 @@ typedef struct kineto_averages_options {
     bool each_event;          /**< no groups: each event is a row, as in events().table() */
     bool group_by_shape;      /**< also by shapes of inputs */
     bool group_by_overload;   /**< also by overload */
-    uint32_t group_by_stack;  /**< also by so many frames of the stack, the innermost first */
-    bool python_functions;    /**< also those of Python */
-    uint32_t flops;           /**< kineto_choice: AUTO is where the profiler was asked for FLOPs */
+    uint32_t group_by_stack;  /**< also by the N innermost frames of the stack */
+    bool python_functions;    /**< include functions of Python */
+    uint32_t flops;           /**< kineto_choice: AUTO if the profiler was configured with_flops */
 } kineto_averages_options;
+KINETO_INIT_FUNCTION(kineto_averages_options)
 
 /** Group events. Same name, device or host, annotation or not are always a group.
  *  @param options  may be NULL.
- *  @param out      receives averages to release, which keep the events. NULL on failure.
+ *  @param out      receives averages to destroy, which retain the events. NULL on failure.
  *  @return KINETO_E_ARGUMENT without events, KINETO_E_MEMORY. threads: any. */
 KINETO_API kineto_status kineto_averages_create(kineto_function_events *events,
                                                 const kineto_averages_options *options,
                                                 kineto_averages **out, kineto_error *err);
 /** NULL is fine. threads: owner. */
-KINETO_API void kineto_averages_release(kineto_averages *averages);
+KINETO_API void kineto_averages_destroy(kineto_averages *averages);
 
 /** One group, as a view that borrows from the averages. */
 typedef struct kineto_average {
@@ -138,25 +137,26 @@ typedef struct kineto_average {
     int64_t device_time_total_ns, self_device_time_total_ns;
     int64_t cpu_memory_usage, self_cpu_memory_usage;
     int64_t device_memory_usage, self_device_memory_usage;
-    uint64_t flops;               /**< 0: none, not known or not asked for */
+    uint64_t flops;               /**< 0: none, unknown or not requested */
 } kineto_average;
 
-/** Groups in the order of their first events; all-zero for an index out of range. threads: any. */
+/** Number of groups, and one of them in the order of their first events; false and all-zero for an index out of
+ *  range. threads: any. */
 KINETO_API uint32_t kineto_averages_count(const kineto_averages *averages);
-KINETO_API void kineto_averages_get(const kineto_averages *averages, uint32_t index,
+KINETO_API bool kineto_averages_get(const kineto_averages *averages, uint32_t index,
                                     kineto_average *out);
-/** A frame of a group's stack, 0 being the innermost; empty past its depth. threads: any. */
+/** A frame of a group's stack, 0 is the innermost; empty past its depth. threads: any. */
 KINETO_API kineto_string kineto_averages_frame(const kineto_averages *averages, uint32_t index,
                                                uint32_t frame);
-/** All groups as one, with the name "Total"; memory and times of callers hold those of what they
- *  called, so only its own times and sizes are those of the program. threads: any. */
+/** The sum of all groups, named "Total". Total times and memory of callers include those of their callees, so only the
+ *  self times and sizes are meaningful. threads: any. */
 KINETO_API void kineto_averages_total(const kineto_averages *averages, kineto_average *out);
 
-/** A number of a group by PyTorch's name for it: "count", "flops", "cpu_time" (per call),
+/** A value of a group by PyTorch's name: "count", "flops", "cpu_time" (per call),
  *  "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage", and all but
  *  the first two with "device", "cuda", "xpu", "hpu", "mtia" or "privateuse1" in place of "cpu".
- *  Times are microseconds, as PyTorch has them.
- *  @return KINETO_E_ARGUMENT for another name, naming these; KINETO_E_NOT_FOUND for an index out of
+ *  Times are microseconds, as in PyTorch.
+ *  @return KINETO_E_ARGUMENT for an unknown name; the message lists the names. KINETO_E_NOT_FOUND for an index out of
  *          range. threads: any. */
 KINETO_API kineto_status kineto_averages_value(const kineto_averages *averages, uint32_t index,
                                                const char *attribute, double *value,
@@ -166,29 +166,29 @@ KINETO_API kineto_status kineto_averages_value(const kineto_averages *averages, 
 
 typedef enum kineto_table_format {
     KINETO_TABLE_TEXT = 0, /**< PyTorch's table */
-    KINETO_TABLE_CSV = 1,  /**< all numbers; RFC 4180, a line of names first */
+    KINETO_TABLE_CSV = 1,  /**< all values; RFC 4180 with a header line */
     KINETO_TABLE_JSON = 2  /**< the same as an array of objects */
 } kineto_table_format;
 
 typedef enum kineto_time_unit {
-    KINETO_TIME_AUTO = 0, /**< s, ms or us, as each number needs */
+    KINETO_TIME_AUTO = 0, /**< s, ms or us, chosen for each number */
     KINETO_TIME_S = 1,
     KINETO_TIME_MS = 2,
     KINETO_TIME_US = 3
 } kineto_time_unit;
 
-/** "auto", "s", "ms", "us" to a unit; false for another text. threads: any. */
+/** Parse "auto", "s", "ms", "us"; false for another text. threads: any. */
 KINETO_API bool kineto_time_unit_parse(const char *text, uint32_t *unit);
 
 #define KINETO_WIDTH_UNLIMITED UINT32_MAX
 
-/** All zero but the size is what PyTorch does. */
+/** All zero but the size: PyTorch's defaults. */
 typedef struct kineto_table_options {
     size_t size;           /**< sizeof(kineto_table_options), set by the caller */
     uint32_t format;       /**< kineto_table_format */
     uint32_t time_unit;    /**< kineto_time_unit, of the text */
     const char *sort_by;   /**< as in kineto_averages_value, the largest first; NULL: first event */
-    const char *header;    /**< a line above; NULL: none */
+    const char *header;    /**< a line above the table; NULL: none */
     int64_t row_limit;     /**< 0: 100; negative: no limit. CSV and JSON have all unless > 0 */
     uint32_t max_name_width;   /**< characters; 0: 55 */
     uint32_t max_shapes_width; /**< 0: 80 */
@@ -196,11 +196,11 @@ typedef struct kineto_table_options {
     bool top_level_events_only;   /**< those whose first event has no caller */
     uint32_t memory;       /**< kineto_choice: columns of memory; AUTO: where it was recorded */
 } kineto_table_options;
+KINETO_INIT_FUNCTION(kineto_table_options)
 
 /** Write the rows.
  *  @param path  the file appears whole or not at all; "-" is the standard output.
- *  @return KINETO_E_ARGUMENT for an option that makes no sense, KINETO_E_MEMORY, or what writing
- *          met. threads: any. */
+ *  @return KINETO_E_ARGUMENT for an invalid option, KINETO_E_MEMORY, or an error of writing. threads: any. */
 KINETO_API kineto_status kineto_averages_save(const kineto_averages *averages,
                                               const kineto_table_options *options,
                                               const char *path, kineto_error *err);
@@ -217,25 +217,24 @@ typedef struct kineto_stacks_options {
     size_t size;        /**< sizeof(kineto_stacks_options), set by the caller */
     const char *metric; /**< "self_cpu_time_total" (NULL), "self_device_time_total", or with another
                              name of the device */
-    bool merge;         /**< add equal stacks up, in the order of their first */
-    bool functions;     /**< the function itself is the innermost frame; PyTorch leaves it out */
+    bool merge;         /**< merge equal stacks, in the order of their first occurrence */
+    bool functions;     /**< include the function itself as the innermost frame; PyTorch omits it */
 } kineto_stacks_options;
+KINETO_INIT_FUNCTION(kineto_stacks_options)
 
-/** Write folded stacks, as flame graphs are made of: "outer;inner 12", the number being whole
- *  microseconds of an event. Blanks, tabs, line ends and semicolons in frames become "_". The stack
- *  is what the trace gives as "Call stack"; without any, the functions of Python around an event.
- *  Backward operators have the stack of the forward ones they belong to.
- *  @param lines  receives how many were written; may be NULL. 0 means that there are no stacks: record
- *                with_stack.
- *  @return KINETO_E_ARGUMENT for another metric, naming those that there are; KINETO_E_MEMORY, or what
- *          writing met. threads: any. */
+/** Write folded stacks for flame graphs: "outer;inner 12", with whole microseconds of an event. Blanks, tabs, line ends
+ *  and semicolons in frames become "_". The stack is the "Call stack" of the trace, or else the Python functions that
+ *  enclose the event. Backward operators have the stack of their forward operators.
+ *  @param lines  receives the number of lines; may be NULL. 0: the trace has no stacks, record with_stack.
+ *  @return KINETO_E_ARGUMENT for an unknown metric; the message lists the metrics. KINETO_E_MEMORY, or an error of
+ *          writing. threads: any. */
 KINETO_API kineto_status kineto_stacks_save(const kineto_function_events *events,
                                             const kineto_stacks_options *options, const char *path,
                                             uint64_t *lines, kineto_error *err);
 
 /* ---- memory over time ---------------------------------------------------------------------------- */
 
-/** What memory is for, by PyTorch's numbers: X(NAME, number, "text"). */
+/** Categories of memory: X(NAME, PyTorch's number, "text"). */
 #define KINETO_MEMORY_CATEGORY_MAP(X)                                                              \
     X(PARAMETER, 0, "parameter")                                                                   \
     X(OPTIMIZER_STATE, 1, "optimizer_state")                                                       \
@@ -255,12 +254,12 @@ typedef enum kineto_memory_category {
 
 /** "optimizer_state"; "unknown" for a number out of range. Static storage. threads: hot. */
 KINETO_API const char *kineto_memory_category_name(uint32_t category);
-/** The other way round, any case; false for what is none. threads: hot. */
+/** Parse the name of a category, any case; false for an unknown one. threads: hot. */
 KINETO_API bool kineto_memory_category_parse(const char *text, uint32_t *category);
 
-/** What the program alone knows: all that is allocated in functions or annotations of this name, and in
- *  what they call, is of a category. Of several the innermost counts. Parameters, optimizer state and
- *  inputs are what outlives the function; the rest of it is temporary. */
+/** Assigns a category to memory that is allocated in functions or annotations of this name and in their callees; the
+ *  innermost rule applies. Parameters, optimizer state and inputs are memory that outlives the function; the rest of
+ *  it is temporary. */
 typedef struct kineto_memory_rule {
     const char *name;
     uint32_t category; /**< kineto_memory_category */
@@ -275,43 +274,44 @@ typedef struct kineto_memory_timeline_options {
     size_t rule_count;
     bool by_category;   /**< the page shows categories, not functions */
 } kineto_memory_timeline_options;
+KINETO_INIT_FUNCTION(kineto_memory_timeline_options)
 
-/** What was written. */
+/** Result of writing a memory timeline. */
 typedef struct kineto_memory_timeline_result {
     size_t size; /**< sizeof(kineto_memory_timeline_result), set by the caller */
     uint64_t allocations, releases;
     uint64_t unknown_releases;   /**< of memory from before the trace */
-    int64_t peak_bytes, end_bytes; /**< what is known to be in use */
+    int64_t peak_bytes, end_bytes; /**< bytes that are known to be in use */
     int64_t peak_ns;             /**< time of the peak */
-    char device[32];             /**< which it was */
+    char device[32];             /**< the device */
 } kineto_memory_timeline_result;
+KINETO_INIT_FUNCTION(kineto_memory_timeline_result)
 
-/** Write how memory grew and shrank. The path's ending says how, ".gz" and ".zst" may follow:
+/** Write memory usage over time. The ending of the path selects the format, ".gz" and ".zst" may follow:
  *  ".html", a page with a picture, by functions that allocated; ".raw.json", PyTorch's list
  *  [[time_ns, action, bytes, category], …] with the actions 1 (was there before; time -1), 2 (came) and
  *  4 (went; bytes < 0); ".json", its [[time_us, …], [[0, bytes by category …], …]].
  *
- *  Categories follow from where memory came and went: TEMPORARY in one operator; else what a rule says;
- *  else, of what came in a backward function, AUTOGRAD_DETAIL if it went in one and GRADIENT if not;
- *  ACTIVATION of what came in a forward operator that has a sequence number; UNKNOWN of all else.
+ *  The category of memory depends on where it is allocated and released: TEMPORARY within one operator; else that of a
+ *  matching rule; else, if allocated in a backward function, AUTOGRAD_DETAIL if also released in one and GRADIENT if
+ *  not; ACTIVATION if allocated in a forward operator with a sequence number; UNKNOWN otherwise.
  *  @param options, result  may be NULL.
  *  @return KINETO_E_NOT_FOUND if the trace has no memory of the device, KINETO_E_UNSUPPORTED for
- *          another ending, KINETO_E_ARGUMENT, KINETO_E_MEMORY, or what writing met. threads: any. */
+ *          another ending, KINETO_E_ARGUMENT, KINETO_E_MEMORY, or an error of writing. threads: any. */
 KINETO_API kineto_status kineto_memory_timeline_save(
     const kineto_function_events *events, const kineto_memory_timeline_options *options,
     const char *path, kineto_memory_timeline_result *result, kineto_error *err);
 
 /* ---- execution trace ----------------------------------------------------------------------------- */
 
-/** Write the operators of a process as a graph in Chakra's schema 1.1.1, as PyTorch's
- *  ExecutionTraceObserver does: who called whom, inputs with types, shapes and strides, sequence numbers.
- *  "rf_id" is the operator's "Record function id", else its "External id": what joins it with the trace.
- *  "fw_parent" of a backward function is its forward operator. Numbers of tensors and their memory, and
- *  outputs, are in recordings that were asked for them (kineto_profiler_config.record_tensor_ids). What a
- *  trace does not tell is 0 or empty: these in all others, schemas, devices; numbers also where an
- *  operator has lists of tensors that are longer than 30.
+/** Write the operators of a process as a graph in Chakra's schema 1.1.1, as PyTorch's ExecutionTraceObserver does: call
+ *  tree, inputs with types, shapes and strides, sequence numbers. "rf_id" is the operator's "Record function id", else
+ *  its "External id", which joins it with the trace. "fw_parent" of a backward function is its forward operator.
+ *  Recordings with kineto_profiler_config.record_tensor_ids also have ids of tensors and storages, and outputs. Data
+ *  that the trace lacks is 0 or empty, such as schemas and devices, and ids of operators with lists of more than 30
+ *  tensors.
  *  @return KINETO_E_UNSUPPORTED if operators are of several processes (select one first),
- *          KINETO_E_NOT_FOUND if there are none; KINETO_E_ARGUMENT, KINETO_E_MEMORY, or what writing met.
+ *          KINETO_E_NOT_FOUND if there are none; KINETO_E_ARGUMENT, KINETO_E_MEMORY, or an error of writing.
  *          threads: any. */
 KINETO_API kineto_status kineto_execution_trace_save(const kineto_trace *trace, const char *path,
                                                      kineto_error *err);
@@ -319,4 +319,7 @@ KINETO_API kineto_status kineto_execution_trace_save(const kineto_trace *trace, 
 #ifdef __cplusplus
 }
 #endif
+
+#define CKINETO_SUMMARY_DECLARED
+#include <ckineto/deprecated.h>
 #endif

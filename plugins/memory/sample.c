@@ -116,7 +116,7 @@ static void record_block(const void *block, int64_t bytes, int64_t total)
                                  .device_type = 0,
                                  .device_index = -1};
     int saved = errno;
-    kineto_memory(&event);
+    kineto_memory_report(&event);
     errno = saved;
 }
 

@@ -240,7 +240,7 @@ void cn_counter_int(cn_handle domain, uint64_t id, int64_t value)
     kineto_value v = {.i = value};
     if (is_double(c))
         v.d = (double)value;
-    kineto_counter(&c->sites[is_double(c)], &v);
+    kineto_counter_sample(&c->sites[is_double(c)], &v);
 }
 
 void cn_counter_double(cn_handle domain, uint64_t id, double value)
@@ -248,7 +248,7 @@ void cn_counter_double(cn_handle domain, uint64_t id, double value)
     counter *c = is_recording_counters() ? find_counter(domain, id) : NULL;
     kineto_value v = {.d = value};
     if (c && c->is_single)
-        kineto_counter(&c->sites[1], &v);
+        kineto_counter_sample(&c->sites[1], &v);
     else if (c)
         cn_count(CN_TALLY_COUNTER);
 }
@@ -264,7 +264,7 @@ static void record_sample(counter *c, const void *data, size_t size)
         return;
     }
     read_series(values, &count, c->schema, &view, 0);
-    kineto_counter(&c->sites[c->is_single && is_double(c)], values);
+    kineto_counter_sample(&c->sites[c->is_single && is_double(c)], values);
 }
 
 void cn_counter_sample(cn_handle domain, uint64_t id, const void *data, size_t size)
@@ -285,7 +285,7 @@ void cn_counter_no_value(cn_handle domain, uint64_t id, uint8_t reason)
     if (!c)
         return;
     memset(values, 0, sizeof values);
-    kineto_counter(&c->sites[c->is_single && is_double(c)], values);
+    kineto_counter_sample(&c->sites[c->is_single && is_double(c)], values);
 }
 
 void cn_counter_batch_submit(cn_handle domain, const cn_counter_batch *batch)

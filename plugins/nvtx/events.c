@@ -295,11 +295,11 @@ static void record_mark(const cn_event *e)
 {
     kineto_site *site = cn_event_site(e);
     if (site) {
-        kineto_instant(site, e->values);
+        kineto_instant_mark(site, e->values);
         return;
     }
     kineto_props props = cn_event_props(e);
-    kineto_instant_props(cn_shape_site(e->shape), &props);
+    kineto_instant_mark_props(cn_shape_site(e->shape), &props);
 }
 
 static CN_NOINLINE void mark_draft(uint32_t domain, const cn_attributes *a)

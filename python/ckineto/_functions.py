@@ -24,7 +24,7 @@ _RT: Dict[str, Tuple[Any, Tuple]] = {
     "kineto_status_text": (char_p, (int_,)),
     "kineto_kind_name": (char_p, (u32,)),
     "kineto_kinds_parse": (int_, (char_p, _P(u64), _ERR)),
-    "kineto_step": (None, ()),
+    "kineto_step_mark": (None, ()),
     "kineto_thread_set_name": (None, (char_p,)),
     "kineto_process_set_name": (None, (char_p,)),
     "kineto_metadata_add": (int_, (char_p, char_p)),

@@ -122,7 +122,7 @@ class ArrowStream(C.Structure):
 
 
 class AnalyzeOptions(Sized):
-    _c_type_ = "kineto_analyze_options"
+    _c_type_ = "kineto_analysis_options"
     _fields_ = [("size", size_t), ("tables", char_p), ("series", bool_), ("definitions", u32),
                 ("steps", u32), ("first_step", u64), ("last_step", u64), ("streams", char_p),
                 ("rules", char_p), ("threads", u32), ("rank", C.POINTER(i32)), ("annotation", char_p),
@@ -154,15 +154,15 @@ class FindingRule(C.Structure):
 
 
 class FindOptions(Sized):
-    _c_type_ = "kineto_find_options"
+    _c_type_ = "kineto_findings_options"
     _fields_ = [("size", size_t), ("rules", char_p), ("evidence", u32),
                 ("analyze", C.POINTER(AnalyzeOptions)), ("facts", C.POINTER(void_p))]
 
 
 class Finding(C.Structure):
     _c_type_ = "kineto_finding"
-    _fields_ = [("rule", u32), ("id", char_p), ("severity", u32), ("has_worth", bool_),
-                ("worth_ns", i64), ("of_ns", i64), ("worth_pct", double), ("confidence", double),
+    _fields_ = [("rule", u32), ("id", char_p), ("severity", u32), ("has_savings", bool_),
+                ("savings_ns", i64), ("baseline_ns", i64), ("savings_pct", double), ("confidence", double),
                 ("rank", i32), ("rank_count", u32), ("count", u64), ("subject", String),
                 ("sentence", String), ("advice", String), ("evidence_count", u32)]
 
@@ -182,7 +182,7 @@ class DiffOptions(Sized):
 
 class DiffVerdict(Sized):
     _c_type_ = "kineto_diff_verdict"
-    _fields_ = [("size", size_t), ("judgement", u32), ("value", double), ("limit", double),
+    _fields_ = [("size", size_t), ("outcome", u32), ("value", double), ("limit", double),
                 ("sentence", C.c_char * 600), ("decided_by", u32), ("subject", String),
                 ("before", double), ("after", double), ("low_pct", double), ("high_pct", double),
                 ("shift", double)]
@@ -267,7 +267,7 @@ PROFILE_MAKE_ID = C.CFUNCTYPE(None, void_p, size_t, void_p)
 
 
 class ProfileOptions(Sized):
-    _c_type_ = "kineto_profile_options"
+    _c_type_ = "kineto_profile_run_options"
     _fields_ = [("size", size_t), ("config", C.POINTER(ProfilerConfig)), ("activities", u32),
                 ("scopes", u32), ("schedule", C.POINTER(Schedule)), ("action", PROFILE_ACTION),
                 ("on_trace_ready", PROFILE_READY), ("make_trace_id", PROFILE_MAKE_ID),

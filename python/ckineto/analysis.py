@@ -10,7 +10,7 @@ from .table import FactTable
 
 
 class _Options:
-    """kineto_analyze_options, and the texts that it points to."""
+    """kineto_analysis_options, and the texts that it points to."""
 
     def __init__(self, tables: Tuple[str, ...] = (), steps: Any = None, streams: Any = None,
                  definitions: str = "exact", rules: Any = None, threads: int = 0,
@@ -70,9 +70,9 @@ class Analysis(Handle, Mapping):
 
     def __init__(self, handle: int) -> None:
         lib = _functions.full()
-        super().__init__(handle, lib.kineto_analysis_release)
+        super().__init__(handle, lib.kineto_analysis_destroy)
         self._tables: Dict[str, FactTable] = {}
-        for index in range(lib.kineto_analysis_count(handle)):
+        for index in range(lib.kineto_analysis_table_count(handle)):
             table = FactTable(self, index)
             self._tables[table.name] = table
 
@@ -98,10 +98,10 @@ class Analysis(Handle, Mapping):
 
 
 def analyze(trace: Any, names: Tuple[str, ...], **options: Any) -> Analysis:
-    """kineto_analyze."""
+    """kineto_analysis_run."""
     chosen = _Options(names, **options)
     lib = _functions.full()
-    return Analysis(_functions.make(lib.kineto_analyze, trace._c, C.byref(chosen.c)))
+    return Analysis(_functions.make(lib.kineto_analysis_run, trace._c, C.byref(chosen.c)))
 
 
 def table_names(series: bool = True) -> List[str]:
@@ -134,7 +134,7 @@ class Finding(NamedTuple):
     severity: str
     savings_ns: Optional[int]  # of a step; without steps: of the whole trace. None: not known
     savings_pct: Optional[float]
-    of_ns: int
+    baseline_ns: int
     confidence: float
     rank: int
     rank_count: int
@@ -146,13 +146,18 @@ class Finding(NamedTuple):
     remedy: str
     evidence: List[Evidence]
 
+    # Names of version 0.1, until 0.3.
+    worth_ns = property(lambda self: self.savings_ns)
+    worth_pct = property(lambda self: self.savings_pct)
+    of_ns = property(lambda self: self.baseline_ns)
+
 
 class Findings(Handle, Sequence):
     """Findings, those that cost most first."""
 
     def __init__(self, handle: int) -> None:
         lib = _functions.full()
-        super().__init__(handle, lib.kineto_findings_release)
+        super().__init__(handle, lib.kineto_findings_destroy)
         self._list = [_read_finding(lib, handle, i) for i in range(lib.kineto_findings_count(handle))]
 
     def __len__(self) -> int:
@@ -191,8 +196,8 @@ def _read_finding(lib: Any, handle: int, index: int) -> Finding:
     return Finding(
         found.id.decode(), rule.title.decode(),
         lib.kineto_finding_severity_name(found.severity).decode(),
-        found.worth_ns if found.has_worth else None, found.worth_pct if found.has_worth else None,
-        found.of_ns, found.confidence, found.rank, found.rank_count, found.count,
+        found.savings_ns if found.has_savings else None,
+        found.savings_pct if found.has_savings else None, found.baseline_ns, found.confidence, found.rank, found.rank_count, found.count,
         found.subject.text(), found.sentence.text(), found.advice.text(), rule.why.decode(),
         rule.remedy.decode(), evidence)
 
@@ -206,12 +211,12 @@ def _read_evidence(lib: Any, handle: int, finding: int, index: int) -> Evidence:
 
 def find(trace: Any, rules: Any = None, evidence: int = 0, want_facts: bool = False,
          **options: Any) -> Tuple[Findings, Optional[Analysis]]:
-    """kineto_find; with the facts that findings were made of, if they are wanted."""
+    """kineto_findings_find; with the facts that findings were made of, if they are wanted."""
     chosen, facts = _Options(**options), C.c_void_p()
     c = S.FindOptions(rules=None if rules is None else _functions.text_of(_joined(rules)),
                       evidence=evidence, analyze=C.pointer(chosen.c),
                       facts=C.pointer(facts) if want_facts else None)
-    found = Findings(_functions.make(_functions.full().kineto_find, trace._c, C.byref(c)))
+    found = Findings(_functions.make(_functions.full().kineto_findings_find, trace._c, C.byref(c)))
     return found, Analysis(facts.value) if facts.value else None
 
 
@@ -242,7 +247,7 @@ class Diff(Analysis):
         lib, v = _functions.full(), S.DiffVerdict()
         _functions.call(lib.kineto_diff_gate, self._c, _functions.text_of(gate), without_noise,
                         C.byref(v))
-        return Verdict(v.judgement == 0, lib.kineto_diff_judgement_name(v.judgement).decode(), v.value,
+        return Verdict(v.outcome == 0, lib.kineto_diff_outcome_name(v.outcome).decode(), v.value,
                        v.limit, v.sentence.decode("utf-8", "replace"),
                        lib.kineto_diff_decider_name(v.decided_by).decode(), v.subject.text(), v.before,
                        v.after, v.low_pct, v.high_pct)
@@ -251,11 +256,11 @@ class Diff(Analysis):
 def diff(before: Any, after: Any, shapes: bool = False, medians: bool = False, findings: bool = False,
          draws: int = 0, seed: int = 0, devices: str = "all", short_names: bool = False,
          **options: Any) -> Diff:
-    """kineto_diff."""
+    """kineto_diff_run."""
     known = {"all": 0, "host": 1, "device": 2}
     if devices not in known:
         raise errors.make_error(-1, "unknown devices %r; use 'all', 'host' or 'device'" % devices)
     chosen = _Options(**options)
     c = S.DiffOptions(analyze=C.pointer(chosen.c), shapes=shapes, medians=medians, findings=findings,
                       draws=draws, seed=seed, devices=known[devices], short_names=short_names)
-    return Diff(_functions.make(_functions.full().kineto_diff, before._c, after._c, C.byref(c)))
+    return Diff(_functions.make(_functions.full().kineto_diff_run, before._c, after._c, C.byref(c)))

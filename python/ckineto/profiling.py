@@ -201,7 +201,7 @@ class profile(Handle):
         self._lib = _functions.full()
         self._callbacks = _Callbacks(self)
         handle = self._create(schedule, buffer)
-        super().__init__(handle, self._lib.kineto_profile_destroy, self._callbacks)
+        super().__init__(handle, self._lib.kineto_profile_run_destroy, self._callbacks)
         if self._has_tracer:
             self.preset_metadata_json("with_stack", "1")
 
@@ -216,7 +216,7 @@ class profile(Handle):
             options.schedule = C.pointer(schedule._c)
         elif schedule is not None:
             options.action = self._callbacks.action
-        return _functions.make(self._lib.kineto_profile_create, C.byref(options))
+        return _functions.make(self._lib.kineto_profile_run_create, C.byref(options))
 
     def _make_config(self, buffer: Any) -> S.ProfilerConfig:
         """Where functions of Python are recorded, operators need no native stacks as well."""
@@ -246,7 +246,7 @@ class profile(Handle):
         self._add_distributed_info()
         self._stacks.turn(True)  # before the first step, which may be recorded
         try:
-            self._callbacks.call(self._lib.kineto_profile_start, self._c)
+            self._callbacks.call(self._lib.kineto_profile_run_start, self._c)
         finally:
             self._follow_action()
 
@@ -254,7 +254,7 @@ class profile(Handle):
         """A step is over and the next one begins."""
         self._leave_cycle()
         try:
-            self._callbacks.call(self._lib.kineto_profile_step, self._c)
+            self._callbacks.call(self._lib.kineto_profile_run_step, self._c)
         finally:
             self._follow_action()
 
@@ -262,7 +262,7 @@ class profile(Handle):
         """The run is over; a cycle that recorded something is handed over."""
         self._observe(False)
         self._stacks.turn(False)
-        self._callbacks.call(self._lib.kineto_profile_stop, self._c)
+        self._callbacks.call(self._lib.kineto_profile_run_stop, self._c)
 
     def __enter__(self) -> "profile":
         self.start()
@@ -272,13 +272,13 @@ class profile(Handle):
         self.stop()
 
     def _leave_cycle(self) -> None:
-        if self._lib.kineto_profile_current_action(self._c) == _RECORD_AND_SAVE:
+        if self._lib.kineto_profile_run_current_action(self._c) == _RECORD_AND_SAVE:
             self._observe(False)
 
     def _follow_action(self) -> None:
         """What runs next to the recorder runs in the same steps. The tracer of functions begins with the step
         that warms up, so that its start is not in a recorded step; without a session it records nothing."""
-        action = self._lib.kineto_profile_current_action(self._c)
+        action = self._lib.kineto_profile_run_current_action(self._c)
         self._stacks.turn(action in _TRACING)
         self._observe(action in _RECORDING)
 
@@ -324,11 +324,11 @@ class profile(Handle):
 
     @property
     def step_num(self) -> int:
-        return int(self._lib.kineto_profile_step_number(self._c))
+        return int(self._lib.kineto_profile_run_step_number(self._c))
 
     @property
     def current_action(self) -> ProfilerAction:
-        return ProfilerAction(self._lib.kineto_profile_current_action(self._c))
+        return ProfilerAction(self._lib.kineto_profile_run_current_action(self._c))
 
     @property
     def activities(self) -> Any:
@@ -339,11 +339,11 @@ class profile(Handle):
     @property
     def discarded(self) -> int:
         """Events of cycles that the schedule ended before they were complete."""
-        return int(self._lib.kineto_profile_discarded(self._c))
+        return int(self._lib.kineto_profile_run_discarded(self._c))
 
     def get_trace_id(self) -> Optional[str]:
         """Id of the cycle that is prepared or recorded, else of the last one; None before the first."""
-        return self._lib.kineto_profile_trace_id(self._c).decode("utf-8", "replace") or None
+        return self._lib.kineto_profile_run_trace_id(self._c).decode("utf-8", "replace") or None
 
     def set_custom_trace_id_callback(self, callback: Optional[Callable[[], str]]) -> None:
         """Ids of the next cycles are what `callback` returns."""
@@ -353,8 +353,8 @@ class profile(Handle):
         """Pause and go on within a cycle. Any activities pause all: without their causes, effects would be of
         no use. Nothing happens while no cycle is recorded, as in PyTorch."""
         activity_set(activities)  # raises if it is none
-        if self._lib.kineto_profile_current_action(self._c) in _RECORDING:
-            _functions.call(self._lib.kineto_profile_pause, self._c, not enable)
+        if self._lib.kineto_profile_run_current_action(self._c) in _RECORDING:
+            _functions.call(self._lib.kineto_profile_run_pause, self._c, not enable)
 
     # ---- what comes out
 
@@ -366,15 +366,15 @@ class profile(Handle):
 
     def _current(self) -> Any:
         """(trace, when recording began, result, number of cycles) of what summaries are about."""
-        result = self._lib.kineto_profile_result(self._c)
-        count = int(self._lib.kineto_profile_cycle_count(self._c))
+        result = self._lib.kineto_profile_run_result(self._c)
+        count = int(self._lib.kineto_profile_run_cycle_count(self._c))
         if not result:
             return None
         if self._cached is None or self._cached[2]._handle != result or self._cached[3] != count:
-            owned = Handle(self._lib.kineto_result_retain(result), self._lib.kineto_result_release)
-            borrowed = self._lib.kineto_result_trace(result)
+            owned = Handle(self._lib.kineto_profiler_result_retain(result), self._lib.kineto_profiler_result_release)
+            borrowed = self._lib.kineto_profiler_result_trace(result)
             trace = Trace(self._lib.kineto_trace_retain(borrowed)) if borrowed else None
-            self._cached = [trace, int(self._lib.kineto_result_start_ns(result)), owned, count, None]
+            self._cached = [trace, int(self._lib.kineto_profiler_result_start_ns(result)), owned, count, None]
         return self._cached
 
     def _need(self) -> Any:
@@ -392,16 +392,16 @@ class profile(Handle):
 
     def _make_events(self, current: Any) -> EventList:
         if current[3] == 1:
-            made = _functions.make(self._lib.kineto_profile_events, self._c)
+            made = _functions.make(self._lib.kineto_profile_run_events, self._c)
             return EventList(made, current[0], current[1])
         trace = self._merge_cycles(current[3])
         made = _functions.make(self._lib.kineto_function_events_create, trace._c, None)
-        first = self._lib.kineto_profile_cycle(self._c, 0)
-        return EventList(made, trace, int(self._lib.kineto_result_start_ns(first)))
+        first = self._lib.kineto_profile_run_cycle(self._c, 0)
+        return EventList(made, trace, int(self._lib.kineto_profiler_result_start_ns(first)))
 
     def _merge_cycles(self, count: int) -> Trace:
-        cycles = [self._lib.kineto_profile_cycle(self._c, i) for i in range(count)]
-        traces = (C.c_void_p * count)(*[self._lib.kineto_result_trace(cycle) for cycle in cycles])
+        cycles = [self._lib.kineto_profile_run_cycle(self._c, i) for i in range(count)]
+        traces = (C.c_void_p * count)(*[self._lib.kineto_profiler_result_trace(cycle) for cycle in cycles])
         return Trace(_functions.make(self._lib.kineto_trace_merge, traces, count, None))
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
@@ -436,12 +436,12 @@ class profile(Handle):
 
     def export_memory_timeline(self, path: Any, device: Optional[str] = None) -> None:
         """Memory over time: ".html", ".json" or ".raw.json", and ".gz"."""
-        _functions.call(self._lib.kineto_profile_export_memory_timeline, self._c,
+        _functions.call(self._lib.kineto_profile_run_export_memory_timeline, self._c,
                         _functions.path_of(path), _functions.text_of(device))
 
     def export_execution_trace(self, path: Any) -> None:
         """Operators of the last cycle as a graph, in Chakra's schema."""
-        _functions.call(self._lib.kineto_profile_export_execution_trace, self._c,
+        _functions.call(self._lib.kineto_profile_run_export_execution_trace, self._c,
                         _functions.path_of(path))
 
     def save_tensorboard(self, directory: Any, worker: Optional[str] = None,
@@ -450,7 +450,7 @@ class profile(Handle):
         where = S.Tensorboard(directory=_functions.path_of(directory), gzip=use_gzip,
                               worker=_functions.text_of(worker))
         path = C.create_string_buffer(4096)
-        _functions.call(self._lib.kineto_profile_save_tensorboard, self._c, C.byref(where), path,
+        _functions.call(self._lib.kineto_profile_run_save_tensorboard, self._c, C.byref(where), path,
                         len(path))
         return os.fsdecode(path.value)
 
@@ -458,15 +458,15 @@ class profile(Handle):
 
     def add_metadata(self, key: str, value: str) -> None:
         """Put a key and a text into the header of the cycle that is recorded, or of the next one."""
-        self._put(self._lib.kineto_profile_add_metadata, key, value)
+        self._put(self._lib.kineto_profile_run_add_metadata, key, value)
 
     def add_metadata_json(self, key: str, value: str) -> None:
         """The same with a JSON value."""
-        self._put(self._lib.kineto_profile_add_metadata_json, key, value)
+        self._put(self._lib.kineto_profile_run_add_metadata_json, key, value)
 
     def preset_metadata_json(self, key: str, value: str) -> None:
         """The same for all cycles from now on."""
-        self._put(self._lib.kineto_profile_preset_metadata_json, key, value)
+        self._put(self._lib.kineto_profile_run_preset_metadata_json, key, value)
 
     def _put(self, function: Any, key: str, value: str) -> None:
         _functions.call(function, self._c, _functions.text_of(key), _functions.text_of(value))
@@ -516,18 +516,18 @@ class _KinetoResults:
         self._result = result
 
     def trace_start_ns(self) -> int:
-        return int(_functions.full().kineto_result_start_ns(self._result._c))
+        return int(_functions.full().kineto_profiler_result_start_ns(self._result._c))
 
     def events(self) -> List[KinetoEvent]:
         lib, out = _functions.full(), []
-        for index in range(lib.kineto_result_event_count(self._result._c)):
+        for index in range(lib.kineto_profiler_result_event_count(self._result._c)):
             event = S.Event()
-            lib.kineto_result_event(self._result._c, index, C.byref(event))
+            lib.kineto_profiler_result_event(self._result._c, index, C.byref(event))
             out.append(KinetoEvent(self._result, event))
         return out
 
     def save(self, path: Any) -> None:
-        _functions.call(_functions.full().kineto_result_save, self._result._c,
+        _functions.call(_functions.full().kineto_profiler_result_save, self._result._c,
                         _functions.path_of(path))
 
 

@@ -511,7 +511,7 @@ def counter(name: str, value: Optional[float] = None, /, **series: float) -> Non
         pass
 
 
-_count_step = _functions.rt().kineto_step
+_count_step = _functions.rt().kineto_step_mark
 
 
 def step() -> None:

@@ -43,7 +43,7 @@ class Recording(Handle):
             custom_config=_functions.text_of(plugin_config))
         self._stacks = _attach.Stacks(python_functions, modules)
         self._lib = _functions.full()
-        handle = _functions.make(self._lib.kineto_session_prepare, C.byref(options))
+        handle = _functions.make(self._lib.kineto_session_create, C.byref(options))
         super().__init__(handle, self._lib.kineto_session_destroy)
 
     def start(self) -> "Recording":
@@ -67,11 +67,11 @@ class Recording(Handle):
 
     def pause(self) -> None:
         """Record nothing until `resume`."""
-        _functions.call(self._lib.kineto_session_toggle, self._c, False)
+        _functions.call(self._lib.kineto_session_pause, self._c, True)
 
     def resume(self) -> None:
         """Go on."""
-        _functions.call(self._lib.kineto_session_toggle, self._c, True)
+        _functions.call(self._lib.kineto_session_pause, self._c, False)
 
     def __enter__(self) -> "Recording":
         try:

@@ -386,7 +386,7 @@ class EventList(_Summary):
 
     def __init__(self, handle: int, trace: Any, base_ns: int) -> None:
         self._lib = _functions.full()
-        super().__init__(handle, self._lib.kineto_function_events_release)
+        super().__init__(handle, self._lib.kineto_function_events_destroy)
         self._trace = trace
         self._base_ns = base_ns
         self._count = int(self._lib.kineto_function_events_count(handle))
@@ -514,7 +514,7 @@ class Averages(_Summary):
 
     def __init__(self, handle: int, events: EventList, options: S.AveragesOptions) -> None:
         lib = _functions.full()
-        super().__init__(handle, lib.kineto_averages_release)
+        super().__init__(handle, lib.kineto_averages_destroy)
         self._events = events
         self._options = options
         self._count = int(lib.kineto_averages_count(handle))
@@ -564,7 +564,7 @@ def save_chrome_trace(trace: Any, path: Any) -> None:
     try:
         _functions.call(lib.kineto_trace_save, trace._c, encoded)
     except errors.UnsupportedError:
-        _functions.call(lib.kineto_export_chrome, trace._c, encoded, None)
+        _functions.call(lib.kineto_trace_export_chrome, trace._c, encoded, None)
 
 
 __all__ = ["Averages", "DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "Interval",

@@ -464,7 +464,7 @@ class Trace(Handle):
         options = S.ExportOptions(format=_functions.text_of(format))
         with _Progress("writing", progress) as bar:
             options.progress = bar.write_callback
-            _functions.call(self._lib.kineto_export, self._c, _functions.path_of(path),
+            _functions.call(self._lib.kineto_trace_export, self._c, _functions.path_of(path),
                             C.byref(options), None)
         return path
 

@@ -106,13 +106,13 @@ def _count_steps(function: Any, rt: ctypes.CDLL, bridge: Any) -> Any:
     """An iteration for PyTorch's step tracker is one for ckineto. In the seat, PyTorch's function counts.
     Optimizers count within the range "Optimizer.step#…": the iteration begins when that has ended."""
 
-    def kineto_step(*arguments, **keywords):
+    def kineto_step_mark(*arguments, **keywords):
         if not _state["seat"]:
             by_optimizer = bridge is not None and _state["requester"] != "ProfilerStep"
-            (bridge.ckineto_torch_step_after if by_optimizer else rt.kineto_step)()
+            (bridge.ckineto_torch_step_after if by_optimizer else rt.kineto_step_mark)()
         return function(*arguments, **keywords)
 
-    return kineto_step
+    return kineto_step_mark
 
 
 def _replace(module: Any, name: str, wrap: Any, *arguments: Any) -> None:
@@ -151,7 +151,7 @@ def _mark_step(function: Any) -> Any:
 
 
 def _begin_marks(function: Any, rt: ctypes.CDLL) -> Any:
-    """A profile with a schedule makes ranges "ProfilerStep#N": meanwhile kineto_step makes none, and
+    """A profile with a schedule makes ranges "ProfilerStep#N": meanwhile kineto_step_mark makes none, and
     iterations begin where they do."""
 
     def start(self, *arguments, **keywords):

@@ -95,7 +95,7 @@ static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
     return !*end && *first <= *last;
 }
 
-static kineto_status parse_steps(kineto_analyze_options *o)
+static kineto_status parse_steps(kineto_analysis_options *o)
 {
     if (strcmp(steps, "usual") == 0)
         return KINETO_OK;
@@ -121,9 +121,9 @@ static ka_table_set choose_tables(void)
     return set;
 }
 
-static kineto_status parse_analyze_options(kineto_analyze_options *o)
+static kineto_status parse_analyze_options(kineto_analysis_options *o)
 {
-    *o = (kineto_analyze_options){.size = sizeof *o,
+    *o = (kineto_analysis_options){.size = sizeof *o,
                                   .tables = only,
                                   .series = series || csv || json,
                                   .streams = streams,
@@ -170,7 +170,7 @@ static int print_list(void)
 /* ---- one rank after the other ---------------------------------------------------------------- */
 
 typedef struct work {
-    kineto_analyze_options options;
+    kineto_analysis_options options;
     kineto_analysis *facts; /* of all ranks so far; or … */
     kineto_findings *found;
     kc_health health;
@@ -181,12 +181,12 @@ typedef struct work {
 static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t rank,
                                   kineto_error *err)
 {
-    kineto_find_options o = {.size = sizeof o,
+    kineto_findings_options o = {.size = sizeof o,
                              .rules = only,
                              .evidence = (uint32_t)KB_MIN(evidence, (uint64_t)1000),
                              .analyze = &w->options};
     kineto_findings *found;
-    kineto_status status = kineto_find(trace, &o, &found, err);
+    kineto_status status = kineto_findings_find(trace, &o, &found, err);
     if (status)
         return status;
     kc_health_add(&w->health, trace, w->many ? rank : -1);
@@ -197,7 +197,7 @@ static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t ra
         return KINETO_OK;
     }
     status = kineto_findings_add(w->found, found, err);
-    kineto_findings_release(found);
+    kineto_findings_destroy(found);
     return status;
 }
 
@@ -216,7 +216,7 @@ static kineto_status add_facts(work *w, const kineto_trace *trace, int32_t rank,
         return KINETO_OK;
     }
     status = kineto_analysis_add(w->facts, facts, err);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
     return status;
 }
 
@@ -234,11 +234,11 @@ static kineto_status add_rank(work *w, const kineto_trace *trace, const char *pa
 
 static kineto_status write_overlay(const work *w, const kineto_trace *trace, kineto_error *err)
 {
-    kineto_analyze_options o = w->options;
+    kineto_analysis_options o = w->options;
     kineto_trace *drawn = NULL;
     o.tables = only;
     o.rank = NULL; /* that of the analysis is gone */
-    kineto_status status = kineto_analyze_overlay(trace, &o, &drawn, err);
+    kineto_status status = kineto_analysis_overlay(trace, &o, &drawn, err);
     if (!status)
         status = kineto_trace_save(drawn, overlay, err);
     kineto_trace_release(drawn);
@@ -330,7 +330,7 @@ static kineto_status analyze_files(work *w, char *const *paths, int count, kinet
                          kineto_files_count(files));
     if (!status)
         status = add_files(w, files, err);
-    kineto_files_release(files);
+    kineto_files_destroy(files);
     return status ? status : show_results(w, err);
 }
 
@@ -425,8 +425,8 @@ int kc_analyze(int argc, char **argv)
     bool passed = status || kc_gates_pass(w.found, &gates, &status, &err);
     if (status)
         kc_complain_of("analyze", &err);
-    kineto_analysis_release(w.facts);
-    kineto_findings_release(w.found);
+    kineto_analysis_destroy(w.facts);
+    kineto_findings_destroy(w.found);
     kc_health_free(&w.health);
     return kc_finish_stdout("analyze", exit_status(&w, status, passed));
 }

@@ -36,7 +36,7 @@ static void append_alternatives(const char *argument, char *words)
 static void append_format_names(char *words)
 {
     kineto_export_format f = {.size = sizeof f};
-    for (uint32_t i = 0; kineto_export_format_at(i, &f); i++)
+    for (uint32_t i = 0; kineto_export_format_get(i, &f); i++)
         append_completion_word(words, f.name, strlen(f.name));
 }
 

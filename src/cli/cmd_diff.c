@@ -1,5 +1,5 @@
 /* ckineto diff: compare two traces with confidence intervals, and evaluate regression gates. The
- * comparison is kineto_diff (ckineto/diff.h); the outputs are in src/cli/diff. The exit status 1 is
+ * comparison is kineto_diff_run (ckineto/diff.h); the outputs are in src/cli/diff. The exit status 1 is
  * reserved for a failed gate: everything else that goes wrong is 2, so that a build server can tell
  * both apart. */
 #include "cli/open_many.h"
@@ -63,7 +63,7 @@ static const kc_options options = {
 /* ---- options --------------------------------------------------------------------------------- */
 
 typedef struct diff_work {
-    kineto_analyze_options analyze;
+    kineto_analysis_options analyze;
     kineto_diff_options diff;
     kineto_trace *traces[2];
     kineto_analysis *facts;
@@ -105,7 +105,7 @@ static kineto_status check_definition_options(bool hta)
 static kineto_status parse_diff_options(diff_work *w)
 {
     bool hta = strcmp(definitions, "hta") == 0;
-    w->analyze = (kineto_analyze_options){
+    w->analyze = (kineto_analysis_options){
         .size = sizeof w->analyze,
         .definitions = hta ? KINETO_DEFINITIONS_HTA : KINETO_DEFINITIONS_EXACT,
         .streams = streams,
@@ -159,8 +159,8 @@ static kineto_status evaluate_gates(diff_work *w, kineto_error *err)
         kc_gate *g = &d->gates[d->gate_count++];
         *g = (kc_gate){.text = fail_on.data[i], .verdict = {.size = sizeof g->verdict}};
         status = kineto_diff_gate(w->facts, g->text, no_noise, &g->verdict, err);
-        d->failed |= g->verdict.judgement == KINETO_DIFF_FAILED;
-        d->not_judged |= g->verdict.judgement == KINETO_DIFF_NOT_JUDGED;
+        d->failed |= g->verdict.outcome == KINETO_DIFF_FAILED;
+        d->not_judged |= g->verdict.outcome == KINETO_DIFF_SKIPPED;
     }
     return status;
 }
@@ -193,7 +193,7 @@ static kineto_status run_diff(diff_work *w, char *const *paths, kineto_error *er
 {
     kineto_status status = open_both_traces(w, paths, err);
     if (!status)
-        status = kineto_diff(w->traces[0], w->traces[1], &w->diff, &w->facts, err);
+        status = kineto_diff_run(w->traces[0], w->traces[1], &w->diff, &w->facts, err);
     if (!status)
         status = evaluate_gates(w, err);
     return status ? status : write_outputs(&w->shown, err);
@@ -228,7 +228,7 @@ int kc_diff(int argc, char **argv)
     status = run_diff(&w, argv + 1, &err);
     if (status)
         kc_complain_of("diff", &err);
-    kineto_analysis_release(w.facts);
+    kineto_analysis_destroy(w.facts);
     kineto_trace_release(w.traces[0]);
     kineto_trace_release(w.traces[1]);
     return finish_diff_output(status               ? KC_EXIT_USAGE

@@ -15,7 +15,7 @@ static size_t make_format_options(kc_option *list)
 {
     kineto_export_format f = {.size = sizeof f};
     size_t count = 0;
-    for (; count < MAX_FORMATS - 4 && kineto_export_format_at((uint32_t)count, &f); count++) {
+    for (; count < MAX_FORMATS - 4 && kineto_export_format_get((uint32_t)count, &f); count++) {
         snprintf(help_texts[count], sizeof help_texts[count], "%s", f.about);
         list[count] = (kc_option){f.name, 0, KC_TEXT, &outputs[count], "OUT", help_texts[count]};
     }

@@ -116,7 +116,7 @@ static kineto_status save_scrubbed_trace(const kineto_trace *trace, kineto_error
 {
     const char *slash = strrchr(output, '/');
     kineto_export_options how = {.size = sizeof how, .trace_name = slash ? slash + 1 : output};
-    return kineto_export(trace, output, &how, NULL, err);
+    return kineto_trace_export(trace, output, &how, NULL, err);
 }
 
 /* Numbers of replaced texts by class. */

@@ -285,7 +285,7 @@ static kineto_status write_averages_table(kineto_function_events *events, uint32
     status = kineto_averages_save(averages, &o, output, err);
     if (status == KINETO_OK && !kineto_averages_count(averages))
         fputs("ckineto table: the trace contains no functions\n", stderr);
-    kineto_averages_release(averages);
+    kineto_averages_destroy(averages);
     return status;
 }
 
@@ -307,7 +307,7 @@ static int print_table_of(const kineto_trace *trace, uint32_t unit)
         status = stacks   ? write_folded_stacks(events, &err)
                  : memory ? write_memory_timeline(events, &err)
                           : write_averages_table(events, unit, &err);
-    kineto_function_events_release(events);
+    kineto_function_events_destroy(events);
     if (status)
         kc_complain_of("table", &err);
     else

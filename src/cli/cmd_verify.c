@@ -233,7 +233,7 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
         kb_json_object_begin(j);
         kb_json_put_string(j, "trace", kb_string(path));
     }
-    kineto_status status = trace ? kineto_verify(trace, how, &report, err) : err->code;
+    kineto_status status = trace ? kineto_verify_run(trace, how, &report, err) : err->code;
     if (status == KINETO_OK)
         result = output_report(path, trace, report, j);
     else if (j)
@@ -242,7 +242,7 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
         kc_complain_of("verify", err);
     if (j)
         kb_json_object_end(j);
-    kineto_verify_report_release(report);
+    kineto_verify_report_destroy(report);
     return result;
 }
 
@@ -284,7 +284,7 @@ static int verify_file_set(int count, char **paths, verify_visitor *v, kineto_su
         kineto_files_find((const char *const *)paths, (size_t)count, &files, &err);
     if (status == KINETO_OK)
         status = kineto_files_survey(files, &how, survey, &err);
-    kineto_files_release(files);
+    kineto_files_destroy(files);
     if (status == KINETO_OK)
         return v->worst;
     kc_complain_of("verify", &err);
@@ -327,7 +327,7 @@ static int verify_as_text(int count, char **paths, const kineto_verify_options *
     int result = verify_files(count, paths, how, NULL, &survey);
     if (survey)
         result = raise_result(result, print_set_findings(survey));
-    kineto_survey_release(survey);
+    kineto_survey_destroy(survey);
     return result;
 }
 
@@ -362,7 +362,7 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
         kc_complain_of("verify", &err);
         result = KC_EXIT_USAGE;
     }
-    kineto_survey_release(survey);
+    kineto_survey_destroy(survey);
     return result;
 }
 

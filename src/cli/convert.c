@@ -145,7 +145,7 @@ int kc_convert_write(const char *verb, const kineto_trace *trace, const char *pa
         options->progress = show_write_progress;
         options->user = &p;
     }
-    kineto_status status = kineto_export(trace, path, options, &result, &err);
+    kineto_status status = kineto_trace_export(trace, path, options, &result, &err);
     clear_write_progress(&p);
     options->progress = NULL;
     options->user = NULL;
@@ -161,7 +161,7 @@ int kc_convert_write(const char *verb, const kineto_trace *trace, const char *pa
 void kc_print_formats(void)
 {
     kineto_export_format f = {.size = sizeof f};
-    for (uint32_t i = 0; kineto_export_format_at(i, &f); i++) {
+    for (uint32_t i = 0; kineto_export_format_get(i, &f); i++) {
         printf("%-11s %s\n%-11s ", f.name, f.about, "");
         for (size_t k = 0; f.endings[k]; k++)
             printf("%s%s", k ? ", " : "", f.endings[k]);

@@ -53,7 +53,7 @@ void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank)
     h->activities += kineto_trace_count(trace);
     h->lost += kineto_trace_lost(trace);
     h->is_cut = h->is_cut || kt_ledger_is_cut(trace);
-    if (kineto_verify(trace, NULL, &report, NULL))
+    if (kineto_verify_run(trace, NULL, &report, NULL))
         return;
     for (uint32_t i = 0; i < 3; i++)
         h->findings[i] += kineto_verify_report_severity_count(report, i);
@@ -61,7 +61,7 @@ void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank)
     for (uint32_t i = 0; kineto_verify_report_finding(report, i, &f); i++)
         if (f.severity > KINETO_SEVERITY_NOTE)
             add_finding(h, &f, rank);
-    kineto_verify_report_release(report);
+    kineto_verify_report_destroy(report);
 }
 
 void kc_health_print(const kc_health *h, FILE *out)

@@ -93,9 +93,9 @@ static void put_evidence(const kineto_finding_evidence *e, int64_t origin_ns, bo
 
 static void put_worth(const kineto_finding *f, FILE *out)
 {
-    if (f->has_worth)
+    if (f->has_savings)
         fprintf(out, "%-6s %10s %5.1f %%  ", kineto_finding_severity_name(f->severity),
-                kb_duration(f->worth_ns).s, f->worth_pct);
+                kb_duration(f->savings_ns).s, f->savings_pct);
     else
         fprintf(out, "%-6s %18s  ", kineto_finding_severity_name(f->severity), "");
 }
@@ -106,9 +106,9 @@ static void put_worth(const kineto_finding *f, FILE *out)
 static void put_base(const kineto_findings *found, const kineto_finding *f, FILE *out)
 {
     uint32_t steps;
-    if (f->has_worth && f->of_ns != kineto_findings_step(found, &steps))
+    if (f->has_savings && f->baseline_ns != kineto_findings_mean_step_ns(found, &steps))
         fprintf(out, "; savings are of rank %d's %s, %s", f->rank, steps ? "step" : "time",
-                kb_duration(f->of_ns).s);
+                kb_duration(f->baseline_ns).s);
 }
 
 /* In words: a number promises more than a rule can know; --json has it. */
@@ -130,7 +130,7 @@ static void put_title(const kineto_findings *found, uint32_t index, const kineto
         fputs(", ", l.out);
         kc_put_name(l.out, f->subject, f->subject.size > 60 ? 60 : 0);
     }
-    if (f->has_worth)
+    if (f->has_savings)
         fprintf(l.out, " (%s confidence%s)", confidence_word(f->confidence),
                 kineto_findings_overlaps(found, index) ? ", not additive" : "");
     if (f->rank_count > 1)
@@ -158,7 +158,7 @@ static void print_finding(const kineto_findings *found, uint32_t index, const ki
 static bool is_left_out(const kineto_findings *found, uint32_t i, kineto_string reason)
 {
     kineto_string because;
-    return kineto_findings_judgement(found, i, &because) == KINETO_NOT_JUDGED &&
+    return kineto_findings_outcome(found, i, &because) == KINETO_RULE_SKIPPED &&
            kb_string_equal(because, reason);
 }
 
@@ -191,7 +191,7 @@ static void put_not_judged(const kineto_findings *found, const page *p)
     for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++) {
         kineto_string reason;
         bool is_printed = false;
-        if (kineto_findings_judgement(found, i, &reason) != KINETO_NOT_JUDGED)
+        if (kineto_findings_outcome(found, i, &reason) != KINETO_RULE_SKIPPED)
             continue;
         for (uint32_t k = 0; k < i && !is_printed; k++)
             is_printed = is_left_out(found, k, reason);
@@ -221,7 +221,7 @@ void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
 {
     page p = {out, width ? KB_MAX(width, (size_t)MIN_WIDTH) : KC_FINDINGS_WIDTH};
     uint32_t steps, count = kineto_findings_count(found);
-    int64_t step_ns = kineto_findings_step(found, &steps);
+    int64_t step_ns = kineto_findings_mean_step_ns(found, &steps);
     kineto_finding f;
     put_headline(&p, count, step_ns, steps);
     for (uint32_t i = 0; kineto_findings_get(found, i, &f); i++)

@@ -192,7 +192,7 @@ int kc_info_files(char *const *paths, int count, bool as_json)
     if (status)
         kc_complain_of("info", &err);
     int code = status || !unreadable ? kc_exit_of(status, survey != NULL) : KC_EXIT_USAGE;
-    kineto_survey_release(survey);
-    kineto_files_release(files);
+    kineto_survey_destroy(survey);
+    kineto_files_destroy(files);
     return kc_finish_stdout("info", code);
 }

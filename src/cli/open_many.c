@@ -162,7 +162,7 @@ static bool would_overwrite_input(char *const *paths, int count, const char *out
         return false;
     for (uint32_t i = 0; i < kineto_files_count(files) && !would; i++)
         would = kc_is_same_file(kineto_files_path(files, i), output);
-    kineto_files_release(files);
+    kineto_files_destroy(files);
     return would;
 }
 

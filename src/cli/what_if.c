@@ -1,5 +1,5 @@
 /* `analyze --what-if`: predicted durations when kernels, copies, operators, classes or launches are
- * scaled by a factor. The model is kineto_what_if (ckineto/analyze.h), which recomputes the
+ * scaled by a factor. The model is kineto_critical_path_what_if (ckineto/analyze.h), which recomputes the
  * critical path with changed durations. */
 #include "cli/what_if.h"
 
@@ -41,7 +41,7 @@ static kineto_status print_what_if(const kineto_critical_path *path,
                                    const char *what, FILE *out, kineto_error *err)
 {
     kineto_what_if_result r = {.size = sizeof r};
-    kineto_status status = kineto_what_if(path, scales, count, &r, err);
+    kineto_status status = kineto_critical_path_what_if(path, scales, count, &r, err);
     if (status)
         return status;
     fprintf(out, "what if %s: %.6f ms -> %.6f ms (%+.2f %%)", what, to_ms(r.before_ns),
@@ -74,7 +74,7 @@ static kineto_status print_all_what_ifs(const kineto_critical_path *path, const 
 }
 
 /* The path is computed once for all scales. The texts are copied, because parsing cuts them up. */
-kineto_status kc_what_if(const kineto_trace *trace, const kineto_analyze_options *options,
+kineto_status kc_what_if(const kineto_trace *trace, const kineto_analysis_options *options,
                          const kc_texts *texts, FILE *out, kineto_error *err)
 {
     kineto_critical_path *path;
@@ -87,6 +87,6 @@ kineto_status kc_what_if(const kineto_trace *trace, const kineto_analyze_options
         status = print_all_what_ifs(path, texts, copies, out, err);
     for (size_t i = 0; i < texts->count; i++)
         free(copies[i]);
-    kineto_critical_path_release(path);
+    kineto_critical_path_destroy(path);
     return status;
 }

@@ -8,6 +8,6 @@
 
 /** Print the predicted duration with each of `texts` (kernel:PATTERN=FACTOR, and op:, class:,
  * launch:, copy:) and, if there are several, with all of them. */
-kineto_status kc_what_if(const kineto_trace *trace, const kineto_analyze_options *options,
+kineto_status kc_what_if(const kineto_trace *trace, const kineto_analysis_options *options,
                          const kc_texts *texts, FILE *out, kineto_error *err);
 #endif

@@ -40,7 +40,7 @@ kineto_status ke_check_path(const char *path, kineto_error *err);
 kineto_status ke_check_format(const char *path, const char *name, kineto_error *err);
 /** The format by a name's ending, Chrome JSON if it has none. Does not access the file. */
 const char *ke_format_by_ending(const char *name, kb_compression *compression, bool *needs_file);
-/** kineto_export into a sink, which stays open; format and trace_name in the options. */
+/** kineto_trace_export into a sink, which stays open; format and trace_name in the options. */
 kineto_status ke_export_to_sink(const kineto_trace *trace, kb_sink *sink,
                                 const kineto_export_options *options, kineto_export_result *result,
                                 kineto_error *err);

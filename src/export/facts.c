@@ -84,7 +84,7 @@ kineto_status kineto_analysis_save_csv(const kineto_analysis *a, const char *dir
                        "kineto_analysis_save_csv: analysis and directory must not be NULL");
     if (mkdir(directory, 0777) && errno != EEXIST)
         return kb_fail_os(err, errno, "cannot create directory %s", directory);
-    for (uint32_t i = 0; i < kineto_analysis_count(a); i++) {
+    for (uint32_t i = 0; i < kineto_analysis_table_count(a); i++) {
         kineto_status status = save_csv_table(a, i, directory, err);
         if (status)
             return status;
@@ -151,7 +151,7 @@ void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit)
     kb_json_object_begin(j);
     kb_json_key_z(j, "tables");
     kb_json_object_begin(j);
-    for (uint32_t i = 0; i < kineto_analysis_count(a); i++)
+    for (uint32_t i = 0; i < kineto_analysis_table_count(a); i++)
         put_json_table(j, a, i, row_limit);
     kb_json_object_end(j);
     kb_json_object_end(j);

@@ -37,10 +37,10 @@ static void put_json_finding(kb_json *j, const kineto_findings *findings, uint32
     kb_json_object_begin(j);
     kb_json_put_string(j, "id", kb_string(f->id));
     kb_json_put_string(j, "severity", kb_string(kineto_finding_severity_name(f->severity)));
-    if (f->has_worth) {
-        kb_json_put_us(j, "worth_us", f->worth_ns);
-        kb_json_put_us(j, "of_us", f->of_ns);
-        kb_json_put_double(j, "worth_pct", f->worth_pct);
+    if (f->has_savings) {
+        kb_json_put_us(j, "worth_us", f->savings_ns);
+        kb_json_put_us(j, "of_us", f->baseline_ns);
+        kb_json_put_double(j, "worth_pct", f->savings_pct);
         kb_json_put_bool(j, "additive", !kineto_findings_overlaps(findings, index));
     }
     kb_json_put_double(j, "confidence", f->confidence);
@@ -64,8 +64,8 @@ static void put_rule_results(kb_json *j, const kineto_findings *findings)
     for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++) {
         static const char *const words[] = {"quiet", "found", "not judged"};
         kineto_string because;
-        kineto_judgement judgement = kineto_findings_judgement(findings, i, &because);
-        if (judgement == KINETO_NOT_ASKED)
+        kineto_rule_outcome judgement = kineto_findings_outcome(findings, i, &because);
+        if (judgement == KINETO_RULE_NOT_SELECTED)
             continue;
         kb_json_newline(j);
         kb_json_object_begin(j);
@@ -83,7 +83,7 @@ static void put_rule_results(kb_json *j, const kineto_findings *findings)
 void ke_put_findings(kb_json *j, const kineto_findings *findings)
 {
     uint32_t steps;
-    int64_t step_ns = kineto_findings_step(findings, &steps);
+    int64_t step_ns = kineto_findings_mean_step_ns(findings, &steps);
     kineto_finding f;
     kb_json_object_begin(j);
     kb_json_put_string(j, "schema", kb_string("ckineto.findings/1"));

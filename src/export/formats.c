@@ -1,5 +1,5 @@
 /* The table of formats: which file name selects which format, and writing a trace in one of them
- * (kineto_export of <ckineto/export.h>). Adding a format takes one row here and one writer. */
+ * (kineto_trace_export of <ckineto/export.h>). Adding a format takes one row here and one writer. */
 #include "export/export.h"
 
 #include <sys/stat.h>
@@ -59,7 +59,7 @@ typedef struct chosen_format {
     kb_compression compression;
 } chosen_format;
 
-bool kineto_export_format_at(uint32_t index, kineto_export_format *out)
+bool kineto_export_format_get(uint32_t index, kineto_export_format *out)
 {
     if (index >= KB_COUNT(formats) || !out || kb_size_check(out, "", NULL))
         return false;
@@ -284,7 +284,7 @@ static kineto_status read_export_options(const kineto_export_options *from,
     return KINETO_OK;
 }
 
-kineto_status kineto_export(const kineto_trace *trace, const char *path,
+kineto_status kineto_trace_export(const kineto_trace *trace, const char *path,
                             const kineto_export_options *options, kineto_export_result *result,
                             kineto_error *err)
 {
@@ -292,7 +292,7 @@ kineto_status kineto_export(const kineto_trace *trace, const char *path,
     kineto_export_options all;
     kineto_export_result account = {.size = sizeof account};
     if (!trace || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_export: trace and path must not be NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_export: trace and path must not be NULL");
     kineto_status status = read_export_options(options, &all, err);
     if (status == KINETO_OK)
         status = kb_size_check(result, "kineto_export_result", err);
@@ -329,14 +329,14 @@ kineto_status ke_export_to_sink(const kineto_trace *trace, kb_sink *sink,
     return status;
 }
 
-kineto_status kineto_export_chrome(const kineto_trace *trace, const char *path,
+kineto_status kineto_trace_export_chrome(const kineto_trace *trace, const char *path,
                                    kineto_export_result *result, kineto_error *err)
 {
     kineto_export_options options = {.size = sizeof options, .format = formats[0].name};
-    return kineto_export(trace, path, &options, result, err);
+    return kineto_trace_export(trace, path, &options, result, err);
 }
 
 kineto_status kineto_trace_save(const kineto_trace *trace, const char *path, kineto_error *err)
 {
-    return kineto_export(trace, path, NULL, NULL, err);
+    return kineto_trace_export(trace, path, NULL, NULL, err);
 }

@@ -41,12 +41,12 @@ static void put_trace_summary(const kineto_trace *t, const char *title, kb_json 
     kb_json_array_end(j);
 }
 
-/* Runs kineto_verify and writes its findings. */
+/* Runs kineto_verify_run and writes its findings. */
 static kineto_status put_verify_findings(const kineto_trace *t, kb_json *j, kineto_error *err)
 {
     kineto_verify_report *report;
     kineto_verify_finding f;
-    kineto_status status = kineto_verify(t, NULL, &report, err);
+    kineto_status status = kineto_verify_run(t, NULL, &report, err);
     if (status)
         return status;
     kb_json_key_z(j, "health");
@@ -63,7 +63,7 @@ static kineto_status put_verify_findings(const kineto_trace *t, kb_json *j, kine
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
-    kineto_verify_report_release(report);
+    kineto_verify_report_destroy(report);
     return KINETO_OK;
 }
 

@@ -348,7 +348,7 @@ uint32_t kf_own_kind_find(const kf_own_kind *table, kineto_string name);
 /** Does the mask include this kind, neutral or own? */
 bool kf_kind_wanted(const kf_own_kind *table, uint64_t mask, uint32_t kind);
 
-/* The iterations of one process (kineto_step). Iteration i began at ticks[i % KF_STEP_TIMES]. */
+/* The iterations of one process (kineto_step_mark). Iteration i began at ticks[i % KF_STEP_TIMES]. */
 #define KF_STEP_TIMES 64u
 #define KF_STEP_SLOTS 16u
 typedef struct kf_steps {
@@ -603,7 +603,7 @@ void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks);
 /* ---- steps.c [rt]: iterations ---- */
 /** Record only from the beginning of iteration `from_step` of process `pid` until iteration
  *  `until_step` begins (0: until it is paused or closed). The process itself begins and ends the
- *  window, in its kineto_step, so that it is exact even if its owner is late; until then `kinds` is
+ *  window, in its kineto_step_mark, so that it is exact even if its owner is late; until then `kinds` is
  *  0 and `held` has what it will record. If the iteration has begun already, the window begins with
  *  the next one. step_state, from_ticks and until_ticks show its progress. */
 void kf_window_limit(kf_control *control, uint32_t slot, uint32_t pid, uint64_t from_step,

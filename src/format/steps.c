@@ -1,5 +1,5 @@
 /* Iterations of programs, in the control page: how many began and when, and windows that begin and
- * end with them. Called by kineto_step of the recorded processes (record/step.c) and by owners of
+ * end with them. Called by kineto_step_mark of the recorded processes (record/step.c) and by owners of
  * windows. Part of libckineto-rt; lock-free except for the gate, which is recomputed when a window
  * begins or ends. */
 #include "format/pool.h"

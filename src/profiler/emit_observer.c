@@ -164,7 +164,8 @@ kineto_status kp_emission_open(const kp_emitter *emitter, bool shapes, kp_emissi
 
 kineto_function_callback kp_emission_callback(kp_emission *emission, uint32_t scopes)
 {
-    kineto_function_callback c = KINETO_FUNCTION_CALLBACK_INIT;
+    kineto_function_callback c;
+    kineto_function_callback_init(&c);
     c.enter = on_emitted_enter;
     c.exit = on_emitted_exit;
     c.user = emission;

@@ -208,7 +208,8 @@ static void end_timed_operator(const kineto_function_view *view, void *context, 
 
 kineto_function_callback kp_fallback_callback(kp_fallback *f, uint32_t scopes)
 {
-    kineto_function_callback c = KINETO_FUNCTION_CALLBACK_INIT;
+    kineto_function_callback c;
+    kineto_function_callback_init(&c);
     c.enter = begin_timed_operator;
     c.exit = end_timed_operator;
     c.user = f;

@@ -17,7 +17,7 @@ static kineto_status begin_session(kineto_error *err)
     o.kinds = KINETO_KIND_BIT(KINETO_KIND_MEMORY) | KINETO_KIND_BIT(KINETO_KIND_CPU_OP) |
               KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION);
     o.operators = KINETO_OPERATORS_NO_CORRELATION | KINETO_OPERATORS_NO_TEXTS;
-    return kineto_session_begin(&o, &running_session, err);
+    return ks_session_record(&o, &running_session, err);
 }
 
 kineto_status kineto_memory_profile_start(kineto_error *err)
@@ -36,7 +36,7 @@ kineto_status kineto_memory_profile_stop(kineto_error *err)
     kineto_trace *trace = NULL;
     kineto_status status =
         running_session
-            ? kineto_session_end(running_session, &trace, err)
+            ? ks_session_finish(running_session, &trace, err)
             : kb_fail(err, KINETO_E_STATE, "no memory profile is running; start one first");
     running_session = NULL;
     if (!status) {

@@ -60,7 +60,7 @@ kineto_status kp_window_build(kineto_profiler *p, const kp_window_annotations *t
         kp_ondemand_pass_trace(result->trace);
         *out = kineto_trace_retain(result->trace);
     }
-    kineto_result_release(result);
+    kineto_profiler_result_release(result);
     return status;
 }
 

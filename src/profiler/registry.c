@@ -451,8 +451,8 @@ static kineto_status stop_ondemand_profiler(kineto_profiler *p, kineto_profiler_
     kineto_profiler_result *result = NULL;
     kineto_status status = kineto_profiler_stop(p, &result, err);
     if (!status)
-        kp_ondemand_pass_trace(kineto_result_trace(result));
-    kineto_result_release(result);
+        kp_ondemand_pass_trace(kineto_profiler_result_trace(result));
+    kineto_profiler_result_release(result);
     if (!status && out) {
         *out = kp_result_create(NULL);
         if (!*out)
@@ -524,14 +524,14 @@ kineto_status kineto_ondemand_stop(kineto_error *err)
 void kineto_profiler_step(void)
 {
     kb_add_relaxed(&step_count, 1);
-    kineto_step();
+    kineto_step_mark();
 }
 
 uint64_t kineto_profiler_step_count(void) { return kb_load_relaxed(&step_count); }
 
 /* ---- while it runs --------------------------------------------------------------------------- */
 
-kineto_status kineto_profiler_toggle_collection_dynamic(bool on, uint32_t activities,
+kineto_status kineto_profiler_pause_collection(bool on, uint32_t activities,
                                                         kineto_error *err)
 {
     if (!activities || activities >> KINETO_NUM_ACTIVITY_TYPES)

@@ -16,7 +16,7 @@ kineto_profiler_result *kp_result_create(kineto_trace *trace)
     return r;
 }
 
-kineto_profiler_result *kineto_result_retain(kineto_profiler_result *result)
+kineto_profiler_result *kineto_profiler_result_retain(kineto_profiler_result *result)
 {
     if (result)
         kb_add_relaxed(&result->references, 1u);
@@ -34,7 +34,7 @@ static void free_tree(kp_tree *tree)
     free(tree);
 }
 
-void kineto_result_release(kineto_profiler_result *r)
+void kineto_profiler_result_release(kineto_profiler_result *r)
 {
     if (!r || kb_add_acqrel(&r->references, (uint32_t)-1) != 1)
         return;
@@ -45,12 +45,12 @@ void kineto_result_release(kineto_profiler_result *r)
     free(r);
 }
 
-const kineto_trace *kineto_result_trace(const kineto_profiler_result *r)
+const kineto_trace *kineto_profiler_result_trace(const kineto_profiler_result *r)
 {
     return r ? r->trace : NULL;
 }
 
-int64_t kineto_result_start_ns(const kineto_profiler_result *r)
+int64_t kineto_profiler_result_start_ns(const kineto_profiler_result *r)
 {
     int64_t start = 0, end = 0;
     if (r && r->trace)
@@ -58,11 +58,11 @@ int64_t kineto_result_start_ns(const kineto_profiler_result *r)
     return start;
 }
 
-kineto_status kineto_result_save(const kineto_profiler_result *r, const char *path,
+kineto_status kineto_profiler_result_save(const kineto_profiler_result *r, const char *path,
                                  kineto_error *err)
 {
     if (!r || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_result_save: an argument is NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_result_save: an argument is NULL");
     if (!r->trace)
         return kb_fail(err, KINETO_E_STATE,
                        "Missing trace: the profiler recorded nothing itself; there is "
@@ -73,7 +73,7 @@ kineto_status kineto_result_save(const kineto_profiler_result *r, const char *pa
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-uint64_t kineto_result_event_count(const kineto_profiler_result *r)
+uint64_t kineto_profiler_result_event_count(const kineto_profiler_result *r)
 {
     return r && r->trace && !r->trace_only ? kineto_trace_count(r->trace) : 0;
 }
@@ -90,10 +90,10 @@ bool kineto_event_of(const kineto_trace *trace, kineto_row row, kineto_event *ou
     return true;
 }
 
-bool kineto_result_event(const kineto_profiler_result *r, uint64_t index, kineto_event *out)
+bool kineto_profiler_result_event(const kineto_profiler_result *r, uint64_t index, kineto_event *out)
 {
     const kineto_row *order =
-        index < kineto_result_event_count(r) ? kineto_trace_time_order(r->trace) : NULL;
+        index < kineto_profiler_result_event_count(r) ? kineto_trace_time_order(r->trace) : NULL;
     if (!kineto_event_of(order ? r->trace : NULL, order ? order[index] : 0, out))
         return false;
     out->result = r;
@@ -217,13 +217,13 @@ static const kp_tree *get_tree(const kineto_profiler_result *result)
     return tree;
 }
 
-uint64_t kineto_result_tree_root_count(const kineto_profiler_result *r)
+uint64_t kineto_profiler_result_tree_root_count(const kineto_profiler_result *r)
 {
     const kp_tree *tree = get_tree(r);
     return tree ? tree->root_count : 0;
 }
 
-kineto_row kineto_result_tree_root(const kineto_profiler_result *r, uint64_t index)
+kineto_row kineto_profiler_result_tree_root(const kineto_profiler_result *r, uint64_t index)
 {
     const kp_tree *tree = get_tree(r);
     return tree && index < tree->root_count ? tree->roots[index] : KINETO_NO_ROW;
@@ -236,19 +236,19 @@ static kineto_row row_in_column(const kineto_profiler_result *r, const kineto_ro
     return column && row < kineto_trace_count(r->trace) ? column[row] : KINETO_NO_ROW;
 }
 
-kineto_row kineto_result_tree_parent(const kineto_profiler_result *r, kineto_row row)
+kineto_row kineto_profiler_result_tree_parent(const kineto_profiler_result *r, kineto_row row)
 {
     const kp_tree *tree = get_tree(r);
     return row_in_column(r, tree ? tree->parent : NULL, row);
 }
 
-kineto_row kineto_result_tree_first_child(const kineto_profiler_result *r, kineto_row row)
+kineto_row kineto_profiler_result_tree_first_child(const kineto_profiler_result *r, kineto_row row)
 {
     const kp_tree *tree = get_tree(r);
     return row_in_column(r, tree ? tree->first_child : NULL, row);
 }
 
-kineto_row kineto_result_tree_next_sibling(const kineto_profiler_result *r, kineto_row row)
+kineto_row kineto_profiler_result_tree_next_sibling(const kineto_profiler_result *r, kineto_row row)
 {
     const kp_tree *tree = get_tree(r);
     return row_in_column(r, tree ? tree->next_sibling : NULL, row);

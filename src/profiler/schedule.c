@@ -9,8 +9,8 @@
 static kineto_status read_schedule(const kineto_schedule *schedule, kineto_schedule *s,
                                    kineto_error *err)
 {
-    *s = (kineto_schedule)KINETO_SCHEDULE_INIT;
-    return kb_options_read(s, sizeof *s, schedule, "schedule, see KINETO_SCHEDULE_INIT", err);
+    kineto_schedule_init(s);
+    return kb_options_read(s, sizeof *s, schedule, "schedule, see kineto_schedule_init", err);
 }
 
 /* Steps of one cycle. False: more than a number holds. */
@@ -34,7 +34,7 @@ kineto_status kineto_schedule_check(const kineto_schedule *schedule, const char 
         return status;
     if (schedule->size < offsetof(kineto_schedule, repeat))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "schedule: its size is not set; begin with KINETO_SCHEDULE_INIT");
+                       "schedule: its size is not set; begin with kineto_schedule_init");
     if (s.active == 0)
         return kb_fail(err, KINETO_E_ARGUMENT, "schedule: active is 0; nothing would be recorded");
     if (!cycle_length(&s, &length))

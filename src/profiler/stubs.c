@@ -134,7 +134,7 @@ static kineto_status check_slot(kineto_stubs_slot slot, const kineto_stubs *stub
         return kb_fail(err, KINETO_E_ARGUMENT, "unknown stubs slot %d", (int)slot);
     if (!stubs || stubs->size < offsetof(kineto_stubs, record))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "%s: the size of the stubs is not set; begin with KINETO_STUBS_INIT",
+                       "%s: the size of the stubs is not set; begin with kineto_stubs_init",
                        slot_names[slot]);
     return KINETO_OK;
 }
@@ -142,7 +142,8 @@ static kineto_status check_slot(kineto_stubs_slot slot, const kineto_stubs *stub
 kineto_status kineto_stubs_register(kineto_stubs_slot slot, const kineto_stubs *stubs,
                                     kineto_error *err)
 {
-    kineto_stubs mine = KINETO_STUBS_INIT;
+    kineto_stubs mine;
+    kineto_stubs_init(&mine);
     kineto_status status = check_slot(slot, stubs, err);
     if (status != KINETO_OK)
         return status;
@@ -228,7 +229,8 @@ void kp_stubs_release(kineto_stubs_slot slot)
 
 kineto_status kp_stubs_acquire(kineto_stubs_slot slot, kineto_stubs *out, kineto_error *err)
 {
-    kineto_stubs found = KINETO_STUBS_INIT;
+    kineto_stubs found;
+    kineto_stubs_init(&found);
     kineto_status status = check_slot(slot, &found, err);
     if (status == KINETO_OK)
         status = copy_stubs(slot, &found, true, err);
@@ -249,7 +251,8 @@ kineto_status kp_stubs_acquire(kineto_stubs_slot slot, kineto_stubs *out, kineto
 kineto_status kineto_privateuse1_observer_register(const kineto_privateuse1_observer *o,
                                                    kineto_error *err)
 {
-    kineto_privateuse1_observer mine = KINETO_PRIVATEUSE1_OBSERVER_INIT;
+    kineto_privateuse1_observer mine;
+    kineto_privateuse1_observer_init(&mine);
     kineto_status status = kb_size_check(o, "PrivateUse1: observer", err);
     if (status)
         return status;

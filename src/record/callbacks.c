@@ -183,12 +183,11 @@ static void update_scope_masks(kr_callbacks *all)
 static kineto_status check_callback_options(const kineto_function_callback *in,
                                             kineto_function_callback *out, kineto_error *err)
 {
-    const kineto_function_callback none = KINETO_FUNCTION_CALLBACK_INIT;
-    *out = none;
+    kineto_function_callback_init(out);
     if (!in)
         return kb_fail(err, KINETO_E_ARGUMENT, "callback of operators: it is NULL");
     kineto_status status = kb_options_read(
-        out, sizeof *out, in, "callback of operators, see KINETO_FUNCTION_CALLBACK_INIT", err);
+        out, sizeof *out, in, "callback of operators, see kineto_function_callback_init", err);
     if (status)
         return status;
     if (!(out->probability >= 0 && out->probability <= 1))
@@ -584,11 +583,12 @@ void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_func
     kr_function_record(f, site, info, place);
 }
 
-void kineto_function_start_step(kineto_function *f, const kineto_function_step *step,
+void kineto_function_begin_step(kineto_function *f, const kineto_function_step *step,
                                 kineto_site *site, const kineto_function_info *given)
 {
     kr_cursor *c;
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     if (given)
         memcpy(&info, given, KB_MIN(given->size, sizeof info));
     *f = (kineto_function){.site = site, .state = info.is_async ? KR_FUNCTION_ASYNC : 0};

@@ -388,14 +388,15 @@ KB_INLINE void init_function(kineto_function *f, kineto_site *site)
     f->site = site;
 }
 
-/* `caller`: where the program called kineto_function_start. That function calls this one or jumps
+/* `caller`: where the program called kineto_function_record_begin. That function calls this one or jumps
  * to it, as the compiler chooses, so that its own frame cannot be passed on. */
 static KB_NOINLINE void start_function_slow(kineto_function *f, kineto_site *site,
                                             const kineto_input *inputs, size_t count,
                                             const void *caller)
 {
     kr_place place = {__builtin_frame_address(0), caller};
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.inputs = inputs;
     info.input_count = (uint32_t)KB_MIN(count, (size_t)UINT32_MAX);
     if (kb_load_relaxed(&kineto_function_watchers))
@@ -429,7 +430,7 @@ KB_INLINE bool start_function_fast(kineto_function *f, kineto_site *site, const 
     return range != 0;
 }
 
-void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_input *inputs,
+void kineto_function_record_begin(kineto_function *f, kineto_site *site, const kineto_input *inputs,
                            size_t count)
 {
     few_parts few = {inputs, count, -1, 0};
@@ -437,13 +438,12 @@ void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_i
         start_function_slow(f, site, inputs, count, KR_CALLER);
 }
 
-static const kineto_function_info no_info = KINETO_FUNCTION_INFO_INIT;
-
 static KB_NOINLINE void start_function_info_slow(kineto_function *f, kineto_site *site,
                                                  const kineto_function_info *given,
                                                  const void *caller)
 {
-    kineto_function_info info = no_info;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     if (given)
         memcpy(&info, given, KB_MIN(given->size, sizeof info));
     if (info.is_async)
@@ -465,7 +465,7 @@ KB_INLINE bool has_few_parts(const kineto_function_info *info)
            !info->stack && !info->modules && !info->is_async && info->debug_handle == -1;
 }
 
-void kineto_function_start_info(kineto_function *f, kineto_site *site,
+void kineto_function_record_begin_info(kineto_function *f, kineto_site *site,
                                 const kineto_function_info *info)
 {
     f->state = 0;
@@ -507,7 +507,7 @@ static KB_NOINLINE void finish_async_operator(kineto_function *f)
     kr_leave(c);
 }
 
-void kineto_function_finish(kineto_function *f)
+void kineto_function_record_end(kineto_function *f)
 {
     uint32_t state = f->state;
     f->state = 0;

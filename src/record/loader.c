@@ -570,17 +570,18 @@ KINETO_API uint32_t kineto_plugin_count(void)
     return count;
 }
 
-KINETO_API kineto_status kineto_plugin_get(uint32_t index, kineto_plugin_info *info)
+KINETO_API bool kineto_plugin_info_get(uint32_t index, kineto_plugin_info *info)
 {
     kineto_plugin_info found;
     uint32_t count = 0;
     if (!info || info->size < sizeof found.size)
-        return KINETO_E_ARGUMENT;
-    if (!find_plugin_entry(index, &found, &count))
-        return KINETO_E_NOT_FOUND;
+        return false;
+    bool exists = find_plugin_entry(index, &found, &count);
+    if (!exists)
+        memset(&found, 0, sizeof found);
     found.size = info->size;
     memcpy(info, &found, KB_MIN(info->size, sizeof found));
-    return KINETO_OK;
+    return exists;
 }
 
 /* ---- plug-ins of the environment and of the installation ----------------------------------------- */

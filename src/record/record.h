@@ -63,11 +63,11 @@ KINETO_API void kineto_rt_profilers_update(void);
 /** Let profilers without incremental delivery deliver what they have (they are stopped, collected
  *  and started again). */
 KINETO_API void kineto_rt_profilers_collect(void);
-/** Called in each kineto_step, on its thread, with the iteration that begins and its time in ticks;
+/** Called in each kineto_step_mark, on its thread, with the iteration that begins and its time in ticks;
  *  NULL: none. There is one hook at most; it must be as quick as a step. */
 typedef void kr_step_hook(uint64_t step, uint64_t ticks);
 KINETO_API void kineto_rt_step_hook(kr_step_hook *hook);
-/** A profile that marks iterations itself begins or ends; meanwhile kineto_step does not mark them.
+/** A profile that marks iterations itself begins or ends; meanwhile kineto_step_mark does not mark them.
  *  Calls nest. */
 KINETO_API void kineto_rt_steps_marked(bool begins);
 /** The client of this process that asks a daemon for requests: NULL means libckineto's (the

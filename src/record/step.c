@@ -1,4 +1,4 @@
-/* Iterations of the program (kineto_step): counting them, marking them in the trace, and beginning
+/* Iterations of the program (kineto_step_mark): counting them, marking them in the trace, and beginning
  * or ending the windows that are limited by iterations (format/steps.c). An ordinary step is a
  * clock reading and a few stores. */
 #include "record/encode.h"
@@ -104,7 +104,7 @@ static void step_in_pool(kr_steps *s, const kf_pool *pool, uint64_t step, uint64
         step_windows(s, pool->control, step, ticks);
 }
 
-void kineto_step(void)
+void kineto_step_mark(void)
 {
     kr_steps *s = kb_load_acquire(&kr_steps_page);
     if (KINETO_UNLIKELY(!s) && !(s = make_steps_page()))

@@ -423,7 +423,7 @@ ks_extras *ks_session_extras(kineto_session *s) { return &s->extras; }
 
 int64_t ks_session_started_ns(const kineto_session *s) { return s->armed.realtime_ns; }
 
-kineto_status kineto_session_prepare(const kineto_session_options *options, kineto_session **out,
+kineto_status kineto_session_create(const kineto_session_options *options, kineto_session **out,
                                      kineto_error *err)
 {
     return ks_session_prepare(options, &(ks_extras){0}, out, err);
@@ -473,7 +473,7 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
                                  kineto_session **out, kineto_error *err)
 {
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_prepare: out must not be NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_create: out must not be NULL");
     *out = NULL;
     uint64_t begun_ns = kb_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     kineto_session_options read;
@@ -716,10 +716,10 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     return status;
 }
 
-kineto_status kineto_session_toggle(kineto_session *s, bool on, kineto_error *err)
+kineto_status kineto_session_pause(kineto_session *s, bool paused, kineto_error *err)
 {
     if (!s)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_toggle: session must not be NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_pause: session must not be NULL");
     if (!is_recording(s))
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     kf_control *control = kineto_rt_pool()->control;
@@ -727,16 +727,16 @@ kineto_status kineto_session_toggle(kineto_session *s, bool on, kineto_error *er
     lock_sessions();
     uint64_t now = kb_ticks(control->ticks_clock);
     kt_build_thread_span *last = s->pauses.count ? &s->pauses.data[s->pauses.count - 1] : NULL;
-    bool paused = last && !last->to_ticks;
-    if (on)
+    bool was_paused = last && !last->to_ticks;
+    if (!paused)
         s->complete_from =
             KB_MAX(s->complete_from, kinds_complete_since(s->options.kinds, control, now));
-    if (on && paused)
+    if (!paused && was_paused)
         last->to_ticks = now;
-    else if (!on && !paused && !kb_vec_push(&s->pauses, (kt_build_thread_span){.from_ticks = now}))
+    else if (paused && !was_paused && !kb_vec_push(&s->pauses, (kt_build_thread_span){.from_ticks = now}))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!status)
-        kf_window_pause(control, s->slot, !on);
+        kf_window_pause(control, s->slot, paused);
     unlock_sessions();
     kineto_rt_profilers_update();
     return status;
@@ -792,10 +792,10 @@ void kineto_session_destroy(kineto_session *s)
     free(s);
 }
 
-kineto_status kineto_session_begin(const kineto_session_options *options, kineto_session **out,
+kineto_status ks_session_record(const kineto_session_options *options, kineto_session **out,
                                    kineto_error *err)
 {
-    kineto_status status = kineto_session_prepare(options, out, err);
+    kineto_status status = kineto_session_create(options, out, err);
     if (status)
         return status;
     status = kineto_session_start(*out, err);
@@ -806,7 +806,7 @@ kineto_status kineto_session_begin(const kineto_session_options *options, kineto
     return status;
 }
 
-kineto_status kineto_session_end(kineto_session *session, kineto_trace **out, kineto_error *err)
+kineto_status ks_session_finish(kineto_session *session, kineto_trace **out, kineto_error *err)
 {
     kineto_status status = kineto_session_stop(session, out, err);
     kineto_session_destroy(session);

@@ -12,6 +12,13 @@
 #include "trace/trace.h"
 #include <ckineto/session.h>
 
+/** Create a session and start it. @param out  NULL on failure. */
+kineto_status ks_session_record(const kineto_session_options *options, kineto_session **out,
+                                kineto_error *err);
+/** Stop a session and destroy it, whatever is returned. */
+kineto_status ks_session_finish(kineto_session *session, kineto_trace **out, kineto_error *err);
+
+
 /* ---- session.c: requirements of the front end beyond the public options ---------------------- */
 typedef struct ks_extras {
     bool no_privateuse1; /* prepare without forwarding the PrivateUse1 profiler */
@@ -32,7 +39,7 @@ typedef struct ks_extras {
     bool armed;                       /* records may be overwritten until ks_session_keep */
     bool grows;                       /* little memory at first, more with ks_sessions_grow */
 } ks_extras;
-/** kineto_session_prepare with these extras, which are copied; what they point to is borrowed until
+/** kineto_session_create with these extras, which are copied; what they point to is borrowed until
  *  the trace is built. */
 kineto_status ks_session_prepare(const kineto_session_options *options, const ks_extras *extras,
                                  kineto_session **out, kineto_error *err);

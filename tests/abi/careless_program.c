@@ -21,7 +21,7 @@ static kineto_trace *trace;
 static kineto_files *files;
 static kineto_function_events *events;
 static kineto_averages *averages;
-static kineto_profile *profile;
+static kineto_profile_run *profile;
 static kineto_critical_path *critical;
 static kineto_analysis *diff;
 static kineto_findings *findings;
@@ -76,7 +76,7 @@ static void check_options_of_traces(void)
     REFUSED(kineto_merge_options,
             kineto_trace_merge(&(const kineto_trace *){trace}, 1, o, MADE, &err));
     REFUSED(kineto_survey_options, kineto_files_survey(files, o, MADE, &err));
-    REFUSED(kineto_export_options, kineto_export(trace, "/dev/null", o, NULL, &err));
+    REFUSED(kineto_export_options, kineto_trace_export(trace, "/dev/null", o, NULL, &err));
     REFUSED(kineto_report_options, kineto_report_save(trace, o, "/dev/null", &err));
     REFUSED(kineto_function_events_options, kineto_function_events_create(trace, o, MADE, &err));
     REFUSED(kineto_averages_options, kineto_averages_create(events, o, MADE, &err));
@@ -90,26 +90,26 @@ static void check_options_of_traces(void)
 static void check_options_of_facts(void)
 {
     kineto_diff_options both = {.size = sizeof both};
-    kineto_find_options find = {.size = sizeof find};
-    REFUSED(kineto_verify_options, kineto_verify(trace, o, MADE, &err));
-    REFUSED(kineto_analyze_options, kineto_analyze(trace, o, MADE, &err));
-    REFUSED(kineto_analyze_options, kineto_analyze_overlay(trace, o, MADE, &err));
-    REFUSED(kineto_analyze_options, kineto_critical_path_create(trace, o, MADE, &err));
-    REFUSED(kineto_diff_options, kineto_diff(trace, trace, o, MADE, &err));
-    REFUSED(kineto_analyze_options,
-            (both.analyze = o, kineto_diff(trace, trace, &both, MADE, &err)));
-    REFUSED(kineto_find_options, kineto_find(trace, o, MADE, &err));
-    REFUSED(kineto_analyze_options, (find.analyze = o, kineto_find(trace, &find, MADE, &err)));
+    kineto_findings_options find = {.size = sizeof find};
+    REFUSED(kineto_verify_options, kineto_verify_run(trace, o, MADE, &err));
+    REFUSED(kineto_analysis_options, kineto_analysis_run(trace, o, MADE, &err));
+    REFUSED(kineto_analysis_options, kineto_analysis_overlay(trace, o, MADE, &err));
+    REFUSED(kineto_analysis_options, kineto_critical_path_create(trace, o, MADE, &err));
+    REFUSED(kineto_diff_options, kineto_diff_run(trace, trace, o, MADE, &err));
+    REFUSED(kineto_analysis_options,
+            (both.analyze = o, kineto_diff_run(trace, trace, &both, MADE, &err)));
+    REFUSED(kineto_findings_options, kineto_findings_find(trace, o, MADE, &err));
+    REFUSED(kineto_analysis_options, (find.analyze = o, kineto_findings_find(trace, &find, MADE, &err)));
 }
 
 static void check_options_of_recording(void)
 {
     kineto_callback callback;
-    REFUSED(kineto_session_options, kineto_session_prepare(o, MADE, &err));
+    REFUSED(kineto_session_options, kineto_session_create(o, MADE, &err));
     REFUSED(kineto_profiler_config, kineto_profiler_create(o, 1, 0, MADE, &err));
     REFUSED(kineto_profiler_config, kineto_ondemand_prepare(o, &err));
-    REFUSED(kineto_profile_options, kineto_profile_create(o, MADE, &err));
-    REFUSED(kineto_tensorboard, kineto_profile_save_tensorboard(profile, o, NULL, 0, &err));
+    REFUSED(kineto_profile_run_options, kineto_profile_run_create(o, MADE, &err));
+    REFUSED(kineto_tensorboard, kineto_profile_run_save_tensorboard(profile, o, NULL, 0, &err));
     REFUSED(kineto_control_options, kineto_control_start(o, &err));
     SIZE_REFUSED(kineto_control_client, kineto_control_set_client(o, &err));
     SIZE_REFUSED(kineto_stubs, kineto_stubs_register(KINETO_STUBS_ITT, o, &err));
@@ -128,15 +128,15 @@ static void check_results(void)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         void *o = stated(sizes[i], 0);
         expect("result of a writer", KINETO_E_ARGUMENT,
-               kineto_export_chrome(trace, "/nowhere/x.json", o, &err));
+               kineto_trace_export_chrome(trace, "/nowhere/x.json", o, &err));
         expect("result of scrubbing", KINETO_E_ARGUMENT,
                kineto_trace_scrub(trace, &how, MADE, o, &err));
         expect("result of memory", KINETO_E_ARGUMENT,
                kineto_memory_timeline_save(events, NULL, "/nowhere/x.json", o, &err));
         expect("result of a what-if", KINETO_E_ARGUMENT,
-               kineto_what_if(critical, NULL, 0, o, &err));
+               kineto_critical_path_what_if(critical, NULL, 0, o, &err));
         expect("verdict", KINETO_E_ARGUMENT, kineto_diff_gate(diff, "step>3%", true, o, &err));
-        if (kineto_export_format_at(0, o))
+        if (kineto_export_format_get(0, o))
             faults++, puts("a format was written to a struct without its size");
     }
 }
@@ -149,18 +149,18 @@ static void check_nothing(void)
            kineto_files_find(&(const char *){NULL}, 1, MADE, &err));
     expect("merge", KINETO_E_ARGUMENT,
            kineto_trace_merge((const kineto_trace *[]){trace, NULL}, 2, NULL, MADE, &err));
-    expect("verify", KINETO_E_ARGUMENT, kineto_verify(NULL, NULL, MADE, &err));
-    expect("analyze", KINETO_E_ARGUMENT, kineto_analyze(trace, NULL, NULL, &err));
-    expect("overlay", KINETO_E_ARGUMENT, kineto_analyze_overlay(trace, NULL, NULL, &err));
+    expect("verify", KINETO_E_ARGUMENT, kineto_verify_run(NULL, NULL, MADE, &err));
+    expect("analyze", KINETO_E_ARGUMENT, kineto_analysis_run(trace, NULL, NULL, &err));
+    expect("overlay", KINETO_E_ARGUMENT, kineto_analysis_overlay(trace, NULL, NULL, &err));
     expect("path", KINETO_E_ARGUMENT, kineto_critical_path_create(trace, NULL, NULL, &err));
     expect("path shown", KINETO_E_ARGUMENT, kineto_critical_path_overlay(NULL, MADE, &err));
     expect("path shown", KINETO_E_ARGUMENT, kineto_critical_path_overlay(critical, NULL, &err));
-    expect("what-if", KINETO_E_ARGUMENT, kineto_what_if(NULL, NULL, 0, stated(64, 0), &err));
-    expect("what-if", KINETO_E_ARGUMENT, kineto_what_if(critical, NULL, 1, stated(64, 0), &err));
-    expect("what-if", KINETO_E_ARGUMENT, kineto_what_if(critical, NULL, 0, NULL, &err));
-    expect("diff", KINETO_E_ARGUMENT, kineto_diff(trace, trace, NULL, NULL, &err));
-    expect("find", KINETO_E_ARGUMENT, kineto_find(NULL, NULL, MADE, &err));
-    expect("find", KINETO_E_ARGUMENT, kineto_find(trace, NULL, NULL, &err));
+    expect("what-if", KINETO_E_ARGUMENT, kineto_critical_path_what_if(NULL, NULL, 0, stated(64, 0), &err));
+    expect("what-if", KINETO_E_ARGUMENT, kineto_critical_path_what_if(critical, NULL, 1, stated(64, 0), &err));
+    expect("what-if", KINETO_E_ARGUMENT, kineto_critical_path_what_if(critical, NULL, 0, NULL, &err));
+    expect("diff", KINETO_E_ARGUMENT, kineto_diff_run(trace, trace, NULL, NULL, &err));
+    expect("find", KINETO_E_ARGUMENT, kineto_findings_find(NULL, NULL, MADE, &err));
+    expect("find", KINETO_E_ARGUMENT, kineto_findings_find(trace, NULL, NULL, &err));
     expect("gate", KINETO_E_ARGUMENT, kineto_findings_gate(NULL, "all", &passed, NULL, 0, &err));
     expect("gate", KINETO_E_ARGUMENT, kineto_findings_gate(findings, "all", NULL, NULL, 0, &err));
     expect("snapshot", KINETO_E_ARGUMENT, kineto_session_snapshot(NULL, MADE, &err));
@@ -169,13 +169,13 @@ static void check_nothing(void)
 /* Numbers that are in no enumeration. */
 static void check_choices(void)
 {
-    kineto_analyze_options facts = {.size = sizeof facts, .definitions = 2};
+    kineto_analysis_options facts = {.size = sizeof facts, .definitions = 2};
     kineto_diff_options both = {.size = sizeof both, .devices = 3};
     kineto_averages_options groups = {.size = sizeof groups, .flops = 3};
-    expect("definitions", KINETO_E_ARGUMENT, kineto_analyze(trace, &facts, MADE, &err));
-    facts = (kineto_analyze_options){.size = sizeof facts, .steps = 4};
+    expect("definitions", KINETO_E_ARGUMENT, kineto_analysis_run(trace, &facts, MADE, &err));
+    facts = (kineto_analysis_options){.size = sizeof facts, .steps = 4};
     expect("steps", KINETO_E_ARGUMENT, kineto_critical_path_create(trace, &facts, MADE, &err));
-    expect("devices", KINETO_E_ARGUMENT, kineto_diff(trace, trace, &both, MADE, &err));
+    expect("devices", KINETO_E_ARGUMENT, kineto_diff_run(trace, trace, &both, MADE, &err));
     expect("flops", KINETO_E_ARGUMENT, kineto_averages_create(events, &groups, MADE, &err));
 }
 
@@ -206,10 +206,10 @@ static bool make_all(void)
     return !kineto_trace_open(path, &trace, &err) && !kineto_files_find(&path, 1, &files, &err) &&
            !kineto_function_events_create(trace, NULL, &events, &err) &&
            !kineto_averages_create(events, NULL, &averages, &err) &&
-           !kineto_profile_create(NULL, &profile, &err) &&
+           !kineto_profile_run_create(NULL, &profile, &err) &&
            !kineto_critical_path_create(trace, NULL, &critical, &err) &&
-           !kineto_diff(trace, trace, NULL, &diff, &err) &&
-           !kineto_find(trace, NULL, &findings, &err);
+           !kineto_diff_run(trace, trace, NULL, &diff, &err) &&
+           !kineto_findings_find(trace, NULL, &findings, &err);
 }
 
 int main(int argc, char **argv)
@@ -226,13 +226,13 @@ int main(int argc, char **argv)
     check_nothing();
     check_choices();
     check_identities();
-    kineto_findings_release(findings);
-    kineto_analysis_release(diff);
-    kineto_critical_path_release(critical);
-    kineto_profile_destroy(profile);
-    kineto_averages_release(averages);
-    kineto_function_events_release(events);
-    kineto_files_release(files);
+    kineto_findings_destroy(findings);
+    kineto_analysis_destroy(diff);
+    kineto_critical_path_destroy(critical);
+    kineto_profile_run_destroy(profile);
+    kineto_averages_destroy(averages);
+    kineto_function_events_destroy(events);
+    kineto_files_destroy(files);
     kineto_trace_release(trace);
     return faults != 0;
 }

@@ -61,8 +61,8 @@ static void check_trace(const kineto_trace *trace, size_t bytes)
            kineto_trace_scrub(trace, &how, &scrubbed, older(bytes), &err));
     kineto_trace_release(scrubbed);
     expect("result of exporting", bytes,
-           kineto_export_chrome(trace, "/dev/null", older(bytes), &err));
-    expect("format", bytes, !kineto_export_format_at(0, older(bytes)));
+           kineto_trace_export_chrome(trace, "/dev/null", older(bytes), &err));
+    expect("format", bytes, !kineto_export_format_get(0, older(bytes)));
 }
 
 static void check_memory(const kineto_trace *trace, const char *page, size_t bytes)
@@ -72,7 +72,7 @@ static void check_memory(const kineto_trace *trace, const char *page, size_t byt
     (void)kineto_function_events_create(trace, NULL, &events, &err);
     expect("result of memory over time", bytes,
            kineto_memory_timeline_save(events, NULL, page, older(bytes), &err));
-    kineto_function_events_release(events);
+    kineto_function_events_destroy(events);
 }
 
 static void check_analysis(const kineto_trace *trace, size_t bytes)
@@ -82,11 +82,11 @@ static void check_analysis(const kineto_trace *trace, size_t bytes)
     kineto_analysis *diff = NULL;
     kineto_error err;
     (void)kineto_critical_path_create(trace, NULL, &path, &err);
-    expect("what-if", bytes, path ? kineto_what_if(path, &half, 1, older(bytes), &err) : 1);
-    (void)kineto_diff(trace, trace, NULL, &diff, &err);
+    expect("what-if", bytes, path ? kineto_critical_path_what_if(path, &half, 1, older(bytes), &err) : 1);
+    (void)kineto_diff_run(trace, trace, NULL, &diff, &err);
     expect("verdict", bytes, kineto_diff_gate(diff, "step>3%", true, older(bytes), &err));
-    kineto_critical_path_release(path);
-    kineto_analysis_release(diff);
+    kineto_critical_path_destroy(path);
+    kineto_analysis_destroy(diff);
 }
 
 int main(int argc, char **argv)

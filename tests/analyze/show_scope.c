@@ -59,7 +59,7 @@ static void print(const ka_dataset *s)
 
 static kineto_status show(const char *path, kineto_error *err)
 {
-    kineto_analyze_options options = {.size = sizeof options,
+    kineto_analysis_options options = {.size = sizeof options,
                                       .definitions = KINETO_DEFINITIONS_HTA,
                                       .steps = KINETO_STEPS_DROP_LAST};
     kineto_trace *trace = NULL;

@@ -5,6 +5,7 @@
  * FACTOR is of the time of the kernels "gemm". In each step two queues work side by side; the one
  * with these kernels is the longer one until they take less than two thirds. */
 #include <ckineto/ckineto.h>
+#include "../helpers/sessions.h"
 #include <sim.h>
 
 #include <errno.h>
@@ -88,7 +89,7 @@ int main(int argc, char **argv)
     if (status != KINETO_OK && status != KINETO_E_STATE)
         return fail(&err);
     kineto_session_options_init(&options);
-    if (kineto_session_begin(&options, &session, &err) != KINETO_OK)
+    if (begin_session(&options, &session, &err) != KINETO_OK)
         return fail(&err);
     for (int i = 0; i < STEPS; i++) {
         KINETO_SITE(site, KINETO_KIND_USER_ANNOTATION, "ProfilerStep");
@@ -99,7 +100,7 @@ int main(int argc, char **argv)
         step(&gemm_ns);
         kineto_range_end(range);
     }
-    if (kineto_session_end(session, &trace, &err) != KINETO_OK)
+    if (end_session(session, &trace, &err) != KINETO_OK)
         return fail(&err);
     status = kineto_trace_save(trace, argv[2], &err);
     kineto_trace_release(trace);

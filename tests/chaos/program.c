@@ -2,7 +2,7 @@
  * does what programs do at their worst: chaos_program COUNTS VERB ARGUMENTS…
  *
  *     run T MS US    T threads record until so many ms are over, and pause for US between 64 pairs
- *     soak T MS US   the same, with kineto_step
+ *     soak T MS US   the same, with kineto_step_mark
  *     threads N      N threads at once, each with some ranges
  *     eintr MS       a timer interrupts everything, its handler records, no call is restarted
  *     cancel N       N threads are cancelled inside of ranges
@@ -95,13 +95,13 @@ static void *run_thread(void *unused)
     return NULL;
 }
 
-void kineto_step(void) __attribute__((weak)); /* a library that cannot be asked has none */
+void kineto_step_mark(void) __attribute__((weak)); /* a library that cannot be asked has none */
 static void *step_thread(void *unused)
 {
     (void)unused;
     while (now_ms() < until_ms) {
-        if (kineto_step)
-            kineto_step();
+        if (kineto_step_mark)
+            kineto_step_mark();
         nanosleep(&pause_between, NULL);
     }
     return NULL;
@@ -179,7 +179,7 @@ static void on_alarm(int number)
     (void)number;
     if (handler_slot) { /* not inside of slot_take */
         count(&handler_slot->begun);
-        kineto_instant(&moment, NULL);
+        kineto_instant_mark(&moment, NULL);
         count(&handler_slot->ended);
     }
     errno = saved;

@@ -129,7 +129,7 @@ static void sleep_us(long us)
 static void iteration(long i)
 {
     if (steps)
-        kineto_step();
+        kineto_step_mark();
     kineto_range o = kineto_range_begin(&outer);
     kineto_value value = {.i = i};
     kineto_range r = kineto_range_begin_args(&inner, &value);

@@ -153,7 +153,8 @@ static void step(const target *t, long n)
     char name[64];
     (void)snprintf(name, sizeof name, "iteration %ld", n);
     KINETO_FUNCTION_SITE(step_site, KINETO_SCOPE_USER_SCOPE, "iteration");
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.name = name;
     kineto_function f;
     if (!t->no_step)
@@ -187,7 +188,8 @@ static void request(char *text)
 static void start(char *words)
 {
     kineto_error err = {.code = KINETO_OK};
-    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options o;
+    kineto_control_options_init(&o);
     for (char *rest = NULL, *word = strtok_r(words, " ", &rest); word;
          word = strtok_r(NULL, " ", &rest)) {
         o.socket |= strcmp(word, "socket") == 0;
@@ -225,8 +227,8 @@ static void profile(long ms)
     sleep_ms(ms);
     if (!status)
         status = kineto_profiler_disable(&r, NULL);
-    say("profiled %d %" PRIu64, status, r ? kineto_result_event_count(r) : 0);
-    kineto_result_release(r);
+    say("profiled %d %" PRIu64, status, r ? kineto_profiler_result_event_count(r) : 0);
+    kineto_profiler_result_release(r);
 }
 
 static void swap(const char *path)

@@ -101,7 +101,8 @@ static uint64_t ring_kinds = KINETO_KINDS_ALL;
 static void start_with(const char *path)
 {
     struct rlimit none = {0, 0};
-    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options o;
+    kineto_control_options_init(&o);
     kineto_error err = {0};
     setrlimit(RLIMIT_CORE, &none);
     alarm(60);
@@ -488,7 +489,7 @@ static void crash_in_stepping_child(void)
     put_on_top(SIGABRT);
     pid_t pid = fork();
     for (int i = 0; pid == 0 && i < 30; i++) { /* its ring begins meanwhile */
-        kineto_step();
+        kineto_step_mark();
         usleep(10000);
     }
     if (pid == 0)

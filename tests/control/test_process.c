@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "record/record.h"
 #include "session/session.h"
+#include "../helpers/sessions.h"
 #include <ckineto/control.h>
 #include <ckineto/host.h>
 #include <ckineto/profiler.h>
@@ -482,13 +483,13 @@ static void a_profile_of_the_program_itself_comes_first(void **state)
     wait_for(ticket, KINETO_STAGE_CANCELLED);
     assert_int_equal(kineto_control_request(NO_WARMUP TO_US, NULL, &err), KINETO_E_BUSY);
     assert_int_equal(kineto_profiler_disable(&r, &err), KINETO_OK);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     /* A session is only another window. */
     kineto_session *s;
-    assert_int_equal(kineto_session_begin(NULL, &s, &err), KINETO_OK);
+    assert_int_equal(begin_session(NULL, &s, &err), KINETO_OK);
     ticket = request("ACTIVITIES_DURATION_MSECS=20\n" NO_WARMUP TO_US);
     wait_for(ticket, KINETO_STAGE_WRITTEN);
-    assert_int_equal(kineto_session_end(s, NULL, &err), KINETO_OK);
+    assert_int_equal(end_session(s, NULL, &err), KINETO_OK);
 }
 
 /* ---- begin and end ----------------------------------------------------------------------------------- */
@@ -496,7 +497,8 @@ static void a_profile_of_the_program_itself_comes_first(void **state)
 static void what_cannot_be_is_refused_and_changes_nothing(void **state)
 {
     (void)state;
-    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options o;
+    kineto_control_options_init(&o);
     assert_int_equal(kineto_control_request(NULL, NULL, &err), KINETO_E_ARGUMENT);
     assert_int_equal(kineto_control_request("ACTIVITIES_ENABLED=maybe\n", NULL, &err),
                      KINETO_E_ARGUMENT);
@@ -519,7 +521,8 @@ static void it_listens_until_it_is_stopped(void **state)
 {
     (void)state;
     char path[300];
-    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options o;
+    kineto_control_options_init(&o);
     snprintf(path, sizeof path, "%s/ckineto/%d.sock", directory, (int)getpid());
     o.socket = true;
     for (int i = 0; i < 3; i++) {
@@ -579,7 +582,8 @@ static void children_of_a_fork_are_asked_for_themselves(void **state)
     (void)state;
     int status;
     HAS_ONE_THREAD(); /* it does not allow for threads of a fork's child */
-    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options o;
+    kineto_control_options_init(&o);
     o.socket = true;
     assert_int_equal(kineto_output_register("slow", be_slow, NULL, false, &err), KINETO_OK);
     assert_int_equal(kineto_control_start(&o, &err), KINETO_OK);

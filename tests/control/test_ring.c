@@ -95,7 +95,8 @@ static bool contains(kineto_string text, const char *part)
 
 static kineto_control_options ring_of(double seconds)
 {
-    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options o;
+    kineto_control_options_init(&o);
     o.ring_seconds = seconds;
     o.ring_bytes = 1 << 20;
     o.ring_kinds = KINETO_KINDS_DEFAULT;
@@ -115,7 +116,8 @@ static void start(const kineto_control_options *o)
 static void the_words_of_the_setting_are_read(void **state)
 {
     (void)state;
-    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options o;
+    kineto_control_options_init(&o);
     kineto_error err;
     const char *text = "seconds=2.5,mb=8,kinds=cpu_op+runtime,crash,slow-step=1.5x,hang=60,"
                        "dumps=3,path=/a,b=c";
@@ -127,7 +129,7 @@ static void the_words_of_the_setting_are_read(void **state)
     assert_int_equal(o.ring_kinds,
                      KINETO_KIND_BIT(KINETO_KIND_CPU_OP) | KINETO_KIND_BIT(KINETO_KIND_RUNTIME));
     assert_string_equal(o.dump_path, "/a,b=c");
-    o = (kineto_control_options)KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options_init(&o);
     assert_int_equal(ko_ring_parse("1", &o, &err), KINETO_OK);
     assert_true(o.ring_seconds == KO_RING_SECONDS);
     o.ring_seconds = 0;
@@ -142,13 +144,16 @@ static void words_that_make_no_sense_are_named_and_change_nothing(void **state)
                                         "kinds=nothing", "slow-step=0.9", "hang=x",      "what",
                                         "dumps=1.5",     "path=",         "seconds=1e9", "crash=1"};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT, before = o;
+        kineto_control_options o, before;
+        kineto_control_options_init(&o);
+        before = o;
         kineto_error err = {0};
         assert_int_equal(ko_ring_parse(wrong[i], &o, &err), KINETO_E_ARGUMENT);
         assert_non_null(strstr(err.message, "ring:"));
         assert_memory_equal(&o, &before, sizeof o);
     }
-    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_control_options o;
+    kineto_control_options_init(&o);
     o.dump_on_crash = true;
     assert_int_equal(kineto_control_start(&o, NULL), KINETO_E_ARGUMENT);
     o = ring_of(1);
@@ -252,7 +257,7 @@ static int64_t longest_of_steps_ms(int steps)
 {
     uint64_t longest_ns = 0;
     for (int i = 0; i < steps; i++) {
-        kineto_step();
+        kineto_step_mark();
         uint64_t begin_ns = kb_clock_ns(CLOCK_MONOTONIC);
         sleep_ms(10);
         uint64_t ns = kb_clock_ns(CLOCK_MONOTONIC) - begin_ns;
@@ -271,7 +276,7 @@ static void a_slow_step_is_dumped_once(void **state)
     do_work(1);
     sleep_ms(slow_ms);
     for (int i = 0; i < 3; i++) {
-        kineto_step();
+        kineto_step_mark();
         sleep_ms(i == 1 ? slow_ms : 10); /* the second one is within the ring's time */
     }
     kineto_trace *t = wait_for_dump();
@@ -294,7 +299,7 @@ static void a_hang_is_dumped_once(void **state)
     sleep_ms(150); /* nobody has stepped yet: no hang */
     char path[700];
     assert_int_equal(files(path, sizeof path), 0);
-    kineto_step();
+    kineto_step_mark();
     do_work(1);
     kineto_trace *t = wait_for_dump();
     assert_true(contains(metadata(t, "ckineto_dump_reason"), "no step for"));
@@ -303,7 +308,7 @@ static void a_hang_is_dumped_once(void **state)
     sleep_ms(250);
     assert_int_equal(files(path, sizeof path), 1);
     empty_folder();
-    kineto_step(); /* it goes on, and hangs again */
+    kineto_step_mark(); /* it goes on, and hangs again */
     kineto_trace_release(wait_for_dump());
     kineto_control_stop();
 }
@@ -316,7 +321,7 @@ static void a_hang_while_the_ring_is_written_is_dumped_afterwards(void **state)
     kineto_error err;
     o.dump_on_hang_seconds = 0.1;
     start(&o);
-    kineto_step();
+    kineto_step_mark();
     do_work(1);
     snprintf(busy, sizeof busy, "exec:sleep 0.5; cat > %s/first", folder);
     assert_int_equal(kineto_control_dump(busy, &err), KINETO_OK);
@@ -335,7 +340,7 @@ static void there_are_no_more_dumps_than_asked_for(void **state)
     o.dump_limit = 2;
     start(&o);
     for (int i = 0, more = 3; i < HANG && more > 0; i += 60) {
-        kineto_step();
+        kineto_step_mark();
         sleep_ms(60);
         more -= files(path, sizeof path) == 2;
     }
@@ -356,7 +361,7 @@ static void a_child_gets_a_ring_of_its_own(void **state)
     pid_t pid = fork();
     if (pid == 0) {
         bool written = false;
-        kineto_step();
+        kineto_step_mark();
         for (int i = 0; i < HANG && !written; i += 5) {
             do_work(1);
             sleep_ms(5);
@@ -391,11 +396,11 @@ static void an_iteration_becomes_a_range_when_it_is_over(void **state)
     snprintf(first, sizeof first, "ProfilerStep#%llu", (unsigned long long)n);
     snprintf(second, sizeof second, "ProfilerStep#%llu", (unsigned long long)n + 1);
     kineto_session *s = record();
-    kineto_step();
+    kineto_step_mark();
     kineto_range inside = kineto_range_begin(&work);
-    kineto_step(); /* ranges of the program may cross iterations */
+    kineto_step_mark(); /* ranges of the program may cross iterations */
     kineto_range_end(inside);
-    kineto_step();
+    kineto_step_mark();
     kineto_trace *t = finish(s);
     kineto_activity a = find_only(t, first), b = find_only(t, second);
     assert_int_equal(a.end_ns, b.start_ns);
@@ -420,7 +425,7 @@ static void a_window_by_iteration_begins_and_ends_in_the_program(void **state)
     uint64_t n = kineto_rt_steps(NULL);
     kf_window_limit(control, slot, kb_os_pid(), n + 2, n + 4);
     for (uint64_t i = 0; i < 6; i++) {
-        kineto_step();
+        kineto_step_mark();
         assert_int_equal(kineto_enabled(KINETO_KIND_CPU_OP), i == 2 || i == 3);
         do_work(1);
     }
@@ -450,10 +455,10 @@ static void iterations_that_were_missed_give_an_empty_window(void **state)
     kf_control *control = kineto_rt_pool()->control;
     uint64_t n = kineto_rt_steps(NULL);
     kf_window_limit(control, 0, kb_os_pid() + 1, 0, 1); /* somebody else's */
-    kineto_step();
+    kineto_step_mark();
     assert_int_equal(control->windows[0].step_state, KF_STEPS_WAITING);
     kf_window_limit(control, 0, kb_os_pid(), 0, n);
-    kineto_step();
+    kineto_step_mark();
     assert_int_equal(control->windows[0].step_state, KF_STEPS_OVER);
     assert_int_equal(control->windows[0].from_ticks, control->windows[0].until_ticks);
     assert_int_equal(control->step_limits, 0);
@@ -463,10 +468,10 @@ static void iterations_that_were_missed_give_an_empty_window(void **state)
 static void a_child_counts_its_own_iterations(void **state)
 {
     (void)state;
-    kineto_step();
+    kineto_step_mark();
     pid_t pid = fork();
     if (pid == 0) {
-        kineto_step();
+        kineto_step_mark();
         bool fine = kineto_rt_steps(NULL) == 1 && own_steps() && own_steps()->count == 1;
         _exit(fine ? 0 : 1);
     }
@@ -482,10 +487,10 @@ static void the_count_begins_before_there_is_a_pool(void **state)
     pid_t pid = fork();
     if (pid == 0) { /* the first test: no session has been made yet */
         bool fine = kineto_rt_pool() == NULL;
-        kineto_step();
-        kineto_step();
+        kineto_step_mark();
+        kineto_step_mark();
         kineto_session *s = record();
-        kineto_step();
+        kineto_step_mark();
         uint64_t ticks[KF_STEP_TIMES];
         fine = fine && kf_steps_read(own_steps(), ticks) == 3 && ticks[0] && ticks[0] <= ticks[1];
         kineto_trace_release(finish(s));
@@ -507,7 +512,7 @@ static void a_snapshot_of_memory_is_a_file_like_the_others(void **state)
     snprintf(path, sizeof path, "%s/memory.json", folder);
     assert_int_equal(ko_snapshot_start(NULL, &err), KINETO_OK);
     kineto_memory_event e = {.size = sizeof e, .address = 4096, .bytes = 123457};
-    kineto_memory(&e);
+    kineto_memory_report(&e);
     if (ko_snapshot_stop(KO_FROM_ARGUMENT, path, &bytes, &err))
         fail_msg("%s", err.message);
     size_t n = read_whole(path, text, sizeof text - 1);

@@ -340,7 +340,7 @@ static void iterations_begin_and_end_a_window_by_themselves(void **state)
     (void)state;
     int64_t times_ns[KF_STEP_TIMES];
     uint32_t pid;
-    kineto_step();
+    kineto_step_mark();
     uint64_t steps = ks_collector_steps(collector, times_ns, &pid);
     assert_int_equal(steps, 1);
     assert_int_equal(pid, kb_os_pid());
@@ -349,7 +349,7 @@ static void iterations_begin_and_end_a_window_by_themselves(void **state)
     assert_int_equal(ks_window_limit(collector, w, pid, 2, 4, NULL), KINETO_OK);
     for (int64_t i = 1; i < 6; i++) {
         range(10 * i - 1); /* still the iteration before */
-        kineto_step();
+        kineto_step_mark();
         range(10 * i);
     }
     ks_window_stop(collector, w);

@@ -17,7 +17,7 @@ static const char *path, *name;
 /* profiled */
 static kineto_profiler_config config;
 static kineto_profiler_result *result;
-static kineto_profile *profile;
+static kineto_profile_run *profile;
 static int steps;
 static int64_t rows;
 void train(void);

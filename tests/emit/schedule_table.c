@@ -27,7 +27,8 @@ static int transitions(void)
 
 int main(int argc, char **argv)
 {
-    kineto_schedule s = KINETO_SCHEDULE_INIT;
+    kineto_schedule s;
+    kineto_schedule_init(&s);
     uint64_t first, steps;
     if (argc > 1 && strcmp(argv[1], "transitions") == 0)
         return transitions();

@@ -64,7 +64,8 @@ static int set_up(void **state)
 {
     (void)state;
     memset(&device, 0, sizeof device);
-    kineto_stubs s = KINETO_STUBS_INIT;
+    kineto_stubs s;
+    kineto_stubs_init(&s);
     s.context = &device;
     s.record = record;
     s.elapsed_ns = elapsed_ns;

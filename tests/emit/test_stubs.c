@@ -31,7 +31,8 @@ static bool off(void *context)
 
 static kineto_stubs some(void)
 {
-    kineto_stubs s = KINETO_STUBS_INIT;
+    kineto_stubs s;
+    kineto_stubs_init(&s);
     s.record = record;
     s.elapsed_ns = elapsed_ns;
     return s;
@@ -44,7 +45,8 @@ static void unregistered_stubs_say_whose_they_are(void **state)
                            "ITT used in profiler but not enabled.",
                            "PrivateUse1 used in profiler but not enabled."};
     for (int slot = 0; slot < KINETO_STUBS_SLOT_COUNT; slot++) {
-        kineto_stubs s = KINETO_STUBS_INIT;
+        kineto_stubs s;
+        kineto_stubs_init(&s);
         kineto_error err;
         int64_t ns;
         void *event;
@@ -71,7 +73,8 @@ static void unregistered_stubs_say_whose_they_are(void **state)
 static void missing_functions_are_named(void **state)
 {
     (void)state;
-    kineto_stubs s = some(), got = KINETO_STUBS_INIT;
+    kineto_stubs s = some(), got;
+    kineto_stubs_init(&got);
     kineto_error err;
     assert_int_equal(kineto_stubs_register(KINETO_STUBS_CUDA, &s, NULL), KINETO_OK);
     assert_int_equal(kineto_stubs_get(KINETO_STUBS_CUDA, &got, NULL), KINETO_OK);
@@ -150,7 +153,8 @@ static void stubs_in_use_stay(void **state)
 static void *register_often(void *won)
 {
     for (int i = 0; i < 2000; i++) {
-        kineto_stubs s = some(), held = KINETO_STUBS_INIT;
+        kineto_stubs s = some(), held;
+        kineto_stubs_init(&held);
         s.context = &won;
         if (kineto_stubs_register(KINETO_STUBS_ITT, &s, NULL) != KINETO_OK)
             continue;
@@ -204,7 +208,8 @@ static kineto_status disable(void *context, kineto_error *err)
 static void an_observer_is_told_and_stays_until_the_end(void **state)
 {
     (void)state;
-    kineto_privateuse1_observer o = KINETO_PRIVATEUSE1_OBSERVER_INIT;
+    kineto_privateuse1_observer o;
+    kineto_privateuse1_observer_init(&o);
     const struct kineto_profiler_config *config = (const void *)state;
     kineto_error err;
     assert_int_equal(kp_observer_enable(config, 3, &err), KINETO_E_STATE);

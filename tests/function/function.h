@@ -4,6 +4,7 @@
 #define TESTS_FUNCTION_H
 
 #include <ckineto/function.h>
+#include "../helpers/sessions.h"
 
 #define ALL_INPUTS (KINETO_OPERATORS_INPUTS | KINETO_OPERATORS_VALUES)
 
@@ -11,7 +12,7 @@ static inline kineto_session *session_with(const kineto_session_options *options
 {
     kineto_session *session = NULL;
     kineto_error err = {0};
-    if (kineto_session_begin(options, &session, &err))
+    if (begin_session(options, &session, &err))
         fail_msg("no session: %s", err.message);
     return session;
 }

@@ -57,7 +57,8 @@ static void on_exit_of(const kineto_function_view *f, void *context, void *user)
 
 static kineto_function_callback callback_of(witness *w)
 {
-    kineto_function_callback c = KINETO_FUNCTION_CALLBACK_INIT;
+    kineto_function_callback c;
+    kineto_function_callback_init(&c);
     c.enter = on_enter;
     c.exit = on_exit_of;
     c.user = w;
@@ -330,7 +331,7 @@ static void a_step_says_what_is_needed_and_calls_the_same_ones(void **state)
     assert_true(kineto_function_step_callbacks(KINETO_SCOPE_FUNCTION, &step));
     assert_int_equal(step.count, 2);
     assert_true(step.needs_outputs && step.needs_ids && step.needs_inputs);
-    kineto_function_start_step(&f, &step, &op_site, NULL);
+    kineto_function_begin_step(&f, &step, &op_site, NULL);
     kineto_function_end(&f);
     assert_int_equal(a.enters + b.enters + a.exits + b.exits, 4);
     assert_false(kineto_function_step_callbacks(KINETO_NUM_SCOPES, &step));
@@ -339,7 +340,7 @@ static void a_step_says_what_is_needed_and_calls_the_same_ones(void **state)
     kineto_session *s = operators(0);
     assert_true(kineto_function_step_callbacks(KINETO_SCOPE_FUNCTION, &step));
     assert_true(step.recorded && step.count == 0);
-    kineto_function_start_step(&f, &step, &op_site, NULL);
+    kineto_function_begin_step(&f, &step, &op_site, NULL);
     kineto_function_end(&f);
     kineto_trace *t = finish(s);
     assert_int_equal(count_named(t, "test::op"), 1);
@@ -364,7 +365,7 @@ static void a_step_draws_once(void **state)
         drawn += any;
         if (!any)
             continue;
-        kineto_function_start_step(&f, &step, &op_site, NULL);
+        kineto_function_begin_step(&f, &step, &op_site, NULL);
         kineto_function_end(&f);
         said[0] = '\0';
     }
@@ -386,7 +387,7 @@ static void a_step_shows_nobody_what_they_did_not_ask_for(void **state)
     kineto_function_callback c = callback_of(&fresh);
     c.scopes = 1u << KINETO_SCOPE_USER_SCOPE;
     assert_int_equal(kineto_function_add_global(&c, NULL, NULL), KINETO_OK);
-    kineto_function_start_step(&f, &step, &op_site, NULL);
+    kineto_function_begin_step(&f, &step, &op_site, NULL);
     kineto_function_end(&f);
     assert_said("");
 }
@@ -400,7 +401,8 @@ static void a_callback_sees_only_what_it_needs(void **state)
     kineto_tensor a = {.sizes = sizes, .rank = 2};
     kineto_input in[] = {kineto_input_tensor(&a), kineto_input_int(4)};
     kineto_keyword k = {"alpha", kineto_input_int(1)};
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.inputs = in, info.input_count = 2, info.keywords = &k, info.keyword_count = 1;
     info.sequence_number = 8, info.forward_thread_id = 3, info.debug_handle = 9;
     for (int needs = 0; needs < 8; needs++) {
@@ -441,7 +443,8 @@ static void a_name_of_the_moment_is_seen_at_the_end_too(void **state)
     witness w = named("w");
     add_global(&w);
     for (int length = 1; length < 5000; length += 1111) {
-        kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+        kineto_function_info info;
+        kineto_function_info_init(&info);
         kineto_function f;
         char *name = calloc((size_t)length + 1, 1), expected[64];
         memset(name, 'n', (size_t)length);
@@ -756,7 +759,8 @@ static void an_asynchronous_one_ends_on_another_thread(void **state)
     (void)state;
     witness a = named("a");
     kineto_function f;
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.is_async = true;
     add_global(&a);
     kineto_session *s = operators(0);
@@ -786,7 +790,8 @@ static void asynchronous_ones_overlap_and_outlive_their_thread(void **state)
     enum { MANY = 40 };
     static kineto_function f[MANY];
     witness a = named("");
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.is_async = true;
     add_global(&a);
     kineto_session *s = operators(0);

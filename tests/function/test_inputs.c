@@ -475,7 +475,8 @@ static void keywords_are_arguments_under_their_names(void **state)
                           {"n", kineto_input_string(NULL)},
                           {"e", kineto_input_ints(NULL, 0)},
                           {name, kineto_input_int(77)}};
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.keywords = k;
     info.keyword_count = COUNT_OF(k);
     kineto_session *s = operators(ALL_INPUTS);
@@ -506,7 +507,8 @@ static void keywords_are_arguments_under_their_names(void **state)
 static void stacks_and_modules_of_the_program_are_there_unless_refused(void **state)
 {
     (void)state;
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     growing deep = {0};
     for (int i = 0; i < 300; i++)
         put_text(&deep, "frame of a file.c(123): function;");
@@ -533,7 +535,8 @@ static void numbers_of_the_graph_come_out_as_they_went_in(void **state)
 {
     (void)state;
     static const int64_t sequences[] = {0, 1, 4294967296, INT64_MAX};
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     kineto_trace *t = one_info(0, &info);
     expect_no_arg(t, 0, "Sequence number");
     expect_no_arg(t, 0, "Fwd thread id");
@@ -550,7 +553,7 @@ static void numbers_of_the_graph_come_out_as_they_went_in(void **state)
             expect_int(t, 0, "Debug handle", info.debug_handle);
         kineto_trace_release(t);
     }
-    info = (kineto_function_info)KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info_init(&info);
     info.forward_thread_id = 4; /* both only with a sequence number */
     t = one_info(0, &info);
     expect_no_arg(t, 0, "Fwd thread id");
@@ -577,7 +580,8 @@ static void names_of_the_moment_are_kept_byte_for_byte(void **state)
                            longest + 70000 - 1024,
                            longest + 70000 - 1025};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+        kineto_function_info info;
+        kineto_function_info_init(&info);
         char *copy = strdup(names[i]);
         info.name = copy;
         kineto_session *s = operators(ALL_INPUTS);
@@ -736,7 +740,8 @@ static void ids_of_tensors_and_outputs_are_told_on_request(void **state)
 static void an_info_of_an_older_program_is_read_as_far_as_it_goes(void **state)
 {
     (void)state;
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.sequence_number = 5;
     info.name = "must not be read";
     info.size = offsetof(kineto_function_info, name);
@@ -747,7 +752,9 @@ static void an_info_of_an_older_program_is_read_as_far_as_it_goes(void **state)
     struct {
         kineto_function_info info;
         char more[64];
-    } newer = {.info = KINETO_FUNCTION_INFO_INIT};
+    } newer;
+    memset(&newer, 0, sizeof newer);
+    kineto_function_info_init(&newer.info);
     newer.info.size = sizeof newer;
     newer.info.sequence_number = 6;
     t = one_info(0, &newer.info);

@@ -46,7 +46,8 @@ static void leave(const kineto_function_view *f, void *context, void *user)
 
 static used *add_one(kineto_callback *handle, bool local)
 {
-    kineto_function_callback c = KINETO_FUNCTION_CALLBACK_INIT;
+    kineto_function_callback c;
+    kineto_function_callback_init(&c);
     used *u = calloc(1, sizeof *u);
     assert_non_null(u);
     u->magic = MAGIC;
@@ -240,7 +241,8 @@ static kineto_function *handed_over[64];
 static void *hand_over(void *argument)
 {
     uint64_t random = (uint64_t)(uintptr_t)&random;
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.is_async = true;
     (void)argument;
     while (!LOAD(&over)) {

@@ -179,7 +179,7 @@ static kineto_input make_input(model *m, uint64_t *random)
 
 static void make_info(model *m, uint64_t *random)
 {
-    m->info = (kineto_function_info)KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info_init(&m->info);
     m->info.inputs = m->inputs;
     m->info.input_count = m->count;
     if (below(random, 2)) {

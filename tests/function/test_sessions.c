@@ -8,7 +8,7 @@
 #include "base/base.h"
 
 #include "function.h"
-#include "helpers/plugins.h"
+#include "cli/launch/plugins.h"
 
 KINETO_OPERATOR(op_site, "test::op");
 KINETO_OPERATOR(second_site, "test::second");
@@ -32,7 +32,8 @@ static const kineto_tensor matrix = {.sizes = two_three, .rank = 2, .id = 5, .dt
 static void run_with_inputs(kineto_site *site)
 {
     kineto_input in[] = {kineto_input_tensor(&matrix), kineto_input_int(4)};
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.inputs = in;
     info.input_count = 2;
     info.stack = "frame;";
@@ -129,9 +130,9 @@ static void what_happens_in_a_pause_is_not_in_the_trace(void **state)
     (void)state;
     kineto_session *s = wanting(0, 0, 0);
     run(&op_site, NULL, 0);
-    assert_int_equal(kineto_session_toggle(s, false, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, true, NULL), KINETO_OK);
     run(&second_site, NULL, 0);
-    assert_int_equal(kineto_session_toggle(s, true, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, false, NULL), KINETO_OK);
     run(&op_site, NULL, 0);
     kineto_trace *t = finish(s);
     assert_int_equal(count_named(t, "test::op"), 2);
@@ -294,7 +295,8 @@ static void many_threads_join_and_end(void **state)
 
 static void node(kineto_site *site, int64_t sequence, uint64_t forward_thread)
 {
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.sequence_number = sequence;
     info.forward_thread_id = forward_thread;
     run_info(site, &info);
@@ -320,7 +322,8 @@ static void each_backward_operator_is_linked_to_its_forward_one(void **state)
     main_number = kineto_function_thread_id();
     for (int64_t i = 0; i < 10;
          i++) { /* one inside has the same number: the later start is meant */
-        kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+        kineto_function_info info;
+        kineto_function_info_init(&info);
         kineto_function f;
         info.sequence_number = i;
         kineto_function_begin_info(&f, &op_site, &info);
@@ -487,7 +490,8 @@ static void asynchronous_operators_are_not_pushed(void **state)
     (void)state;
     fake *f = enter_with(0, "listener", LISTENS | LISTENS_USER);
     kineto_session *s = record();
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.is_async = true;
     kineto_function a, b;
     kineto_function_begin_info(&a, &op_site, &info);
@@ -592,7 +596,7 @@ static int be_recorded(const char *own_path)
     run_with_inputs(&op_site);
     kineto_session *s = wanting(ALL_INPUTS, 0, 0);
     run_with_inputs(&second_site);
-    if (kineto_session_end(s, &t, NULL) || kineto_trace_save(t, own_path, NULL))
+    if (end_session(s, &t, NULL) || kineto_trace_save(t, own_path, NULL))
         return 3;
     kineto_trace_release(t);
     run_with_inputs(&user_site);

@@ -23,14 +23,14 @@ static void may_fail(kineto_status status, const kineto_error *err)
 
 static void measure(const kineto_trace *t, uint32_t definitions)
 {
-    kineto_analyze_options how = {
+    kineto_analysis_options how = {
         .size = sizeof how, .series = true, .definitions = definitions, .threads = 1};
     kineto_analysis *facts = NULL;
     kineto_error err = {.message = ""};
-    may_fail(kineto_analyze(t, &how, &facts, &err), &err);
-    kineto_analysis_release(facts);
+    may_fail(kineto_analysis_run(t, &how, &facts, &err), &err);
+    kineto_analysis_destroy(facts);
     kineto_trace *drawn = NULL;
-    may_fail(kineto_analyze_overlay(t, &how, &drawn, &err), &err);
+    may_fail(kineto_analysis_overlay(t, &how, &drawn, &err), &err);
     if (drawn)
         fuzz_visit(drawn);
     kineto_trace_release(drawn);
@@ -42,12 +42,12 @@ static void judge(const kineto_trace *t)
     kineto_verify_report *report = NULL;
     kineto_critical_path *path = NULL;
     kineto_error err = {.message = ""};
-    may_fail(kineto_find(t, NULL, &found, &err), &err);
-    kineto_findings_release(found);
-    may_fail(kineto_verify(t, NULL, &report, &err), &err);
-    kineto_verify_report_release(report);
+    may_fail(kineto_findings_find(t, NULL, &found, &err), &err);
+    kineto_findings_destroy(found);
+    may_fail(kineto_verify_run(t, NULL, &report, &err), &err);
+    kineto_verify_report_destroy(report);
     may_fail(kineto_critical_path_create(t, NULL, &path, &err), &err);
-    kineto_critical_path_release(path);
+    kineto_critical_path_destroy(path);
 }
 
 static void compare(const kineto_trace *a, const kineto_trace *b)
@@ -55,8 +55,8 @@ static void compare(const kineto_trace *a, const kineto_trace *b)
     kineto_diff_options how = {.size = sizeof how, .draws = 20, .shapes = true, .findings = true};
     kineto_analysis *diff = NULL;
     kineto_error err = {.message = ""};
-    may_fail(kineto_diff(a, b, &how, &diff, &err), &err);
-    kineto_analysis_release(diff);
+    may_fail(kineto_diff_run(a, b, &how, &diff, &err), &err);
+    kineto_analysis_destroy(diff);
 }
 
 static void write_as(const kineto_trace *t, const char *format, bool is_json, uint32_t roots)

@@ -23,14 +23,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     bool graph = data[0] == '0';
     const char *path = fuzz_file(FUZZ_IN, data + 1, size - 1);
-    kineto_analyze_options how = {.size = sizeof how,
+    kineto_analysis_options how = {.size = sizeof how,
                                   .tables = graph ? "execution_trace" : "memory_timeline",
                                   .execution_trace = graph ? path : NULL,
                                   .memory_timeline = graph ? NULL : path,
                                   .threads = 1};
-    kineto_status status = kineto_analyze(trace, &how, &facts, &err);
+    kineto_status status = kineto_analysis_run(trace, &how, &facts, &err);
     fuzz_check(status == KINETO_OK || err.message[0], "refused without a word");
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
     return 0;
 }
 

@@ -6,6 +6,7 @@
  * a pointer stands for is there, as in C it must be. */
 #include "export/export.h"
 #include "read.h"
+#include "../helpers/sessions.h"
 
 #include <ckineto/host.h>
 #include <ckineto/record.h>
@@ -361,8 +362,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     kineto_session_options_init(&options);
     options.kinds = KINETO_KINDS_ALL;
     options.buffer_bytes = 1u << 20;
-    fuzz_check(kineto_session_begin(&options, &session, &err) == KINETO_OK, err.message);
-    fuzz_check(kineto_session_end(session, &trace, &err) == KINETO_OK, err.message);
+    fuzz_check(begin_session(&options, &session, &err) == KINETO_OK, err.message);
+    fuzz_check(end_session(session, &trace, &err) == KINETO_OK, err.message);
     look_at(trace);
     kineto_trace_release(trace);
     return 0;

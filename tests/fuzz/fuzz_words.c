@@ -38,7 +38,7 @@ static void judge_findings(const char *gate)
     bool passed;
     kineto_error err = {.message = ""};
     if (!found)
-        fuzz_check(kineto_find(trace(), NULL, &found, &err) == KINETO_OK, err.message);
+        fuzz_check(kineto_findings_find(trace(), NULL, &found, &err) == KINETO_OK, err.message);
     memset(because, 'x', sizeof because);
     if (kineto_findings_gate(found, gate, &passed, because, sizeof because, &err) != KINETO_OK)
         fuzz_check(err.message[0], "refused without a word");
@@ -52,13 +52,13 @@ static void judge_difference(const char *gate)
     kineto_error err = {.message = ""};
     kineto_diff_verdict v = {.size = sizeof v};
     if (!diff)
-        fuzz_check(kineto_diff(trace(), trace(), NULL, &diff, &err) == KINETO_OK, err.message);
+        fuzz_check(kineto_diff_run(trace(), trace(), NULL, &diff, &err) == KINETO_OK, err.message);
     for (int without_noise = 0; without_noise < 2; without_noise++)
         if (kineto_diff_gate(diff, gate, without_noise, &v, &err) != KINETO_OK)
             fuzz_check(err.message[0], "refused without a word");
         else
             fuzz_check(memchr(v.sentence, 0, sizeof v.sentence) && v.sentence[0] &&
-                           kineto_diff_judgement_name(v.judgement)[0],
+                           kineto_diff_outcome_name(v.outcome)[0],
                        "a verdict without a sentence");
 }
 
@@ -83,10 +83,10 @@ static void make_tables(const char *list)
 {
     kineto_analysis *facts = NULL;
     kineto_error err = {.message = ""};
-    kineto_analyze_options how = {.size = sizeof how, .tables = list, .threads = 1};
-    kineto_status status = kineto_analyze(trace(), &how, &facts, &err);
+    kineto_analysis_options how = {.size = sizeof how, .tables = list, .threads = 1};
+    kineto_status status = kineto_analysis_run(trace(), &how, &facts, &err);
     fuzz_check(status == KINETO_OK || err.message[0], "refused without a word");
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -4,6 +4,7 @@
 #define TESTS_RECORDING_H
 
 #include <ckineto/record.h>
+#include "sessions.h"
 #include <ckineto/session.h>
 #include <ckineto/trace.h>
 
@@ -23,7 +24,7 @@ static inline kineto_session *session_of(uint64_t kinds, size_t buffer_bytes, ui
     options.kinds = kinds;
     options.buffer_bytes = buffer_bytes;
     options.retention = retention;
-    if (kineto_session_begin(&options, &session, &err))
+    if (begin_session(&options, &session, &err))
         fail_msg("no session: %s", err.message);
     return session;
 }
@@ -38,7 +39,7 @@ static inline kineto_trace *finish(kineto_session *session)
 {
     kineto_trace *trace = NULL;
     kineto_error err = {0};
-    if (kineto_session_end(session, &trace, &err))
+    if (end_session(session, &trace, &err))
         fail_msg("no trace: %s", err.message);
     return trace;
 }

@@ -176,7 +176,7 @@ sonames)
     # A program names the library by its soname, and its functions by the version that they have.
     by_pkg_config consumer.c ckineto
     readelf -d "$program" | grep -q 'NEEDED.*\[libckineto\.so\.[0-9]*\]' || die "needs no soname"
-    nm -D --with-symbol-versions "$program" | grep -q 'U kineto_session_begin@CKINETO_' || die "no version"
+    nm -D --with-symbol-versions "$program" | grep -q 'U kineto_session_start@CKINETO_' || die "no version"
     for file in "$lib"/libckineto.so "$lib"/libckineto-rt.so; do
         soname=$(readelf -d "$file" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
         [ "$(readlink "$file")" = "$soname" ] || die "$file leads to $(readlink "$file"), not $soname"

@@ -44,7 +44,7 @@ packages)
     done
     bash -c '. /usr/share/bash-completion/completions/ckineto; complete -p ckineto' || die "no completion"
     # So that packages of others depend on versions that have what they use, and the linker finds it.
-    dpkg-query --control-show libckineto0 symbols | grep -qx ' kineto_session_begin@CKINETO_0.1 0.1' || die "no symbols"
+    dpkg-query --control-show libckineto0 symbols | grep -qx ' kineto_session_start@CKINETO_0.1 0.1' || die "no symbols"
     dpkg-query --control-show libckineto0 triggers | grep -q ldconfig || die "ldconfig is not asked for"
     install $programs
     readme ckineto ''

@@ -3,6 +3,7 @@
  * counters of the program and of the device, delivered in the old way and as a set with units.
  * peer_trace OUT.json [STEPS]; peer_trace again IN OUT.json reads a trace and writes it. */
 #include <ckineto/ckineto.h>
+#include "../helpers/sessions.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -209,7 +210,7 @@ static void train(void)
             launch(4 * i + 2 * part + 1);
             launch(4 * i + 2 * part + 2);
             wait_until(step_start_ns[i] + (part + 1) * (STEP_NS / 2));
-            kineto_counter(&memory, values);
+            kineto_counter_sample(&memory, values);
             kineto_range_end(inner);
         }
         kineto_range_end(outer);
@@ -242,13 +243,13 @@ static int record(const char *out)
     pthread_t loader;
     kineto_session_options_init(&options);
     options.kinds = KINETO_KINDS_ALL;
-    if (kineto_session_begin(&options, &session, &err) != KINETO_OK)
+    if (begin_session(&options, &session, &err) != KINETO_OK)
         return complain(&err);
     pthread_create(&loader, NULL, load_batches, NULL);
     train();
     pthread_join(loader, NULL);
     wait_until(now_ns() + STEP_NS);
-    if (kineto_session_end(session, &trace, &err) != KINETO_OK)
+    if (end_session(session, &trace, &err) != KINETO_OK)
         return complain(&err);
     kineto_status status = kineto_trace_save(trace, out, &err);
     kineto_trace_release(trace);

@@ -1,4 +1,4 @@
-"""Whole runs: what torch.profiler.profile hands over has the same steps as what kineto_profile does, for the same
+"""Whole runs: what torch.profiler.profile hands over has the same steps as what kineto_profile_run does, for the same
 schedules, ended wherever it may be.
 
 usage: test_torch_profile.py PROGRAM PYTHON

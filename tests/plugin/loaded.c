@@ -3,6 +3,7 @@
  * libraries, and with a copy of its own.
  *   loaded PREFIX      loaded: no session, no output */
 #include <ckineto/ckineto.h>
+#include "../helpers/sessions.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,7 @@ static void print(const char *when, const char *prefix)
     static const char *const states[] = {"loaded", "refused", "skipped", "unloaded", "built in"};
     for (uint32_t i = 0; i < kineto_plugin_count(); i++) {
         kineto_plugin_info info = {.size = sizeof info};
-        if (kineto_plugin_get(i, &info) != KINETO_OK || info.state > KINETO_PLUGIN_BUILT_IN ||
+        if (!kineto_plugin_info_get(i, &info) || info.state > KINETO_PLUGIN_BUILT_IN ||
             strncmp(info.path, prefix, strlen(prefix)) != 0)
             continue;
         (void)printf("%s %s %s %s %s %s\n", when, states[info.state], info.path + strlen(prefix),
@@ -30,7 +31,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; i++) {
         kineto_session *session = NULL;
         kineto_error err = {0};
-        if (kineto_session_begin(NULL, &session, &err) || kineto_session_end(session, NULL, &err)) {
+        if (begin_session(NULL, &session, &err) || end_session(session, NULL, &err)) {
             (void)printf("no session: %s\n", err.message);
             return 1;
         }

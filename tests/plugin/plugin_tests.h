@@ -28,7 +28,7 @@ static inline void unload(const char *path)
 static inline kineto_plugin_info info_at(uint32_t index)
 {
     kineto_plugin_info info = {.size = sizeof info};
-    assert_int_equal(kineto_plugin_get(index, &info), KINETO_OK);
+    assert_true(kineto_plugin_info_get(index, &info));
     return info;
 }
 
@@ -50,7 +50,7 @@ static inline int unload_all(void **state)
     (void)state;
     for (uint32_t i = kineto_plugin_count(); i-- > 0;) {
         kineto_plugin_info info = {.size = sizeof info};
-        if (kineto_plugin_get(i, &info) == KINETO_OK && info.state == KINETO_PLUGIN_LOADED)
+        if (kineto_plugin_info_get(i, &info) && info.state == KINETO_PLUGIN_LOADED)
             (void)kineto_plugin_unload(info.path, NULL);
     }
     return 0;

@@ -2,6 +2,7 @@
  * with the binary that was built on that day, and with its source built against the header of
  * today. test_frozen FILE */
 #include "plugin_tests.h"
+#include "../helpers/sessions.h"
 
 #include <time.h>
 
@@ -204,8 +205,8 @@ static void it_is_paused_and_not_ended(void **state)
     *(void **)&toggles = function_of(file, "frozen_toggles");
     kineto_session *s = record();
     int before = toggles();
-    assert_int_equal(kineto_session_toggle(s, false, NULL), KINETO_OK);
-    assert_int_equal(kineto_session_toggle(s, true, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, true, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, false, NULL), KINETO_OK);
     assert_int_equal(toggles(), before + 2);
     usleep(1000);
     kineto_trace *t = finish(s);
@@ -221,7 +222,7 @@ static void its_reason_is_in_the_ledger(void **state)
     kineto_session_options_init(&options);
     options.custom_config = "!";
     kineto_session *s = NULL;
-    assert_int_equal(kineto_session_begin(&options, &s, NULL), KINETO_OK);
+    assert_int_equal(begin_session(&options, &s, NULL), KINETO_OK);
     kineto_trace *t = finish(s);
     bool found = false;
     for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {

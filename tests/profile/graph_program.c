@@ -1,6 +1,6 @@
 /* A step of training, forward on one thread and backward on another, with ids of tensors and
  * memory; writes its trace and its graph for test_graph.py: graph_program TRACE GRAPH. */
-#include <ckineto/profile.h>
+#include <ckineto/profile_run.h>
 
 #include <pthread.h>
 #include <stdio.h>
@@ -37,7 +37,8 @@ static void run_forward(void)
                          kineto_input_of(KINETO_INPUT_NONE, 0)};
     kineto_input out[] = {kineto_input_tensor(&y)};
     kineto_function outer, inner;
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     forward_thread = kineto_function_thread_id();
     kineto_function_begin(&outer, &linear, in, 3);
     info.inputs = in;
@@ -79,7 +80,8 @@ static void run_lists(void)
 static void *run_backward(void *profiler)
 {
     kineto_function outer, node, inner;
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     (void)kineto_profiler_join(profiler, NULL);
     info.sequence_number = 7;
     info.forward_thread_id = forward_thread;
@@ -114,10 +116,10 @@ static kineto_status profile(const char *trace, const char *graph, kineto_error 
     if (!status)
         status = kineto_profiler_stop(p, &r, err);
     if (!status)
-        status = kineto_result_save(r, trace, err);
+        status = kineto_profiler_result_save(r, trace, err);
     if (!status)
-        status = kineto_execution_trace_save(kineto_result_trace(r), graph, err);
-    kineto_result_release(r);
+        status = kineto_execution_trace_save(kineto_profiler_result_trace(r), graph, err);
+    kineto_profiler_result_release(r);
     kineto_profiler_destroy(p);
     return status;
 }

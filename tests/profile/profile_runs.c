@@ -4,7 +4,7 @@
  * runs one step after the other with one operator in each, and writes for each line what was handed
  * over, "ready" with the steps whose annotation and operator are in the trace, and how many steps'
  * operators were discarded. */
-#include <ckineto/profile.h>
+#include <ckineto/profile_run.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,11 +53,11 @@ static void show_row(const kineto_trace *t, kineto_row row)
     }
 }
 
-static kineto_status on_ready(kineto_profile *profile, void *user, kineto_error *err)
+static kineto_status on_ready(kineto_profile_run *profile, void *user, kineto_error *err)
 {
     (void)user;
     (void)err;
-    const kineto_trace *t = kineto_result_trace(kineto_profile_result(profile));
+    const kineto_trace *t = kineto_profiler_result_trace(kineto_profile_run_result(profile));
     const kineto_row *order = kineto_trace_time_order(t);
     printf(" ready");
     for (uint64_t i = 0; i < kineto_trace_count(t); i++)
@@ -65,24 +65,24 @@ static kineto_status on_ready(kineto_profile *profile, void *user, kineto_error 
     return KINETO_OK;
 }
 
-static int run(const kineto_profile_options *options, uint64_t steps)
+static int run(const kineto_profile_run_options *options, uint64_t steps)
 {
     kineto_error err;
-    kineto_profile *profile;
-    kineto_status status = kineto_profile_create(options, &profile, &err);
+    kineto_profile_run *profile;
+    kineto_status status = kineto_profile_run_create(options, &profile, &err);
     if (!status)
-        status = kineto_profile_start(profile, &err);
+        status = kineto_profile_run_start(profile, &err);
     for (uint64_t i = 0; i < steps && !status; i++) {
         run_operator(i);
         if (i + 1 < steps)
-            status = kineto_profile_step(profile, &err);
+            status = kineto_profile_run_step(profile, &err);
     }
     if (!status)
-        status = kineto_profile_stop(profile, &err);
+        status = kineto_profile_run_stop(profile, &err);
     if (status)
         printf(" %s", err.message);
-    printf(" discarded %" PRIu64 "\n", profile ? kineto_profile_discarded(profile) : 0);
-    kineto_profile_destroy(profile);
+    printf(" discarded %" PRIu64 "\n", profile ? kineto_profile_run_discarded(profile) : 0);
+    kineto_profile_run_destroy(profile);
     return 0;
 }
 
@@ -94,8 +94,10 @@ int main(void)
     config.report_input_shapes = true;
     config.buffer_bytes = 1 << 20;
     while (fgets(line, sizeof line, stdin)) {
-        kineto_schedule s = KINETO_SCHEDULE_INIT;
-        kineto_profile_options o = KINETO_PROFILE_OPTIONS_INIT;
+        kineto_schedule s;
+        kineto_schedule_init(&s);
+        kineto_profile_run_options o;
+        kineto_profile_run_options_init(&o);
         uint64_t steps;
         o.config = &config;
         o.activities = KINETO_ACTIVITY_SET(CPU);

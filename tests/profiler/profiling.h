@@ -45,7 +45,7 @@ static inline kineto_profiler_result *disabled(void)
 
 static inline const kineto_trace *trace_of(const kineto_profiler_result *r)
 {
-    const kineto_trace *t = kineto_result_trace(r);
+    const kineto_trace *t = kineto_profiler_result_trace(r);
     assert_non_null(t);
     verify(t);
     return t;
@@ -54,9 +54,9 @@ static inline const kineto_trace *trace_of(const kineto_profiler_result *r)
 static inline uint64_t events_named(const kineto_profiler_result *r, const char *name)
 {
     uint64_t n = 0;
-    for (uint64_t i = 0; i < kineto_result_event_count(r); i++) {
+    for (uint64_t i = 0; i < kineto_profiler_result_event_count(r); i++) {
         kineto_event e;
-        assert_true(kineto_result_event(r, i, &e));
+        assert_true(kineto_profiler_result_event(r, i, &e));
         n += text_is(e.activity.name, name);
     }
     return n;
@@ -66,8 +66,8 @@ static inline uint64_t events_named(const kineto_profiler_result *r, const char 
 static inline kineto_event event_nth(const kineto_profiler_result *r, const char *name, uint64_t n)
 {
     kineto_event e = {0};
-    for (uint64_t i = 0; i < kineto_result_event_count(r); i++) {
-        assert_true(kineto_result_event(r, i, &e));
+    for (uint64_t i = 0; i < kineto_profiler_result_event_count(r); i++) {
+        assert_true(kineto_profiler_result_event(r, i, &e));
         if (text_is(e.activity.name, name) && n-- == 0)
             return e;
     }

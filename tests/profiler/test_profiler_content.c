@@ -21,7 +21,8 @@ static void native_stacks_are_there_where_the_program_says_nothing(void **state)
     c.with_stack = true;
     enable_with(&c, ONLY(CPU));
     inner_caller();
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.stack = "mine;";
     run_op_with("aten::said", &info);
     kineto_profiler_result *r = disabled();
@@ -30,7 +31,7 @@ static void native_stacks_are_there_where_the_program_says_nothing(void **state)
     assert_true(stack.size > 1 && stack.data[stack.size - 1] == ';');
     e = event_named(r, "aten::said");
     assert_text(kineto_event_stack(&e), "mine;");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void add_frame(int64_t handle, kineto_post_event *event, void *user)
@@ -59,7 +60,8 @@ static void what_is_told_afterwards_replaces_a_native_stack(void **state)
     assert_int_equal(
         kineto_profiler_enable_with_post_process(&c, ONLY(CPU), add_frame, NULL, 0, NULL),
         KINETO_OK);
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.debug_handle = 1;
     run_op_with("aten::told", &info);
     run_op("aten::native");
@@ -74,7 +76,7 @@ static void what_is_told_afterwards_replaces_a_native_stack(void **state)
     e = event_named(r, "aten::native");
     assert_true(kineto_event_has_stack(&e));
     assert_null(memmem(kineto_event_stack(&e).data, kineto_event_stack(&e).size, "told ", 5));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 /* ---- counters ---------------------------------------------------------------------------------------- */
@@ -108,7 +110,7 @@ static void each_counter_is_there_or_said_not_to_be(void **state)
         assert_true(said);
     }
     assert_false(kineto_event_has_kwinputs(&e)); /* counters are no inputs */
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void more_counters_than_there_is_room_for_are_refused(void **state)
@@ -161,7 +163,7 @@ static void reports_of_backends_have_ids_and_threads_of_their_own(void **state)
     assert_int_equal(threads[0], 100);
     assert_int_equal(threads[1], 100);
     kb_map_free(&ids);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void reports_with_odd_times_and_texts_do_no_harm(void **state)
@@ -187,14 +189,14 @@ static void reports_with_odd_times_and_texts_do_no_harm(void **state)
     char folder[256], path[300];
     assert_non_null(make_directory(folder, sizeof folder));
     (void)snprintf(path, sizeof path, "%s/t.json", folder);
-    assert_int_equal(kineto_result_save(r, path, NULL), KINETO_OK);
+    assert_int_equal(kineto_profiler_result_save(r, path, NULL), KINETO_OK);
     kineto_trace *again = NULL;
     kineto_open_options strict = {.size = sizeof strict, .strict = true};
     assert_int_equal(kineto_trace_open_with(path, &strict, &again, NULL), KINETO_OK);
     kineto_trace_release(again);
     (void)unlink(path);
     (void)rmdir(folder);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void collections_are_recorded_for_handles_too_and_nest_flat(void **state)
@@ -214,7 +216,7 @@ static void collections_are_recorded_for_handles_too_and_nest_flat(void **state)
     kineto_profiler_report_gc(false);
     assert_int_equal(kineto_profiler_stop(p, &r, NULL), KINETO_OK);
     assert_int_equal(events_named(r, "Python GC"), 1);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     kineto_profiler_report_gc(true);
     kineto_profiler_report_gc(false);
     kineto_profiler_destroy(p);
@@ -226,16 +228,16 @@ static void *look(void *result)
 {
     const kineto_profiler_result *r = result;
     uint64_t seen = 0;
-    for (uint64_t i = 0; i < kineto_result_tree_root_count(r); i++) {
-        kineto_row root = kineto_result_tree_root(r, i);
+    for (uint64_t i = 0; i < kineto_profiler_result_tree_root_count(r); i++) {
+        kineto_row root = kineto_profiler_result_tree_root(r, i);
         seen++;
-        for (kineto_row c = kineto_result_tree_first_child(r, root); c != KINETO_NO_ROW;
-             c = kineto_result_tree_next_sibling(r, c))
+        for (kineto_row c = kineto_profiler_result_tree_first_child(r, root); c != KINETO_NO_ROW;
+             c = kineto_profiler_result_tree_next_sibling(r, c))
             seen++;
     }
-    for (uint64_t i = 0; i < kineto_result_event_count(r); i++) {
+    for (uint64_t i = 0; i < kineto_profiler_result_event_count(r); i++) {
         kineto_event e;
-        if (!kineto_result_event(r, i, &e) || kineto_event_flow_type(&e) != KINETO_FLOW_FWD_BWD)
+        if (!kineto_profiler_result_event(r, i, &e) || kineto_event_flow_type(&e) != KINETO_FLOW_FWD_BWD)
             return NULL;
     }
     return (void *)(uintptr_t)seen;
@@ -246,7 +248,9 @@ static void threads_look_at_a_fresh_result_at_once(void **state)
     (void)state;
     enum { LOOKERS = 4, OPS = 500 };
     pthread_t threads[LOOKERS];
-    kineto_function_info forward = KINETO_FUNCTION_INFO_INIT, backward = forward;
+    kineto_function_info forward, backward;
+    kineto_function_info_init(&forward);
+    backward = forward;
     KINETO_OPERATOR(mul, "aten::mul");
     KINETO_FUNCTION_SITE(mul_backward, KINETO_SCOPE_BACKWARD_FUNCTION, "MulBackward0");
     enable_plain();
@@ -261,14 +265,14 @@ static void threads_look_at_a_fresh_result_at_once(void **state)
     }
     kineto_profiler_result *r = disabled();
     for (int i = 0; i < LOOKERS; i++)
-        threads[i] = start_thread(look, kineto_result_retain(r));
+        threads[i] = start_thread(look, kineto_profiler_result_retain(r));
     for (int i = 0; i < LOOKERS; i++) {
         void *seen = NULL;
         assert_int_equal(pthread_join(threads[i], &seen), 0);
         assert_int_equal((uintptr_t)seen, 2 * OPS);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
     }
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 
 #include "profiler/profiling.h"
 
-#include "helpers/plugins.h"
+#include "cli/launch/plugins.h"
 
 #include <ckineto/stubs.h>
 #include <sim.h>
@@ -86,9 +86,9 @@ static void check_group(const struct group *g, const kineto_profiler_result *r, 
     assert_int_equal(kineto_event_device_type(&kernel), g->device_type);
     assert_int_equal(kineto_event_device_type(&call), KINETO_DEVICE_CPU);
     assert_text(kineto_trace_string(t, call.activity.category), g->calls);
-    assert_int_equal(kineto_result_tree_parent(r, kernel.row), call.row);
+    assert_int_equal(kineto_profiler_result_tree_parent(r, kernel.row), call.row);
     kineto_event op = event_named(r, "aten::on_device");
-    assert_int_equal(kineto_result_tree_parent(r, call.row), op.row);
+    assert_int_equal(kineto_profiler_result_tree_parent(r, call.row), op.row);
     assert_int_equal(kineto_event_flow_id(&kernel), kineto_event_flow_id(&call));
     assert_int_equal(events_named(r, "Memcpy"), g->copies);
     assert_nothing_lost(t);
@@ -104,7 +104,7 @@ static void each_group_enables_its_kinds_on_its_device(void **state)
         uint64_t id = launch_and_copy();
         kineto_profiler_result *r = disabled();
         check_group(&groups[i], r, id);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
         leave_sim();
     }
 }
@@ -120,20 +120,20 @@ static void without_a_group_its_kernels_are_not_recorded(void **state)
     assert_int_equal(events_named(r, "gemm"), 0);
     assert_int_equal(events_named(r, "Memcpy"), 0);
     assert_int_equal(events_named(r, "simLaunch"), 1);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     kineto_profiler_config c = config_of(KINETO_STATE_CPU);
     enable_with(&c, ONLY(CUDA)); /* the state decides */
     (void)launch_and_copy();
     r = disabled();
     assert_int_equal(events_named(r, "gemm"), 0);
     (void)event_named(r, "aten::on_device");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     c.state = KINETO_STATE_CUDA;
     enable_with(&c, 0);
     (void)launch_and_copy();
     r = disabled();
     (void)event_named(r, "gemm"), (void)event_named(r, "aten::on_device");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     leave_sim();
 }
 
@@ -144,15 +144,15 @@ static void pauses_reach_the_device(void **state)
     enter_sim_as("cuda");
     enable_with(&c, ONLY(CPU) | ONLY(CUDA));
     (void)launch_and_copy();
-    assert_int_equal(kineto_profiler_toggle_collection_dynamic(false, ONLY(CUDA), NULL), KINETO_OK);
+    assert_int_equal(kineto_profiler_pause_collection(true, ONLY(CUDA), NULL), KINETO_OK);
     (void)launch_and_copy();
-    assert_int_equal(kineto_profiler_toggle_collection_dynamic(true, ONLY(CUDA), NULL), KINETO_OK);
+    assert_int_equal(kineto_profiler_pause_collection(false, ONLY(CUDA), NULL), KINETO_OK);
     (void)launch_and_copy();
     kineto_profiler_result *r = disabled();
     assert_int_equal(events_named(r, "gemm"), 2);
     assert_int_equal(events_named(r, "aten::on_device"), 2);
     assert_nothing_lost(trace_of(r));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     leave_sim();
 }
 
@@ -175,10 +175,10 @@ static void plug_ins_may_ask_for_the_profiler(void **state)
     enable_with(&c, ONLY(CPU) | ONLY(CUDA));
     asked = 0;
     for (int on = 0; on < 4; on++)
-        assert_int_equal(kineto_profiler_toggle_collection_dynamic(on & 1, ONLY(CUDA), NULL),
+        assert_int_equal(kineto_profiler_pause_collection(!(on & 1), ONLY(CUDA), NULL),
                          KINETO_OK);
     assert_int_equal(asked, 8);
-    kineto_result_release(disabled());
+    kineto_profiler_result_release(disabled());
     assert_non_null(strstr(f->calls, "s-+-+tpd"));
     leave(0);
 }
@@ -199,17 +199,17 @@ static void a_device_that_fails_costs_its_own_events_only(void **state)
         (void)event_named(r, "aten::mm");
         char detail[256] = "";
         bool said = false;
-        for (uint32_t i = 0; i < kineto_trace_ledger_count(kineto_result_trace(r)); i++) {
+        for (uint32_t i = 0; i < kineto_trace_ledger_count(kineto_profiler_result_trace(r)); i++) {
             kineto_ledger_line l;
-            kineto_trace_ledger(kineto_result_trace(r), i, &l);
+            kineto_trace_ledger(kineto_profiler_result_trace(r), i, &l);
             (void)snprintf(detail, sizeof detail, "%.*s", (int)l.detail.size, l.detail.data);
             said |= strstr(detail, "the fan is loose") != NULL;
         }
         if (!said) {
-            print_ledger(kineto_result_trace(r));
+            print_ledger(kineto_profiler_result_trace(r));
             fail_msg("'%c' that failed is not told", *at);
         }
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
         leave(0);
     }
 }
@@ -245,7 +245,8 @@ static void give_back(void *context, void *event)
 
 static void register_stubs(kineto_stubs_slot slot)
 {
-    kineto_stubs s = KINETO_STUBS_INIT;
+    kineto_stubs s;
+    kineto_stubs_init(&s);
     s.record = make_event;
     s.elapsed_ns = between;
     s.release_event = give_back;
@@ -287,7 +288,7 @@ static void fallbacks_time_operators_of_their_threads(void **state)
         kineto_function_end(&outer);
         on_thread(op_elsewhere, NULL); /* makes no event */
         on_thread(op_of_child, NULL);
-        assert_int_equal(kineto_profiler_toggle_collection_dynamic(false, ONLY(CPU), NULL),
+        assert_int_equal(kineto_profiler_pause_collection(true, ONLY(CPU), NULL),
                          KINETO_OK);
         run_op("aten::paused");
         kineto_profiler_result *r = disabled();
@@ -298,11 +299,11 @@ static void fallbacks_time_operators_of_their_threads(void **state)
         assert_int_equal(elapsed(&e, cuda), 15);
         e = event_named(r, "aten::child");
         assert_int_equal(elapsed(&e, cuda), 5);
-        assert_int_equal(kineto_result_event_count(r), 3);
+        assert_int_equal(kineto_profiler_result_event_count(r), 3);
         assert_int_equal(clock_of_events.now_ns, 30000);
         assert_int_equal(clock_of_events.live, 0);
         assert_int_equal(kineto_stubs_unregister(slot, NULL), KINETO_E_BUSY); /* of the result */
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
         assert_int_equal(kineto_stubs_unregister(slot, NULL), KINETO_OK);
         clock_of_events.now_ns = 0;
     }
@@ -320,14 +321,14 @@ static void threads_of_a_fallback_come_and_go(void **state)
     for (int i = 0; i < MANY; i++)
         on_thread(op_of_child, NULL);
     kineto_profiler_result *r = disabled();
-    for (uint64_t i = 0; i < kineto_result_event_count(r); i++) {
+    for (uint64_t i = 0; i < kineto_profiler_result_event_count(r); i++) {
         kineto_event e;
-        assert_true(kineto_result_event(r, i, &e));
+        assert_true(kineto_profiler_result_event(r, i, &e));
         timed += kineto_event_cuda_elapsed_us(&e) == 5;
     }
-    assert_int_equal(kineto_result_event_count(r), MANY);
+    assert_int_equal(kineto_profiler_result_event_count(r), MANY);
     assert_int_equal(timed, MANY);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, NULL), KINETO_OK);
 }
 
@@ -353,8 +354,8 @@ static void who_finds_no_room_in_a_fallback_is_told_and_not_recorded(void **stat
     run_op("aten::mm");
     assert_int_equal(kineto_profiler_stop(p, &r, NULL), KINETO_OK);
     (void)event_named(r, "aten::mm");
-    assert_int_equal(kineto_result_event_count(r), 1);
-    kineto_result_release(r);
+    assert_int_equal(kineto_profiler_result_event_count(r), 1);
+    kineto_profiler_result_release(r);
     kineto_profiler_destroy(p);
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, NULL), KINETO_OK);
 }
@@ -375,7 +376,7 @@ static void a_fallback_can_be_started_again(void **state)
             kineto_event e = event_named(r, "aten::mm");
             assert_int_equal(kineto_event_cuda_elapsed_us(&e), 5);
         }
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
     }
     kineto_profiler_destroy(p);
     assert_int_equal(clock_of_events.live, 0);
@@ -395,7 +396,8 @@ static void a_device_that_goes_away_costs_the_next_run_not_the_finished_one(void
     kineto_profiler_config c = config_of(KINETO_STATE_KINETO_GPU_FALLBACK);
     kineto_profiler *p = NULL;
     kineto_profiler_result *r = NULL;
-    kineto_stubs s = KINETO_STUBS_INIT;
+    kineto_stubs s;
+    kineto_stubs_init(&s);
     s.record = make_event;
     s.elapsed_ns = between;
     s.release_event = give_back;
@@ -410,7 +412,7 @@ static void a_device_that_goes_away_costs_the_next_run_not_the_finished_one(void
         assert_int_equal(kineto_profiler_stop(p, &r, NULL), KINETO_OK);
         kineto_event e = event_named(r, "aten::mm");
         assert_int_equal(kineto_event_cuda_elapsed_us(&e), 5);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
         expect(KINETO_E_STATE, "", kineto_profiler_start(p, &err));
         device_works = true;
     }
@@ -426,7 +428,7 @@ static void profile_once(kineto_profiler_state s)
     kineto_profiler_config c = config_of(s);
     enable_with(&c, ONLY(CPU) | ONLY(PRIVATEUSE1));
     run_op("aten::mm");
-    kineto_result_release(disabled());
+    kineto_profiler_result_release(disabled());
 }
 
 static void the_registered_backend_is_let_in_by_its_own_state(void **state)
@@ -478,9 +480,9 @@ static void observed(void)
     assert_int_equal(kineto_profiler_enable(&c, 0, scopes, NULL), KINETO_OK);
     expect(KINETO_E_BUSY, "", kineto_privateuse1_observer_unregister(&err));
     kineto_profiler_result *r = disabled();
-    assert_null(kineto_result_trace(r));
-    assert_int_equal(kineto_result_event_count(r), 0);
-    kineto_result_release(r);
+    assert_null(kineto_profiler_result_trace(r));
+    assert_int_equal(kineto_profiler_result_event_count(r), 0);
+    kineto_profiler_result_release(r);
     assert_int_equal(enabled_times, 1);
     assert_int_equal(disabled_times, 1);
     assert_int_equal(told_scopes, scopes);
@@ -494,7 +496,8 @@ static void observed(void)
 static void the_observer_of_a_backend_is_told_of_begin_and_end(void **state)
 {
     (void)state;
-    kineto_privateuse1_observer o = KINETO_PRIVATEUSE1_OBSERVER_INIT;
+    kineto_privateuse1_observer o;
+    kineto_privateuse1_observer_init(&o);
     o.context = &enabled_times;
     o.enable = observer_enable;
     o.disable = observer_disable;
@@ -562,8 +565,8 @@ static void what_is_prepared_on_demand_is_for_nobody_else(void **state)
     enable_with(&all, ONLY(CPU));
     run_op("aten::mm");
     kineto_profiler_result *r = disabled();
-    assert_int_equal(kineto_result_event_count(r), 1);
-    kineto_result_release(r);
+    assert_int_equal(kineto_profiler_result_event_count(r), 1);
+    kineto_profiler_result_release(r);
     assert_int_equal(kineto_ondemand_start(NULL), KINETO_OK);
     assert_int_equal(kineto_ondemand_stop(NULL), KINETO_OK);
 }

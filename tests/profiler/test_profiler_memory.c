@@ -31,7 +31,7 @@ static void report(const void *block, int64_t bytes)
                              .address = (uint64_t)(uintptr_t)block,
                              .bytes = bytes,
                              .device_index = -1};
-    kineto_memory(&e);
+    kineto_memory_report(&e);
 }
 
 static void take(counts *c, slot *s, int64_t bytes, int place)
@@ -282,7 +282,7 @@ static void profiles_begin_anew_and_share(void **state)
         assert_int_equal(kineto_memory_profile_stop(NULL), KINETO_OK);
         check(&c, exported(), true);
         assert_int_equal(events_named(r, "[memory]"), c.allocations + c.releases);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
         drop_all(&c, slots, SLOTS);
     }
 }

@@ -39,15 +39,15 @@ static void a_handle_is_started_and_stopped_in_turn(void **state)
     assert_int_equal(kineto_profiler_join(p, NULL), KINETO_OK);
     run_op("one");
     assert_int_equal(kineto_profiler_stop(p, &r, NULL), KINETO_OK);
-    assert_int_equal(kineto_result_event_count(r), 1);
-    kineto_result_release(r);
+    assert_int_equal(kineto_profiler_result_event_count(r), 1);
+    kineto_profiler_result_release(r);
     expect(KINETO_E_STATE, "not running", kineto_profiler_stop(p, &r, &err));
     assert_int_equal(kineto_profiler_start(p, NULL), KINETO_OK); /* again */
     run_op("two");
     run_op("three");
     assert_int_equal(kineto_profiler_stop(p, &r, NULL), KINETO_OK);
-    assert_int_equal(kineto_result_event_count(r), 2);
-    kineto_result_release(r);
+    assert_int_equal(kineto_profiler_result_event_count(r), 2);
+    kineto_profiler_result_release(r);
     assert_int_equal(kineto_profiler_start(p, NULL), KINETO_OK);
     kineto_profiler_destroy(p); /* while it runs */
     assert_int_equal(run_op("after"), 0);
@@ -73,7 +73,7 @@ static void nothing_is_an_argument(void **state)
     expect(KINETO_E_ARGUMENT, "NULL", kineto_profiler_get_config(NULL, &err));
     expect(KINETO_E_ARGUMENT, "NULL", kineto_ondemand_prepare(NULL, &err));
     expect(KINETO_E_ARGUMENT, "NULL", kineto_memory_profile_export(NULL, &err));
-    expect(KINETO_E_ARGUMENT, "NULL", kineto_result_save(NULL, "/tmp/x.json", &err));
+    expect(KINETO_E_ARGUMENT, "NULL", kineto_profiler_result_save(NULL, "/tmp/x.json", &err));
     expect(KINETO_E_ARGUMENT, "values", kineto_profiler_config_from_values(NULL, 3, &c, &err));
     kineto_profiler_set_post_process(NULL, NULL, NULL);
     kineto_post_event_add_frame(NULL, "x");
@@ -81,11 +81,11 @@ static void nothing_is_an_argument(void **state)
     kineto_profiler_destroy(NULL);
     kineto_profiler_report_backend_event_ns(0, 1, 0, KINETO_SCOPE_FUNCTION, NULL, NULL);
     kineto_profiler_report_backend_event_ns(0, 1, 0, KINETO_NUM_SCOPES, "x", "y");
-    assert_null(kineto_result_retain(NULL));
-    assert_null(kineto_result_trace(NULL));
-    assert_int_equal(kineto_result_tree_parent(NULL, 0), KINETO_NO_ROW);
-    assert_int_equal(kineto_result_tree_first_child(NULL, 0), KINETO_NO_ROW);
-    assert_int_equal(kineto_result_tree_next_sibling(NULL, 0), KINETO_NO_ROW);
+    assert_null(kineto_profiler_result_retain(NULL));
+    assert_null(kineto_profiler_result_trace(NULL));
+    assert_int_equal(kineto_profiler_result_tree_parent(NULL, 0), KINETO_NO_ROW);
+    assert_int_equal(kineto_profiler_result_tree_first_child(NULL, 0), KINETO_NO_ROW);
+    assert_int_equal(kineto_profiler_result_tree_next_sibling(NULL, 0), KINETO_NO_ROW);
 }
 
 static void a_config_must_make_sense(void **state)
@@ -153,7 +153,7 @@ static void configs_are_read_and_written_within_their_size_only(void **state)
         older->with_flops = false;
         assert_int_equal(kineto_profiler_get_config(older, NULL), KINETO_OK);
         assert_true(older->with_flops && older->size == sizes[i]);
-        kineto_result_release(disabled());
+        kineto_profiler_result_release(disabled());
         static const int64_t values[] = {KINETO_STATE_KINETO, 1, 1};
         memset(&older->state, 0xff, sizes[i] - sizeof older->size);
         assert_int_equal(kineto_profiler_config_from_values(values, 3, older, NULL), KINETO_OK);
@@ -176,11 +176,11 @@ static void without_a_profiler_there_is_a_status(void **state)
     kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
     expect(KINETO_E_STATE, "not running", kineto_profiler_disable(NULL, &err));
     expect(KINETO_E_STATE, "no profiler",
-           kineto_profiler_toggle_collection_dynamic(true, ONLY(CPU), &err));
+           kineto_profiler_pause_collection(false, ONLY(CPU), &err));
     expect(KINETO_E_ARGUMENT, "No activities",
-           kineto_profiler_toggle_collection_dynamic(true, 0, &err));
+           kineto_profiler_pause_collection(false, 0, &err));
     expect(KINETO_E_ARGUMENT, "No activities",
-           kineto_profiler_toggle_collection_dynamic(true, 1u << 20, &err));
+           kineto_profiler_pause_collection(false, 1u << 20, &err));
     expect(KINETO_E_STATE, "not enabled in main thread",
            kineto_profiler_enable_in_child_thread(&err));
     expect(KINETO_E_STATE, "not running in this thread",
@@ -222,7 +222,7 @@ static void another_config_than_the_prepared_one_holds(void **state)
     kineto_function_end(&f);
     kineto_profiler_result *r = disabled();
     (void)event_named(r, "aten::add.Tensor");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 
     assert_int_equal(kineto_profiler_prepare(&c, ONLY(CPU), NULL), KINETO_OK);
     c.experimental.capture_overload_names = false;
@@ -231,8 +231,8 @@ static void another_config_than_the_prepared_one_holds(void **state)
     run_op("none");
     run_scoped("user", KINETO_SCOPE_USER_SCOPE);
     r = disabled();
-    assert_int_equal(kineto_result_event_count(r), 1);
-    kineto_result_release(r);
+    assert_int_equal(kineto_profiler_result_event_count(r), 1);
+    kineto_profiler_result_release(r);
 }
 
 static void states_that_do_not_record_cannot_be_prepared(void **state)
@@ -279,7 +279,7 @@ static void a_post_process_can_be_changed_and_may_say_nothing(void **state)
     kineto_event e = event_named(r, "c");
     assert_text(kineto_event_module_hierarchy(&e), "m\"\n\xff.");
     assert_false(kineto_event_has_stack(&e));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     kineto_profiler_set_post_process(p, NULL, NULL);
     assert_int_equal(kineto_profiler_start(p, NULL), KINETO_OK);
     run_op("a");

@@ -20,12 +20,12 @@ static void any_thread_may_disable(void **state)
     enable_plain();
     run_op("aten::mm");
     kineto_profiler_result *r = on_thread(disable_it, NULL);
-    assert_int_equal(kineto_result_event_count(r), 1);
-    kineto_result_release(r);
+    assert_int_equal(kineto_profiler_result_event_count(r), 1);
+    kineto_profiler_result_release(r);
     assert_false(kineto_profiler_enabled());
     assert_int_equal(run_op("aten::after"), 0);
     enable_plain(); /* this thread is free again */
-    kineto_result_release(disabled());
+    kineto_profiler_result_release(disabled());
 }
 
 static void *enable_and_end(void *unused)
@@ -43,7 +43,7 @@ static void a_thread_may_end_with_its_profiler_enabled(void **state)
     assert_true(kineto_profiler_is_enabled_in_main_thread());
     kineto_profiler_result *r = disabled();
     (void)event_named(r, "aten::gone");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void *enable_under_a_name(void *name)
@@ -61,7 +61,7 @@ static void *enable_and_stay(void *unused)
     (void)pthread_barrier_wait(&gate); /* the others' are gone */
     kineto_profiler_result *r = disabled();
     (void)event_named(r, "stays");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     return unused;
 }
 
@@ -79,8 +79,8 @@ static void what_threads_that_ended_left_enabled_can_be_stopped(void **state)
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         r = disabled();
         (void)event_named(r, names[i]);
-        assert_int_equal(kineto_result_event_count(r), 1);
-        kineto_result_release(r);
+        assert_int_equal(kineto_profiler_result_event_count(r), 1);
+        kineto_profiler_result_release(r);
     }
     (void)pthread_barrier_wait(&gate);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -138,7 +138,7 @@ static void any_thread_may_stop_a_handle_within_an_operator(void **state)
     kineto_event e = event_named(r, "aten::open");
     assert_true(e.activity.flags & KINETO_ACTIVITY_OPEN_END);
     (void)trace_of(r);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     kineto_profiler_destroy(p);
 }
 
@@ -150,7 +150,7 @@ static void *try_disable(void *won)
     assert_int_equal(r != NULL, status == KINETO_OK);
     if (r)
         __atomic_add_fetch((int *)won, 1, __ATOMIC_RELAXED);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     return NULL;
 }
 
@@ -197,8 +197,8 @@ static void of_those_that_enable_one_of_all_threads_at_once_one_does(void **stat
         assert_int_equal(won, 1);
         run_op("aten::mm");
         kineto_profiler_result *r = disabled();
-        assert_int_equal(kineto_result_event_count(r), 1);
-        kineto_result_release(r);
+        assert_int_equal(kineto_profiler_result_event_count(r), 1);
+        kineto_profiler_result_release(r);
         assert_int_equal(run_op("aten::after"), 0); /* the one that lost records no more */
         assert_int_equal(pthread_barrier_destroy(&line), 0);
     }
@@ -218,11 +218,11 @@ static void *own_cycles(void *which)
         for (int i = 0; i < 100 + cycle; i++)
             run_op(name);
         kineto_profiler_result *r = disabled();
-        if (kineto_result_event_count(r) != (uint64_t)(100 + cycle) ||
+        if (kineto_profiler_result_event_count(r) != (uint64_t)(100 + cycle) ||
             events_named(r, name) != (uint64_t)(100 + cycle))
             fail_msg("%s, cycle %d: %llu events", name, cycle,
-                     (unsigned long long)kineto_result_event_count(r));
-        kineto_result_release(r);
+                     (unsigned long long)kineto_profiler_result_event_count(r));
+        kineto_profiler_result_release(r);
         run_op("between");
     }
     return NULL;
@@ -268,16 +268,16 @@ static void handles_overlap_freely(void **state)
     run_op("6 b");
     assert_int_equal(kineto_profiler_stop(b, &rb, NULL), KINETO_OK);
     run_op("7");
-    assert_int_equal(kineto_result_event_count(ra), 3);
+    assert_int_equal(kineto_profiler_result_event_count(ra), 3);
     (void)event_named(ra, "1 a"), (void)event_named(ra, "2 ag"), (void)event_named(ra, "4 abg");
-    assert_int_equal(kineto_result_event_count(rg), 4);
+    assert_int_equal(kineto_profiler_result_event_count(rg), 4);
     (void)event_named(rg, "2 ag"), (void)event_named(rg, "3 g");
     (void)event_named(rg, "4 abg"), (void)event_named(rg, "5 bg");
-    assert_int_equal(kineto_result_event_count(rb), 3);
+    assert_int_equal(kineto_profiler_result_event_count(rb), 3);
     (void)event_named(rb, "4 abg"), (void)event_named(rb, "5 bg"), (void)event_named(rb, "6 b");
-    kineto_result_release(ra);
-    kineto_result_release(rb);
-    kineto_result_release(rg);
+    kineto_profiler_result_release(ra);
+    kineto_profiler_result_release(rb);
+    kineto_profiler_result_release(rg);
     kineto_profiler_destroy(a);
     kineto_profiler_destroy(b);
     kineto_profiler_destroy(g);
@@ -293,7 +293,8 @@ static void each_sees_what_it_asked_for(void **state)
     enable_with(&plain, ONLY(CPU));
     enable_with(&shapes, ONLY(CPU));
     kineto_input in = kineto_input_int(5);
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.inputs = &in;
     info.input_count = 1;
     run_op_with("aten::relu", &info);
@@ -302,8 +303,8 @@ static void each_sees_what_it_asked_for(void **state)
     assert_true(kineto_event_has_shapes(&e));
     e = event_named(without, "aten::relu");
     assert_false(kineto_event_has_shapes(&e));
-    kineto_result_release(with);
-    kineto_result_release(without);
+    kineto_profiler_result_release(with);
+    kineto_profiler_result_release(without);
 }
 
 /* ---- joining ------------------------------------------------------------------------------------------ */
@@ -327,7 +328,7 @@ static void threads_come_and_go(void **state)
     kineto_profiler_result *r = disabled();
     assert_int_equal(events_named(r, "aten::child"), MANY);
     assert_nothing_lost(trace_of(r));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void *join_handle(void *p)
@@ -352,11 +353,11 @@ static void a_thread_may_be_in_two_profilers(void **state)
     run_op("aten::both");
     kineto_profiler_result *own = disabled();
     assert_int_equal(kineto_profiler_stop(p, &r, NULL), KINETO_OK);
-    assert_int_equal(kineto_result_event_count(own), 1);
-    assert_int_equal(kineto_result_event_count(r), 2);
+    assert_int_equal(kineto_profiler_result_event_count(own), 1);
+    assert_int_equal(kineto_profiler_result_event_count(r), 2);
     (void)event_named(r, "aten::joined");
-    kineto_result_release(own);
-    kineto_result_release(r);
+    kineto_profiler_result_release(own);
+    kineto_profiler_result_release(r);
     kineto_profiler_destroy(p);
 }
 
@@ -369,7 +370,7 @@ static void one_of_all_threads_cannot_be_joined(void **state)
     expect(KINETO_E_STATE, "already enabled in this thread",
            kineto_profiler_enable_in_child_thread(&err));
     expect(KINETO_E_STATE, "", kineto_profiler_disable_in_child_thread(&err));
-    kineto_result_release(disabled());
+    kineto_profiler_result_release(disabled());
 }
 
 /* ---- pausing ------------------------------------------------------------------------------------------ */
@@ -382,18 +383,18 @@ static void operators_are_cut_by_pauses_not_lost(void **state)
     KINETO_OPERATOR(site_within, "aten::within");
     enable_plain();
     kineto_function_begin(&before, &site_before, NULL, 0);
-    assert_int_equal(kineto_profiler_toggle_collection_dynamic(false, ONLY(CPU), NULL), KINETO_OK);
+    assert_int_equal(kineto_profiler_pause_collection(true, ONLY(CPU), NULL), KINETO_OK);
     run_op("aten::unseen");
     kineto_function_begin(&within, &site_within, NULL, 0);
     kineto_function_end(&before); /* also ends what is inside */
-    assert_int_equal(kineto_profiler_toggle_collection_dynamic(true, ONLY(CPU), NULL), KINETO_OK);
+    assert_int_equal(kineto_profiler_pause_collection(false, ONLY(CPU), NULL), KINETO_OK);
     kineto_function_end(&within);
     run_op("aten::seen");
     kineto_profiler_result *r = disabled();
     (void)event_named(r, "aten::before"), (void)event_named(r, "aten::seen");
     assert_int_equal(events_named(r, "aten::unseen"), 0);
     (void)trace_of(r);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static int busy, busy_threads;
@@ -427,7 +428,7 @@ static void pauses_race_with_operators(void **state)
     while (__atomic_load_n(&busy_threads, __ATOMIC_ACQUIRE) < 3) /* they need the profiler to be there */
         usleep(100);
     for (int i = 0; i < 200; i++) {
-        assert_int_equal(kineto_profiler_toggle_collection_dynamic(i & 1, ONLY(CPU), NULL),
+        assert_int_equal(kineto_profiler_pause_collection(!(i & 1), ONLY(CPU), NULL),
                          KINETO_OK);
         usleep(200);
     }
@@ -435,16 +436,16 @@ static void pauses_race_with_operators(void **state)
     __atomic_store_n(&busy, 0, __ATOMIC_RELAXED);
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_true(kineto_result_event_count(r) > 0);
+    assert_true(kineto_profiler_result_event_count(r) > 0);
     assert_nothing_lost(trace_of(r));
-    for (uint64_t i = 0; i < kineto_result_event_count(r);
+    for (uint64_t i = 0; i < kineto_profiler_result_event_count(r);
          i++) { /* none from within another's end */
         kineto_event e;
-        assert_true(kineto_result_event(r, i, &e));
+        assert_true(kineto_profiler_result_event(r, i, &e));
         assert_true(text_is(e.activity.name, "aten::outer") ||
                     text_is(e.activity.name, "aten::inner"));
     }
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 /* ---- forked children ------------------------------------------------------------------------------------ */
@@ -459,9 +460,9 @@ static void a_forked_child_does_no_harm(void **state)
         kineto_profiler_result *r = NULL;
         run_op("aten::child");
         (void)kineto_profiler_enabled();
-        (void)kineto_profiler_toggle_collection_dynamic(false, ONLY(CPU), NULL);
+        (void)kineto_profiler_pause_collection(true, ONLY(CPU), NULL);
         kineto_status status = kineto_profiler_disable(&r, NULL);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
         (void)status; /* the recording is the parent's: any status, but no crash */
         _exit(0);
     }
@@ -469,12 +470,12 @@ static void a_forked_child_does_no_harm(void **state)
     run_op("aten::parent");
     kineto_profiler_result *r = disabled();
     assert_int_equal(events_named(r, "aten::parent"), 2);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     enable_plain();
     run_op("aten::again");
     r = disabled();
-    assert_int_equal(kineto_result_event_count(r), 1);
-    kineto_result_release(r);
+    assert_int_equal(kineto_profiler_result_event_count(r), 1);
+    kineto_profiler_result_release(r);
 }
 
 /* ---- much -------------------------------------------------------------------------------------------- */
@@ -518,16 +519,16 @@ static void a_million_operators_of_8_threads_all_arrive_within_256_MB(void **sta
     (void)state;
     per_thread = FEWER(125000, 12500);
     kineto_profiler_result *r = run_heavy((size_t)256 << 20, KINETO_RETAIN_OLDEST);
-    const kineto_trace *t = kineto_result_trace(r);
+    const kineto_trace *t = kineto_profiler_result_trace(r);
     assert_nothing_lost(t);
-    assert_int_equal(kineto_result_event_count(r), HEAVY * per_thread);
+    assert_int_equal(kineto_profiler_result_event_count(r), HEAVY * per_thread);
     int64_t next[64] = {0};
     uint32_t tracks = kineto_trace_track_count(t);
     assert_in_range(tracks, HEAVY, 64);
-    for (uint64_t i = 0; i < kineto_result_event_count(r); i++) { /* each thread's, in its order */
+    for (uint64_t i = 0; i < kineto_profiler_result_event_count(r); i++) { /* each thread's, in its order */
         kineto_event e;
         char expected[64];
-        assert_true(kineto_result_event(r, i, &e));
+        assert_true(kineto_profiler_result_event(r, i, &e));
         if (i % 97 && next[e.activity.track] % 97) { /* a sample: texts are slow to look at */
             next[e.activity.track]++;
             continue;
@@ -536,7 +537,7 @@ static void a_million_operators_of_8_threads_all_arrive_within_256_MB(void **sta
                        (long long)next[e.activity.track]++);
         assert_text(kineto_event_shapes(&e), expected);
     }
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void memory_is_bounded_and_what_is_dropped_is_counted(void **state)
@@ -553,7 +554,7 @@ static void memory_is_bounded_and_what_is_dropped_is_counted(void **state)
         assert_int_equal(kineto_trace_lost(t) + kineto_trace_count(t), HEAVY * per_thread);
         if (!SANITIZED)
             assert_true(peak < 40e6);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
     }
 }
 

@@ -35,7 +35,8 @@ static void run_nested(void)
     kineto_tensor t = {.sizes = sizes, .rank = 2, .dtype = KINETO_DTYPE_FLOAT, .id = 5};
     kineto_input in = kineto_input_tensor(&t);
     kineto_function outer, inner;
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     KINETO_OPERATOR(linear, "aten::linear");
     KINETO_OPERATOR(mm, "aten::mm");
     info.sequence_number = 4;
@@ -83,9 +84,9 @@ static void nvtx_shows_ranges_of_the_thread(void **state)
     on_thread(run_elsewhere, NULL); /* another thread's are not shown */
     const char *calls = told();
     kineto_profiler_result *r = disabled();
-    assert_null(kineto_result_trace(r));
-    assert_int_equal(kineto_result_start_ns(r), 0);
-    kineto_result_release(r);
+    assert_null(kineto_profiler_result_trace(r));
+    assert_int_equal(kineto_profiler_result_start_ns(r), 0);
+    kineto_profiler_result_release(r);
     char expected[200];
     (void)snprintf(expected, sizeof expected,
                    "pushA aten::linear, seq = 4, op_id = %llu\npushA aten::mm, op_id = %llu\n"
@@ -106,7 +107,7 @@ static void nvtx_with_shapes_says_sizes_and_ids(void **state)
     (void)told();
     run_nested();
     const char *calls = told();
-    kineto_result_release(disabled());
+    kineto_profiler_result_release(disabled());
     (void)snprintf(expected, sizeof expected, "pushA aten::linear, seq = 4, op_id = %llu\n",
                    (unsigned long long)ids[0]);
     if (!strstr(calls, expected))
@@ -127,8 +128,8 @@ static void itt_shows_names(void **state)
     run_nested();
     const char *calls = told();
     kineto_profiler_result *r = disabled(); /* PyTorch gives none at all */
-    assert_null(kineto_result_trace(r));
-    kineto_result_release(r);
+    assert_null(kineto_profiler_result_trace(r));
+    kineto_profiler_result_release(r);
     assert_int_equal(times(calls, "taskBegin"), 2);
     assert_int_equal(times(calls, "taskEnd"), 2);
     assert_non_null(strstr(calls, "aten::linear"));
@@ -174,8 +175,8 @@ static void a_tool_and_a_recording_go_together(void **state)
     run_nested();
     assert_int_equal(times(told(), "pushA"), 2);
     kineto_profiler_result *r = disabled();
-    assert_int_equal(kineto_result_event_count(r), 2);
-    kineto_result_release(r);
+    assert_int_equal(kineto_profiler_result_event_count(r), 2);
+    kineto_profiler_result_release(r);
     kineto_profiler_destroy(p);
 }
 

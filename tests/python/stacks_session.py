@@ -66,16 +66,18 @@ class Session:
         full = library.load_full()
         options = _Options(ctypes.sizeof(_Options), kinds, megabytes << 20)
         self.handle, self.document, self.full = ctypes.c_void_p(), None, full
-        if full.kineto_session_begin(ctypes.byref(options), ctypes.byref(self.handle), None) != 0:
-            raise RuntimeError("kineto_session_begin failed")
+        if (full.kineto_session_create(ctypes.byref(options), ctypes.byref(self.handle), None) != 0 or
+                full.kineto_session_start(self.handle, None) != 0):
+            raise RuntimeError("the session did not start")
         self.open_sessions.append(self)
 
     def end(self):
         """End it and read its trace."""
         trace = ctypes.c_void_p()
         self.open_sessions.remove(self)
-        if self.full.kineto_session_end(self.handle, ctypes.byref(trace), None) != 0:
-            raise RuntimeError("kineto_session_end failed")
+        if self.full.kineto_session_stop(self.handle, ctypes.byref(trace), None) != 0:
+            raise RuntimeError("kineto_session_stop failed")
+        self.full.kineto_session_destroy(self.handle)
         folder = tempfile.mkdtemp(prefix="ckineto-trace-")
         try:
             path = os.path.join(folder, "trace.json")

@@ -16,7 +16,8 @@ static void onFunctionEnter(void **state)
     kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
     c.report_input_shapes = true;
     enable_with(&c, ONLY(CPU));
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.inputs = in;
     info.input_count = 2;
     info.sequence_number = 9;
@@ -28,7 +29,7 @@ static void onFunctionEnter(void **state)
     assert_text(kineto_event_concrete_inputs(&e), "[\"\",\"5\"]");
     assert_int_equal(kineto_event_sequence_nr(&e), 9);
     assert_true(kineto_event_external_id(&e) != 0);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 /* onFunctionExit → kineto_function_end: end, thread of the end; once. */
@@ -44,7 +45,8 @@ static void onFunctionExit(void **state)
 {
     (void)state;
     kineto_function f, open, hopping;
-    kineto_function_info async = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info async;
+    kineto_function_info_init(&async);
     async.is_async = true;
     KINETO_OPERATOR(site, "aten::op");
     KINETO_OPERATOR(site_open, "aten::open");
@@ -68,7 +70,7 @@ static void onFunctionExit(void **state)
     assert_int_equal(kineto_event_start_thread_id(&a), kineto_function_thread_id());
     assert_int_not_equal(kineto_event_end_thread_id(&a), 0);
     assert_int_not_equal(kineto_event_end_thread_id(&a), kineto_event_start_thread_id(&a));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 /* pushProfilingCallbacks → kineto_function_add_local and _add_global, which a profiler does by
@@ -105,7 +107,8 @@ static void pushProfilingCallbacks(void **state)
     (void)state;
     seen global = {0}, local = {0};
     kineto_callback handles[2];
-    kineto_function_callback c = KINETO_FUNCTION_CALLBACK_INIT;
+    kineto_function_callback c;
+    kineto_function_callback_init(&c);
     c.enter = enter;
     c.exit = leave;
     c.user = &global;
@@ -115,7 +118,8 @@ static void pushProfilingCallbacks(void **state)
     assert_int_equal(kineto_function_add_local(&c, &handles[1], NULL), KINETO_OK);
     enable_plain(); /* beside them */
     kineto_input in = kineto_input_int(1);
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.inputs = &in;
     info.input_count = 1;
     run_op_with("aten::relu", &info);
@@ -127,13 +131,13 @@ static void pushProfilingCallbacks(void **state)
     assert_int_equal(local.enters, 2);
     assert_int_equal(local.exits, 2);
     assert_string_equal(local.last, "aten::after");
-    assert_int_equal(kineto_result_event_count(r), 1);
+    assert_int_equal(kineto_profiler_result_event_count(r), 1);
     assert_int_equal(kineto_function_remove(handles[0]), KINETO_OK);
     assert_int_equal(kineto_function_remove(handles[1]), KINETO_OK);
     assert_int_equal(kineto_function_remove(handles[1]), KINETO_E_NOT_FOUND);
     run_op("aten::nobody");
     assert_int_equal(global.enters + local.enters, 5);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 /* The way of data: config → enable → collect → disable → events → tree → save → Chrome JSON. */
@@ -156,20 +160,20 @@ static void data_goes_from_the_config_to_the_file(void **state)
     kineto_function_end(&outer);
     kineto_profiler_result *r = disabled();
 
-    assert_int_equal(kineto_result_event_count(r), 3);
-    assert_int_equal(kineto_result_tree_root_count(r), 1);
+    assert_int_equal(kineto_profiler_result_event_count(r), 3);
+    assert_int_equal(kineto_profiler_result_tree_root_count(r), 1);
     kineto_event root = event_named(r, "aten::linear"), child = event_nth(r, "aten::addmm", 0);
-    assert_int_equal(kineto_result_tree_root(r, 0), root.row);
-    assert_int_equal(kineto_result_tree_first_child(r, root.row), child.row);
-    assert_int_equal(kineto_result_tree_parent(r, child.row), root.row);
-    kineto_row next = kineto_result_tree_next_sibling(r, child.row);
+    assert_int_equal(kineto_profiler_result_tree_root(r, 0), root.row);
+    assert_int_equal(kineto_profiler_result_tree_first_child(r, root.row), child.row);
+    assert_int_equal(kineto_profiler_result_tree_parent(r, child.row), root.row);
+    kineto_row next = kineto_profiler_result_tree_next_sibling(r, child.row);
     assert_int_equal(next, event_nth(r, "aten::addmm", 1).row);
-    assert_int_equal(kineto_result_tree_next_sibling(r, next), KINETO_NO_ROW);
+    assert_int_equal(kineto_profiler_result_tree_next_sibling(r, next), KINETO_NO_ROW);
 
     char folder[256], path[300], text[16384];
     assert_non_null(make_directory(folder, sizeof folder));
     (void)snprintf(path, sizeof path, "%s/trace.json", folder);
-    assert_int_equal(kineto_result_save(r, path, NULL), KINETO_OK);
+    assert_int_equal(kineto_profiler_result_save(r, path, NULL), KINETO_OK);
     assert_true(read_whole(path, text, sizeof text) > 0);
     assert_non_null(strstr(text, "\"traceEvents\""));
     assert_non_null(strstr(text, "\"aten::linear\""));
@@ -181,7 +185,7 @@ static void data_goes_from_the_config_to_the_file(void **state)
     assert_int_equal(kineto_event_duration_ns(&read), kineto_event_duration_ns(&root));
     assert_int_equal(kineto_event_external_id(&read), kineto_event_external_id(&root));
     kineto_trace_release(again);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     (void)unlink(path);
     (void)rmdir(folder);
 }

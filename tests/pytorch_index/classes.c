@@ -6,7 +6,7 @@
 
 #include "profiler/profiling.h"
 
-#include "helpers/plugins.h"
+#include "cli/launch/plugins.h"
 
 /* KinetoThreadLocalState → a kineto_profiler of the thread: each thread may have one, with a config
  * of its own, and sees its own operators only. */
@@ -33,11 +33,11 @@ static void KinetoThreadLocalState(void **state)
     assert_int_equal(kineto_profiler_get_config(&is, NULL), KINETO_OK);
     assert_false(is.report_input_shapes);
     kineto_profiler_result *mine = disabled();
-    assert_int_equal(kineto_result_event_count(mine), 1);
-    assert_int_equal(kineto_result_event_count(theirs), 1);
+    assert_int_equal(kineto_profiler_result_event_count(mine), 1);
+    assert_int_equal(kineto_profiler_result_event_count(theirs), 1);
     (void)event_named(mine, "mine"), (void)event_named(theirs, "theirs");
-    kineto_result_release(mine);
-    kineto_result_release(theirs);
+    kineto_profiler_result_release(mine);
+    kineto_profiler_result_release(theirs);
 }
 
 /* ProfilerStateBase → who is meant without a handle: the one of all threads first, then one's own.
@@ -59,11 +59,11 @@ static void ProfilerStateBase(void **state)
     assert_null(is.trace_id);
     run_op("late");
     second = disabled();
-    assert_int_equal(kineto_result_event_count(first), 1);
+    assert_int_equal(kineto_profiler_result_event_count(first), 1);
     (void)event_named(first, "both");
-    assert_int_equal(kineto_result_event_count(second), 3);
-    kineto_result_release(first);
-    kineto_result_release(second);
+    assert_int_equal(kineto_profiler_result_event_count(second), 3);
+    kineto_profiler_result_release(first);
+    kineto_profiler_result_release(second);
 }
 
 /* ---- ProfilerConfig → kineto_profiler_config: every field --------------------------------------- */
@@ -80,16 +80,17 @@ static const kineto_tensor tensor = {.sizes = sizes,
 static void work(void)
 {
     kineto_input in[] = {kineto_input_tensor(&tensor), kineto_input_int(4)};
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.inputs = in;
     info.input_count = 2;
     run_op_with("aten::mul", &info);
-    info = (kineto_function_info)KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info_init(&info);
     info.stack = "leaf;root;";
     info.modules = "Net.Linear.";
     run_op_with("aten::with_texts", &info);
     kineto_memory_event m = {.size = sizeof m, .address = 0x40, .bytes = 64, .device_index = -1};
-    kineto_memory(&m);
+    kineto_memory_report(&m);
 }
 
 static kineto_profiler_result *worked(const kineto_profiler_config *c)
@@ -124,7 +125,7 @@ static void ProfilerConfig_by_default_asks_for_nothing(void **state)
     assert_false(kineto_event_has_stack(&texts) || kineto_event_has_module_hierarchy(&texts));
     assert_int_equal(events_named(r, "[memory]"), 0);
     assert_false(has_header(trace_of(r), "record_shapes") || has_header(trace_of(r), "with_stack"));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void ProfilerConfig_report_input_shapes(void **state)
@@ -139,7 +140,7 @@ static void ProfilerConfig_report_input_shapes(void **state)
     assert_text(kineto_event_dtypes(&e), "[\"float\",\"Scalar\"]");
     assert_text(kineto_event_concrete_inputs(&e), "[\"\",\"4\"]");
     assert_true(has_header(trace_of(r), "record_shapes"));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void ProfilerConfig_profile_memory(void **state)
@@ -151,7 +152,7 @@ static void ProfilerConfig_profile_memory(void **state)
     kineto_event e = event_named(r, "[memory]");
     assert_int_equal(kineto_event_nbytes(&e), 64);
     assert_true(has_header(trace_of(r), "profile_memory"));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void ProfilerConfig_with_stack(void **state)
@@ -164,7 +165,7 @@ static void ProfilerConfig_with_stack(void **state)
     assert_text(kineto_event_stack(&e), "leaf;root;");
     assert_true(kineto_event_has_stack(&native)); /* of the machine */
     assert_true(has_header(trace_of(r), "with_stack"));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void ProfilerConfig_with_flops(void **state)
@@ -176,7 +177,7 @@ static void ProfilerConfig_with_flops(void **state)
     kineto_event e = event_named(r, "aten::mul");
     assert_int_equal(kineto_event_flops(&e), 6);
     assert_true(has_header(trace_of(r), "with_flops"));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void ProfilerConfig_with_modules(void **state)
@@ -188,7 +189,7 @@ static void ProfilerConfig_with_modules(void **state)
     kineto_event e = event_named(r, "aten::with_texts");
     assert_text(kineto_event_module_hierarchy(&e), "Net.Linear.");
     assert_true(has_header(trace_of(r), "with_modules"));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void ProfilerConfig_trace_id_reaches_plug_ins(void **state)
@@ -200,7 +201,7 @@ static void ProfilerConfig_trace_id_reaches_plug_ins(void **state)
     c.trace_id = id;
     enable_with(&c, ONLY(CPU) | ONLY(CUDA));
     memset(id, 'x', sizeof id - 1); /* borrowed no longer */
-    kineto_result_release(disabled());
+    kineto_profiler_result_release(disabled());
     assert_non_null(strstr(f->config, "REQUEST_TRACE_ID=trace-17\n"));
     assert_non_null(strstr(f->config, "REQUEST_GROUP_TRACE_ID=trace-17\n"));
     leave(0);
@@ -221,8 +222,8 @@ static void ProfilerConfig_buffer_and_retention(void **state)
         kineto_profiler_result *r = disabled();
         assert_int_equal(events_named(r, "first"), newest ? 0 : 1);
         assert_int_equal(events_named(r, "last"), newest ? 1 : 0);
-        assert_true(kineto_trace_lost(kineto_result_trace(r)) > 0);
-        kineto_result_release(r);
+        assert_true(kineto_trace_lost(kineto_profiler_result_trace(r)) > 0);
+        kineto_profiler_result_release(r);
     }
 }
 
@@ -237,7 +238,7 @@ static void ProfilerConfig_record_tensor_ids(void **state)
         kineto_profiler_result *r = worked(&c);
         kineto_event e = event_named(r, "aten::mul");
         assert_int_equal(kineto_event_extra_meta(&e, "Input Tensors", &arg), on);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
     }
 }
 
@@ -280,7 +281,7 @@ static fake *asked(const kineto_profiler_config *c)
     assert_int_equal(register_interface(&interfaces[0]), 0);
     enable_with(c, ONLY(CPU) | ONLY(CUDA));
     run_op("aten::mm");
-    kineto_result_release(disabled());
+    kineto_profiler_result_release(disabled());
     leave(0);
     return f;
 }
@@ -348,7 +349,7 @@ static void ExperimentalConfig_performance_events(void **state)
     } else { /* said, not silent */
         assert_true(ledger(trace_of(r), "counters", "not to be had here") > 0);
     }
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void ExperimentalConfig_enable_cuda_sync_events(void **state)
@@ -393,7 +394,7 @@ static void ExperimentalConfig_profile_all_threads(void **state)
         on_thread(one_op, (char[]){"elsewhere"});
         kineto_profiler_result *r = disabled();
         assert_int_equal(events_named(r, "elsewhere"), on);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
     }
 }
 
@@ -412,7 +413,7 @@ static void ExperimentalConfig_capture_overload_names(void **state)
         kineto_event e = event_named(r, on ? "aten::add.Tensor" : "aten::add");
         assert_text(kineto_event_name(&e), "aten::add");
         assert_text(kineto_event_overload_name(&e), on ? "Tensor" : "");
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
     }
 }
 
@@ -427,7 +428,7 @@ static void ExperimentalConfig_record_python_gc_info(void **state)
         kineto_profiler_report_gc(false);
         kineto_profiler_result *r = disabled();
         assert_int_equal(events_named(r, "Python GC"), on);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
     }
     kineto_profiler_report_gc(false); /* without a begin */
 }
@@ -446,7 +447,7 @@ static void ExperimentalConfig_expose_kineto_event_metadata(void **state)
         assert_int_equal(json[0], on ? '{' : '\0');
         assert_true(!on || strstr(json, "\"Input Dims\""));
         free(json);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
     }
 }
 
@@ -483,7 +484,7 @@ static void ExperimentalConfig_verbose(void **state)
         assert_text(kineto_event_stack(&e), "leaf;root;");
         assert_int_equal(kineto_event_extra_meta(&e, "Native stack", &arg), on);
         assert_false(kineto_event_has_kwinputs(&e));
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
     }
 }
 
@@ -503,9 +504,9 @@ static void ExperimentalConfig_adjust_profiler_step(void **state)
         kineto_event p = event_named(r, "train.py(7): loop"), s = event_named(r, "ProfilerStep#3");
         int64_t late_ns = kineto_event_start_ns(&s) - kineto_event_start_ns(&p);
         assert_int_equal(late_ns <= 1, on);
-        assert_int_equal(kineto_result_tree_parent(r, s.row), p.row);
+        assert_int_equal(kineto_profiler_result_tree_parent(r, s.row), p.row);
         (void)trace_of(r);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
     }
 }
 
@@ -516,11 +517,11 @@ static void ExperimentalConfig_trace_only(void **state)
     c.experimental.trace_only = true;
     kineto_profiler_result *r = worked(&c);
     kineto_event e;
-    assert_int_equal(kineto_result_event_count(r), 0);
-    assert_false(kineto_result_event(r, 0, &e));
-    assert_int_equal(kineto_result_tree_root_count(r), 0);
+    assert_int_equal(kineto_profiler_result_event_count(r), 0);
+    assert_false(kineto_profiler_result_event(r, 0, &e));
+    assert_int_equal(kineto_profiler_result_tree_root_count(r), 0);
     assert_int_equal(kineto_trace_count(trace_of(r)), 2);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 /* ---- results ------------------------------------------------------------------------------------ */
@@ -542,28 +543,28 @@ static void ProfilerResult(void **state)
     kineto_function_end(&outer);
     run_op("aten::c");
     kineto_profiler_result *r = disabled();
-    assert_in_range(kineto_result_start_ns(r), before - 1000000, after + 1000000);
+    assert_in_range(kineto_profiler_result_start_ns(r), before - 1000000, after + 1000000);
     static const char *const order[] = {"aten::a", "aten::b", "aten::c"};
-    assert_int_equal(kineto_result_event_count(r), 3);
+    assert_int_equal(kineto_profiler_result_event_count(r), 3);
     kineto_event e;
-    int64_t last = kineto_result_start_ns(r);
+    int64_t last = kineto_profiler_result_start_ns(r);
     for (uint64_t i = 0; i < 3; i++) {
-        assert_true(kineto_result_event(r, i, &e));
+        assert_true(kineto_profiler_result_event(r, i, &e));
         assert_text(e.activity.name, order[i]);
         assert_true(kineto_event_start_ns(&e) >= last);
         last = kineto_event_start_ns(&e);
     }
-    assert_false(kineto_result_event(r, 3, &e));
-    assert_int_equal(kineto_result_tree_root_count(r), 2);
-    assert_int_equal(kineto_result_tree_root(r, 2), KINETO_NO_ROW);
-    kineto_profiler_result *second = kineto_result_retain(r);
-    kineto_result_release(r);
-    assert_int_equal(kineto_result_event_count(second), 3);
-    kineto_result_release(second);
-    kineto_result_release(NULL);
-    assert_int_equal(kineto_result_event_count(NULL), 0);
-    assert_int_equal(kineto_result_start_ns(NULL), 0);
-    assert_int_equal(kineto_result_tree_root_count(NULL), 0);
+    assert_false(kineto_profiler_result_event(r, 3, &e));
+    assert_int_equal(kineto_profiler_result_tree_root_count(r), 2);
+    assert_int_equal(kineto_profiler_result_tree_root(r, 2), KINETO_NO_ROW);
+    kineto_profiler_result *second = kineto_profiler_result_retain(r);
+    kineto_profiler_result_release(r);
+    assert_int_equal(kineto_profiler_result_event_count(second), 3);
+    kineto_profiler_result_release(second);
+    kineto_profiler_result_release(NULL);
+    assert_int_equal(kineto_profiler_result_event_count(NULL), 0);
+    assert_int_equal(kineto_profiler_result_start_ns(NULL), 0);
+    assert_int_equal(kineto_profiler_result_tree_root_count(NULL), 0);
 }
 
 static void same_bytes(const char *one, const char *other)
@@ -577,7 +578,7 @@ static void same_bytes(const char *one, const char *other)
     (void)unlink(other);
 }
 
-/* ActivityTraceWrapper → kineto_result_save, kineto_result_trace: saved as often as one likes, with
+/* ActivityTraceWrapper → kineto_profiler_result_save, kineto_profiler_result_trace: saved as often as one likes, with
  * the same bytes; PyTorch's can be saved once. */
 static void ActivityTraceWrapper(void **state)
 {
@@ -591,21 +592,21 @@ static void ActivityTraceWrapper(void **state)
     for (size_t i = 0; i < COUNT_OF(extensions); i++) {
         (void)snprintf(one, sizeof one, "%s/one.%s", folder, extensions[i]);
         (void)snprintf(other, sizeof other, "%s/other.%s", folder, extensions[i]);
-        assert_int_equal(kineto_result_save(r, one, NULL), KINETO_OK);
-        assert_int_equal(kineto_result_event_count(r), 3); /* still there */
+        assert_int_equal(kineto_profiler_result_save(r, one, NULL), KINETO_OK);
+        assert_int_equal(kineto_profiler_result_event_count(r), 3); /* still there */
         assert_int_equal(rename(one, other), 0);           /* its name is in the file */
-        assert_int_equal(kineto_result_save(r, one, NULL), KINETO_OK);
+        assert_int_equal(kineto_profiler_result_save(r, one, NULL), KINETO_OK);
         same_bytes(one, other);
     }
     (void)rmdir(folder);
-    expect(KINETO_E_UNSUPPORTED, "", kineto_result_save(r, "/tmp/trace.nothing", &err));
-    expect(KINETO_E_NOT_FOUND, "/nowhere", kineto_result_save(r, "/nowhere/t.json", &err));
-    kineto_result_release(r);
+    expect(KINETO_E_UNSUPPORTED, "", kineto_profiler_result_save(r, "/tmp/trace.nothing", &err));
+    expect(KINETO_E_NOT_FOUND, "/nowhere", kineto_profiler_result_save(r, "/nowhere/t.json", &err));
+    kineto_profiler_result_release(r);
     c = config_of(KINETO_STATE_KINETO_ONDEMAND);
     enable_with(&c, ONLY(CPU));
     r = disabled();
-    expect(KINETO_E_STATE, "Missing trace", kineto_result_save(r, "/tmp/t.json", &err));
-    kineto_result_release(r);
+    expect(KINETO_E_STATE, "Missing trace", kineto_profiler_result_save(r, "/tmp/t.json", &err));
+    kineto_profiler_result_release(r);
 }
 
 /* RecordQueue → the pool: operators of many threads all arrive, once, each thread's in its order.
@@ -619,7 +620,8 @@ static void *numbered_ops(void *which)
     kineto_site *site = kineto_function_site(name, NULL, KINETO_SCOPE_FUNCTION);
     for (int64_t i = 0; i < PER_THREAD; i++) {
         kineto_function f;
-        kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+        kineto_function_info info;
+        kineto_function_info_init(&info);
         info.sequence_number = i;
         kineto_function_begin_info(&f, site, &info);
         kineto_function_end(&f);
@@ -640,16 +642,16 @@ static void RecordQueue(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     kineto_profiler_result *r = disabled();
     assert_nothing_lost(trace_of(r));
-    assert_int_equal(kineto_result_event_count(r), THREADS * PER_THREAD);
+    assert_int_equal(kineto_profiler_result_event_count(r), THREADS * PER_THREAD);
     int64_t next[THREADS] = {0};
     for (uint64_t i = 0; i < THREADS * PER_THREAD; i++) {
         kineto_event e;
-        assert_true(kineto_result_event(r, i, &e));
+        assert_true(kineto_profiler_result_event(r, i, &e));
         int which = e.activity.name.data[6] - '0';
         assert_int_equal(kineto_event_sequence_nr(&e), next[which]);
         next[which]++;
     }
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 /* TraceWrapper → the kineto_trace itself, which grows in no other place: it begins with the window,
@@ -663,7 +665,7 @@ static void TraceWrapper(void **state)
     const kineto_trace *t = trace_of(r);
     int64_t start, end;
     kineto_trace_window(t, &start, &end);
-    assert_int_equal(start, kineto_result_start_ns(r));
+    assert_int_equal(start, kineto_profiler_result_start_ns(r));
     kineto_activity a = find_only(t, "aten::mm");
     assert_true(start <= a.start_ns && a.start_ns <= a.end_ns && a.end_ns <= end);
     assert_int_equal(a.kind, KINETO_KIND_CPU_OP);
@@ -671,7 +673,7 @@ static void TraceWrapper(void **state)
     assert_int_equal(process_of(t, a.row).pid, getpid());
     assert_int_equal(track_of(t, a.row).id, gettid());
     kineto_trace *kept = kineto_trace_retain((kineto_trace *)(uintptr_t)t);
-    kineto_result_release(r); /* the trace outlives its result */
+    kineto_profiler_result_release(r); /* the trace outlives its result */
     assert_int_equal(kineto_trace_count(kept), 1);
     kineto_trace_release(kept);
 }

@@ -6,7 +6,7 @@
 
 #include "profiler/profiling.h"
 
-#include "helpers/plugins.h"
+#include "cli/launch/plugins.h"
 
 #include <ckineto/stubs.h>
 
@@ -104,7 +104,8 @@ static void give_back(void *context, void *event) { (void)context, (void)event; 
 
 static void register_stubs(kineto_stubs_slot slot)
 {
-    kineto_stubs s = KINETO_STUBS_INIT;
+    kineto_stubs s;
+    kineto_stubs_init(&s);
     s.record = make_event;
     s.elapsed_ns = between;
     s.release_event = give_back;
@@ -153,7 +154,7 @@ static void ProfilerState_CPU_is_the_host_alone(void **state)
 {
     (void)state;
     fake *f = enter(0, "device");
-    kineto_result_release(profiled_one(KINETO_STATE_CPU, ONLY(CUDA), KINETO_ACTIVE_LEGACY));
+    kineto_profiler_result_release(profiled_one(KINETO_STATE_CPU, ONLY(CUDA), KINETO_ACTIVE_LEGACY));
     assert_false(wants(f, TYPE(CONCURRENT_KERNEL)));
     leave(0);
 }
@@ -165,7 +166,7 @@ static void ProfilerState_CUDA_is_the_host_and_the_device(void **state)
     kineto_profiler_result *r = profiled_one(KINETO_STATE_CUDA, 0, KINETO_ACTIVE_LEGACY);
     assert_true(wants(f, TYPE(CONCURRENT_KERNEL)));
     (void)event_named(r, "aten::mm");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     leave(0);
 }
 
@@ -186,14 +187,15 @@ static void ProfilerState_PRIVATEUSE1_tells_the_observer(void **state)
     (void)state;
     kineto_profiler_config c = config_of(KINETO_STATE_PRIVATEUSE1);
     expect(KINETO_E_STATE, "", kineto_profiler_enable(&c, 0, 0, &err)); /* PyTorch calls NULL */
-    kineto_privateuse1_observer o = KINETO_PRIVATEUSE1_OBSERVER_INIT;
+    kineto_privateuse1_observer o;
+    kineto_privateuse1_observer_init(&o);
     o.enable = observer_enable;
     assert_int_equal(kineto_privateuse1_observer_register(&o, NULL), KINETO_OK);
     kineto_profiler_result *r =
         profiled_one(KINETO_STATE_PRIVATEUSE1, 0, KINETO_ACTIVE_PRIVATEUSE1);
     assert_int_equal(told, 1);
-    assert_null(kineto_result_trace(r));
-    kineto_result_release(r);
+    assert_null(kineto_profiler_result_trace(r));
+    kineto_profiler_result_release(r);
     assert_int_equal(kineto_privateuse1_observer_unregister(NULL), KINETO_OK);
 }
 
@@ -205,10 +207,10 @@ static void ProfilerState_KINETO_records_what_is_asked_for(void **state)
         profiled_one(KINETO_STATE_KINETO, ONLY(CPU) | ONLY(CUDA), KINETO_ACTIVE_KINETO);
     assert_true(wants(f, TYPE(CONCURRENT_KERNEL)));
     (void)event_named(r, "aten::mm");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     r = profiled_one(KINETO_STATE_KINETO, ONLY(CUDA), KINETO_ACTIVE_KINETO);
     assert_int_equal(events_named(r, "aten::mm"), 0);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     leave(0);
 }
 
@@ -224,7 +226,7 @@ static void ProfilerState_KINETO_GPU_FALLBACK_times_operators_by_events(void **s
     kineto_event e = event_named(r, "aten::mm");
     assert_int_equal(kineto_event_cuda_elapsed_us(&e), 1);
     assert_int_equal(kineto_event_privateuse1_elapsed_us(&e), -1);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, NULL), KINETO_OK);
 }
 
@@ -240,7 +242,7 @@ static void ProfilerState_KINETO_PRIVATEUSE1_FALLBACK_times_operators_by_events(
     kineto_event e = event_named(r, "aten::mm");
     assert_int_equal(kineto_event_privateuse1_elapsed_us(&e), 1);
     assert_int_equal(kineto_event_cuda_elapsed_us(&e), -1);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_PRIVATEUSE1, NULL), KINETO_OK);
 }
 
@@ -262,8 +264,8 @@ static void ProfilerState_KINETO_ONDEMAND_is_of_all_threads(void **state)
            kineto_profiler_enable(&c, ONLY(CPU), 0, &err));
     on_thread(one_op, (char[]){"elsewhere"});
     kineto_profiler_result *r = disabled();
-    assert_null(kineto_result_trace(r)); /* it went to who drives such profilers */
-    kineto_result_release(r);
+    assert_null(kineto_profiler_result_trace(r)); /* it went to who drives such profilers */
+    kineto_profiler_result_release(r);
 }
 
 static void ProfilerState_KINETO_PRIVATEUSE1_lets_the_backend_in(void **state)
@@ -271,10 +273,10 @@ static void ProfilerState_KINETO_PRIVATEUSE1_lets_the_backend_in(void **state)
     (void)state;
     fake *f = make_fake(0, "backend", 0);
     assert_int_equal(kineto_privateuse1_register(&interfaces[0]), KINETO_OK);
-    kineto_result_release(
+    kineto_profiler_result_release(
         profiled_one(KINETO_STATE_KINETO, ONLY(CPU) | ONLY(PRIVATEUSE1), KINETO_ACTIVE_KINETO));
     assert_string_equal(f->calls, "");
-    kineto_result_release(profiled_one(KINETO_STATE_KINETO_PRIVATEUSE1,
+    kineto_profiler_result_release(profiled_one(KINETO_STATE_KINETO_PRIVATEUSE1,
                                        ONLY(CPU) | ONLY(PRIVATEUSE1), KINETO_ACTIVE_KINETO));
     assert_non_null(strstr(f->calls, "cst"));
     assert_int_equal(kineto_privateuse1_unregister(), KINETO_OK);
@@ -326,7 +328,7 @@ static void RecordScope_is_kept_and_chosen_by_every_value(void **state)
         kineto_profiler_result *r = disabled();
         kineto_event e = event_named(r, "thing");
         assert_int_equal(kineto_event_scope(&e), scope);
-        kineto_result_release(r);
+        kineto_profiler_result_release(r);
     }
     expect(KINETO_E_ARGUMENT, "unknown bits",
            kineto_profiler_enable(&c, ONLY(CPU), 1u << KINETO_NUM_SCOPES, &err));
@@ -351,12 +353,12 @@ static void ActiveProfilerType_is_that_of_the_thread(void **state)
     assert_int_equal(kineto_profiler_type(), KINETO_ACTIVE_KINETO);
     on_thread(type_of, &other);
     assert_int_equal(other, KINETO_ACTIVE_NONE);
-    kineto_result_release(disabled());
+    kineto_profiler_result_release(disabled());
     kineto_profiler_config c = config_of(KINETO_STATE_KINETO_ONDEMAND);
     enable_with(&c, ONLY(CPU));
     on_thread(type_of, &other);
     assert_int_equal(other, KINETO_ACTIVE_KINETO);
-    kineto_result_release(disabled());
+    kineto_profiler_result_release(disabled());
 }
 
 int main(void)

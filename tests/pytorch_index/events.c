@@ -6,7 +6,7 @@
 
 #include "profiler/profiling.h"
 
-#include "helpers/plugins.h"
+#include "cli/launch/plugins.h"
 
 #include <ckineto/stubs.h>
 
@@ -141,7 +141,8 @@ static void run_mm(void)
     b.strides = b_strides;
     kineto_input in[] = {kineto_input_tensor(&a), kineto_input_tensor(&b)};
     kineto_keyword keyword = {"stream", kineto_input_int(3)};
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.inputs = in;
     info.input_count = 2;
     info.keywords = &keyword;
@@ -183,7 +184,7 @@ static void an_operator_says_all_that_is_known_of_it(void **state)
     assert_int_equal(arg.i, 3);
     assert_false(kineto_event_kwinput(&e, 1, &arg));
     assert_true(kineto_event_extra_meta(&e, "stream", &arg));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void run_all_inputs(void)
@@ -208,7 +209,8 @@ static void run_all_inputs(void)
                          d,
                          b,
                          kineto_input_of(KINETO_INPUT_OTHER, 0)};
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.inputs = in;
     info.input_count = COUNT_OF(in);
     run_op_with("aten::everything", &info);
@@ -226,7 +228,7 @@ static void inputs_of_all_types_are_spelled_as_in_pytorch(void **state)
     assert_text(kineto_event_concrete_inputs(&e),
                 "[\"\",\"\",\"\",\"-7\",\"2.5\",\"True\",\"[1, -2]\",\"\",\"[0.5]\","
                 "\"[True, False]\",\"\"]");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static uint64_t forward_thread;
@@ -234,7 +236,8 @@ static void *backward(void *unused)
 {
     assert_int_equal(kineto_profiler_enable_in_child_thread(NULL), KINETO_OK);
     kineto_function f;
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.sequence_number = 5;
     info.forward_thread_id = forward_thread;
     KINETO_FUNCTION_SITE(site, KINETO_SCOPE_BACKWARD_FUNCTION, "MulBackward0");
@@ -245,7 +248,8 @@ static void *backward(void *unused)
 
 static void run_forward_and_backward(void)
 {
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.sequence_number = 5;
     forward_thread = kineto_function_thread_id();
     run_op_with("aten::mul", &info);
@@ -273,13 +277,13 @@ static void a_backward_operator_knows_its_forward_one(void **state)
                           .has_id = true});
     assert_int_equal(kineto_event_flow_id(&f), kineto_event_flow_id(&b));
     assert_int_not_equal(kineto_event_start_thread_id(&f), kineto_event_start_thread_id(&b));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     kineto_profiler_set_fwd_bwd(false);
     r = profiled(run_forward_and_backward, ONLY(CPU));
     kineto_profiler_set_fwd_bwd(true);
     f = event_named(r, "aten::mul");
     assert_int_equal(kineto_event_flow_type(&f), 0);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 /* ---- others of the host ---------------------------------------------------------------------------- */
@@ -302,7 +306,7 @@ static void an_annotation(void **state)
                           .scope = KINETO_SCOPE_USER_SCOPE,
                           .annotation = true,
                           .has_id = true});
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void report_backend(void)
@@ -323,7 +327,7 @@ static void an_event_of_a_backend(void **state)
                           .backend = "XNNPACK",
                           .debug_handle = 9,
                           .has_id = true});
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void use_memory(void)
@@ -335,11 +339,11 @@ static void use_memory(void)
                              .total_reserved_bytes = 2048,
                              .device_type = KINETO_DEVICE_CUDA,
                              .device_index = 3};
-    kineto_memory(&m);
+    kineto_memory_report(&m);
     m.bytes = -512;
-    kineto_memory(&m);
+    kineto_memory_report(&m);
     m.bytes = 1 << 30;
-    kineto_out_of_memory(&m);
+    kineto_memory_report_failure(&m);
 }
 
 static void allocations_and_lack_of_memory(void **state)
@@ -363,7 +367,7 @@ static void allocations_and_lack_of_memory(void **state)
     e = event_named(r, "[OutOfMemory]");
     assert_int_equal(kineto_event_device_type(&e), KINETO_DEVICE_CUDA);
     assert_int_equal(kineto_event_device_index(&e), 3);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void collect_garbage(void)
@@ -379,7 +383,7 @@ static void a_garbage_collection(void **state)
     kineto_event e = event_named(r, "Python GC");
     check(&e,
           &(expected){.kind = KINETO_KIND_PYTHON_FUNCTION, .name = "Python GC", .python = true});
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 /* ---- devices ---------------------------------------------------------------------------------------- */
@@ -448,7 +452,7 @@ static void device_work_and_its_launch(void **state)
     check(&k, &x);
     assert_int_equal(kineto_event_flow_id(&k), kineto_event_flow_id(&e));
     assert_int_equal(kineto_event_start_thread_id(&k), kineto_function_thread_id());
-    assert_int_equal(kineto_result_tree_parent(r, k.row), e.row);
+    assert_int_equal(kineto_profiler_result_tree_parent(r, k.row), e.row);
     kineto_event c = event_named(r, "Memcpy HtoD");
     x.kind = KINETO_KIND_GPU_MEMCPY;
     x.name = "Memcpy HtoD";
@@ -457,7 +461,7 @@ static void device_work_and_its_launch(void **state)
     x.hidden = true;
     x.device_type = KINETO_DEVICE_CUDA; /* nobody says */
     check(&c, &x);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     leave(0);
 }
 

@@ -15,9 +15,9 @@ static void prepareProfiler(void **state)
     enable_with(&c, ONLY(CPU));
     assert_true(run_op("after") != 0);
     kineto_profiler_result *r = disabled();
-    assert_int_equal(kineto_result_event_count(r), 1);
+    assert_int_equal(kineto_profiler_result_event_count(r), 1);
     (void)event_named(r, "after");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     c.state = KINETO_STATE_KINETO_ONDEMAND;
     expect(KINETO_E_UNSUPPORTED, "Supported only in Kineto profiler",
            kineto_profiler_prepare(&c, ONLY(CPU), &err));
@@ -40,11 +40,11 @@ static void enableProfiler(void **state)
         run_scoped(name, (kineto_scope)scope);
     }
     kineto_profiler_result *r = disabled();
-    assert_int_equal(kineto_result_event_count(r), 2);
+    assert_int_equal(kineto_profiler_result_event_count(r), 2);
     kineto_event user = event_named(r, "scope 7"), backward = event_named(r, "scope 1");
     assert_int_equal(kineto_event_scope(&user), KINETO_SCOPE_USER_SCOPE);
     assert_int_equal(kineto_event_scope(&backward), KINETO_SCOPE_BACKWARD_FUNCTION);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     expect(KINETO_E_ARGUMENT, "No activities specified.", kineto_profiler_enable(&c, 0, 0, &err));
 }
 
@@ -57,12 +57,12 @@ static void disableProfiler(void **state)
     run_op("inside");
     kineto_profiler_result *r = disabled();
     assert_int_equal(run_op("outside"), 0);
-    assert_int_equal(kineto_result_event_count(r), 1);
+    assert_int_equal(kineto_profiler_result_event_count(r), 1);
     kineto_profiler_result *none = r;
     expect(KINETO_E_STATE, "Can't disable Kineto profiler when it's not running",
            kineto_profiler_disable(&none, &err));
     assert_null(none);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 /* enableProfilerWithEventPostProcess → kineto_profiler_enable_with_post_process: called once for
@@ -95,7 +95,8 @@ static void enableProfilerWithEventPostProcess(void **state)
     c.with_stack = c.with_modules = true;
     assert_int_equal(kineto_profiler_enable_with_post_process(&c, ONLY(CPU), tell, &a, 0, NULL),
                      KINETO_OK);
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     info.debug_handle = 42;
     run_op_with("aten::mm", &info);
     assert_int_equal(a.count, 0);
@@ -106,7 +107,7 @@ static void enableProfilerWithEventPostProcess(void **state)
     kineto_event e = event_named(r, "aten::mm");
     assert_text(kineto_event_stack(&e), "frame 42;main;");
     assert_text(kineto_event_module_hierarchy(&e), "Net.Linear.");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     c.state = KINETO_STATE_NVTX;
     expect(KINETO_E_UNSUPPORTED, "NVTX does not support post processing callback.",
            kineto_profiler_enable_with_post_process(&c, 0, tell, &a, 0, &err));
@@ -144,11 +145,11 @@ static void enableProfilerInChildThread(void **state)
     run_op("main");
     on_thread(child, NULL);
     kineto_profiler_result *r = disabled();
-    assert_int_equal(kineto_result_event_count(r), 2);
+    assert_int_equal(kineto_profiler_result_event_count(r), 2);
     kineto_event main_one = event_named(r, "main"), joined = event_named(r, "child inside");
     assert_int_not_equal(kineto_event_device_resource_id(&main_one),
                          kineto_event_device_resource_id(&joined));
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 static void *child_that_leaves(void *unused)
@@ -171,7 +172,7 @@ static void disableProfilerInChildThread(void **state)
     kineto_profiler_result *r = disabled();
     assert_int_equal(events_named(r, "in"), 4);
     assert_int_equal(events_named(r, "out"), 0);
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
     expect(KINETO_E_STATE, "Can't disable Kineto profiler when it's not running in this thread",
            kineto_profiler_disable_in_child_thread(&err));
 }
@@ -191,12 +192,12 @@ static void isProfilerEnabledInMainThread(void **state)
     on_thread(ask, &before);
     enable_plain();
     on_thread(ask, &during);
-    kineto_result_release(disabled());
+    kineto_profiler_result_release(disabled());
     on_thread(ask, &after);
     kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
     enable_with(&c, ONLY(CUDA)); /* nothing of the host to take part in */
     on_thread(ask, &of_device);
-    kineto_result_release(disabled());
+    kineto_profiler_result_release(disabled());
     assert_false(before);
     assert_true(during);
     assert_false(after);
@@ -228,27 +229,27 @@ static void reportBackendEventToActiveKinetoProfiler(void **state)
     assert_in_range(kineto_event_start_ns(&e), now - 100000, now + 100000);
     assert_int_not_equal(kineto_event_external_id(&e), kineto_event_external_id(&marked));
     assert_int_equal(kineto_event_device_resource_id(&e), gettid());
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
-/* toggleCollectionDynamic → kineto_profiler_toggle_collection_dynamic. */
+/* toggleCollectionDynamic → kineto_profiler_pause_collection. */
 static void toggleCollectionDynamic(void **state)
 {
     (void)state;
     expect(KINETO_E_STATE, "no profiler",
-           kineto_profiler_toggle_collection_dynamic(false, ONLY(CPU), &err));
+           kineto_profiler_pause_collection(true, ONLY(CPU), &err));
     enable_plain();
     run_op("one");
-    assert_int_equal(kineto_profiler_toggle_collection_dynamic(false, ONLY(CPU), NULL), KINETO_OK);
+    assert_int_equal(kineto_profiler_pause_collection(true, ONLY(CPU), NULL), KINETO_OK);
     run_op("two");
-    assert_int_equal(kineto_profiler_toggle_collection_dynamic(true, ONLY(CPU), NULL), KINETO_OK);
+    assert_int_equal(kineto_profiler_pause_collection(false, ONLY(CPU), NULL), KINETO_OK);
     run_op("three");
     expect(KINETO_E_ARGUMENT, "No activities specified.",
-           kineto_profiler_toggle_collection_dynamic(true, 0, &err));
+           kineto_profiler_pause_collection(false, 0, &err));
     kineto_profiler_result *r = disabled();
-    assert_int_equal(kineto_result_event_count(r), 2);
+    assert_int_equal(kineto_profiler_result_event_count(r), 2);
     (void)event_named(r, "one"), (void)event_named(r, "three");
-    kineto_result_release(r);
+    kineto_profiler_result_release(r);
 }
 
 /* startMemoryProfile, stopMemoryProfile, exportMemoryProfile → kineto_memory_profile_start, _stop,
@@ -257,7 +258,7 @@ static void allocate(uint64_t address, int64_t bytes)
 {
     kineto_memory_event e = {
         .size = sizeof e, .address = address, .bytes = bytes, .device_index = -1};
-    kineto_memory(&e);
+    kineto_memory_report(&e);
 }
 
 static char *exported(char *text, size_t size)

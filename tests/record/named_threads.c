@@ -114,7 +114,7 @@ static int record_itself(const char *path)
     kineto_trace *trace;
     kineto_error err;
     kineto_session_options_init(&options);
-    if (kineto_session_prepare(&options, &session, &err) || kineto_session_start(session, &err))
+    if (kineto_session_create(&options, &session, &err) || kineto_session_start(session, &err))
         return 1;
     run_all();
     if (kineto_session_stop(session, &trace, &err) || kineto_trace_save(trace, path, &err))

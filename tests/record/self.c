@@ -1,6 +1,7 @@
 /* A program that records itself, whoever else records it: COUNT ranges before, in and after a
  * session of its own, and as many in a child during it. Exit status: which check failed. */
 #include <ckineto/ckineto.h>
+#include "../helpers/sessions.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -51,7 +52,7 @@ int main(int argc, char **argv)
     kineto_trace *t;
     int status = 1;
     record_ranges(count);
-    if (kineto_session_begin(NULL, &s, NULL))
+    if (begin_session(NULL, &s, NULL))
         return 10;
     pid_t pid = fork();
     if (pid == 0) {
@@ -65,7 +66,7 @@ int main(int argc, char **argv)
         return 12;
     int result = check(t, count, count);
     kineto_trace_release(t);
-    if (kineto_session_end(s, &t, NULL))
+    if (end_session(s, &t, NULL))
         return 13;
     if (!result)
         result = check(t, count, count);

@@ -4,6 +4,7 @@
 #include "stress.h"
 
 #include "base/base.h"
+#include "../helpers/sessions.h"
 
 #include <ckineto/plugin.h>
 
@@ -226,7 +227,7 @@ static void one_session(uint64_t *random)
     o.buffer_bytes = 1 << 20;
     o.kinds = next_random(random) & KINETO_KINDS_ALL;
     o.retention = next_random(random) & 1;
-    CHECK(kineto_session_begin(&o, &s, NULL) == KINETO_OK);
+    CHECK(begin_session(&o, &s, NULL) == KINETO_OK);
     for (uint64_t i = next_random(random) % 4; i > 0; i--) {
         usleep((unsigned)(next_random(random) % 300));
         switch (next_random(random) % 4) {
@@ -236,14 +237,14 @@ static void one_session(uint64_t *random)
             t = NULL;
             break;
         case 1:
-            CHECK(kineto_session_toggle(s, next_random(random) & 1, NULL) == KINETO_OK);
+            CHECK(kineto_session_pause(s, !(next_random(random) & 1), NULL) == KINETO_OK);
             break;
         default:
             break;
         }
     }
     bool discard = next_random(random) % 3 == 0;
-    CHECK(kineto_session_end(s, discard ? NULL : &t, NULL) == KINETO_OK);
+    CHECK(end_session(s, discard ? NULL : &t, NULL) == KINETO_OK);
     for (kineto_row row = 0; t && row < kineto_trace_count(t); row++) {
         kineto_activity a;
         kineto_trace_get(t, row, &a);

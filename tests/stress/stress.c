@@ -4,6 +4,7 @@
 #include "stress.h"
 
 #include "session/session.h"
+#include "../helpers/sessions.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -78,12 +79,12 @@ static uint64_t one_round(uint64_t seed, bool may_fork)
     options.operators = seed % 2 ? KINETO_OPERATORS_INPUTS : 0;
     options.buffer_bytes = (size_t)65536 << (r % 11);
     options.retention = r >> 8 & 1;
-    if (kineto_session_begin(&options, &s, &err)) {
+    if (begin_session(&options, &s, &err)) {
         fprintf(stderr, "no session: %s\n", err.message);
         abort();
     }
     round_of_work(seed, may_fork, r >> 9 & 1);
-    if (kineto_session_end(s, &t, &err)) {
+    if (end_session(s, &t, &err)) {
         fprintf(stderr, "no trace: %s\n", err.message);
         abort();
     }

@@ -1,5 +1,6 @@
 /* The work of the stress test: threads and processes that record, and sessions that come and go. */
 #include "stress.h"
+#include "../helpers/sessions.h"
 
 #include <ckineto/function.h>
 
@@ -72,14 +73,14 @@ static uint64_t do_levels(uint64_t random)
 static uint64_t do_instant(uint64_t random)
 {
     (void)random;
-    kineto_instant(&site_mark, NULL);
+    kineto_instant_mark(&site_mark, NULL);
     return 1;
 }
 
 static uint64_t do_counter(uint64_t random)
 {
     kineto_value v = {.i = (int64_t)random};
-    kineto_counter(&site_count, &v);
+    kineto_counter_sample(&site_count, &v);
     return 1;
 }
 
@@ -91,7 +92,8 @@ static uint64_t do_operator(uint64_t random)
     kineto_input in[12];
     for (int i = 0; i < 12; i++)
         in[i] = kineto_input_tensor(&t);
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     kineto_function f;
     info.inputs = in;
     info.input_count = (uint32_t)(random >> 24) % 13;
@@ -213,14 +215,14 @@ static void *sessions(void *argument)
         options.buffer_bytes = (size_t)65536 << (r >> 1 & 3);
         options.retention = r >> 3 & 1;
         options.threads = r >> 4 & 1;
-        if (kineto_session_begin(&options, &s, NULL))
+        if (begin_session(&options, &s, NULL))
             continue;
         __atomic_fetch_add(&totals->sessions, 1, __ATOMIC_RELAXED);
         usleep((useconds_t)(r >> 5 & 4095));
         if (r >> 20 & 1 && kineto_session_snapshot(s, &t, NULL) == KINETO_OK)
             kineto_trace_release(t);
         t = NULL;
-        if (kineto_session_end(s, r >> 21 & 1 ? &t : NULL, NULL) == KINETO_OK)
+        if (end_session(s, r >> 21 & 1 ? &t : NULL, NULL) == KINETO_OK)
             kineto_trace_release(t);
     }
     return NULL;

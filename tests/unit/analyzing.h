@@ -76,10 +76,10 @@ static inline void put_number(maker *m, const char *key, int64_t v)
 /* Releases the trace. */
 static inline kineto_analysis *analyzed(kineto_trace *trace, const char *tables)
 {
-    kineto_analyze_options o = {.size = sizeof o, .tables = tables};
+    kineto_analysis_options o = {.size = sizeof o, .tables = tables};
     kineto_analysis *facts = NULL;
     kineto_error err = {.message = ""};
-    if (kineto_analyze(trace, &o, &facts, &err) != KINETO_OK)
+    if (kineto_analysis_run(trace, &o, &facts, &err) != KINETO_OK)
         fail_msg("%s", err.message);
     kineto_trace_release(trace);
     return facts;
@@ -88,14 +88,14 @@ static inline kineto_analysis *analyzed(kineto_trace *trace, const char *tables)
 static inline uint64_t rows_of(const kineto_analysis *facts, const char *table)
 {
     kineto_fact_table t;
-    assert_true(kineto_analysis_table(facts, kineto_analysis_find(facts, table), &t));
+    assert_true(kineto_analysis_table(facts, kineto_analysis_find_table(facts, table), &t));
     return t.row_count;
 }
 
 static inline kineto_fact cell(const kineto_analysis *facts, const char *table, uint64_t row,
                                const char *column)
 {
-    uint32_t at = kineto_analysis_find(facts, table), c = 0;
+    uint32_t at = kineto_analysis_find_table(facts, table), c = 0;
     kineto_fact_column info;
     kineto_fact fact;
     while (kineto_analysis_column(facts, at, c, &info) &&
@@ -115,7 +115,7 @@ static inline bool cell_is(const kineto_analysis *facts, const char *table, uint
 static inline bool notes(const kineto_analysis *facts, const char *table, const char *part)
 {
     kineto_fact_table t;
-    assert_true(kineto_analysis_table(facts, kineto_analysis_find(facts, table), &t));
+    assert_true(kineto_analysis_table(facts, kineto_analysis_find_table(facts, table), &t));
     return t.note.size && memmem(t.note.data, t.note.size, part, strlen(part)) != NULL;
 }
 

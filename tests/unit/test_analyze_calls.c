@@ -72,13 +72,13 @@ static kineto_trace *training(void)
 typedef struct opened {
     ka_dataset dataset;
     ka_rules *rules;
-    kineto_analyze_options options;
+    kineto_analysis_options options;
     ka_calls calls;
 } opened;
 
 static void open_calls(opened *o, const kineto_trace *trace, uint32_t definitions)
 {
-    o->options = (kineto_analyze_options){.size = sizeof o->options,
+    o->options = (kineto_analysis_options){.size = sizeof o->options,
                                           .definitions = definitions,
                                           .steps = KINETO_STEPS_ALL,
                                           .sequence_min = 1,
@@ -248,11 +248,11 @@ static void an_empty_trace_can_be_drawn_into(void **state)
     sample s;
     begin(&s);
     kineto_trace *trace = finish(&s), *drawn = NULL;
-    assert_int_equal(kineto_analyze_overlay(trace, NULL, &drawn, NULL), KINETO_OK);
+    assert_int_equal(kineto_analysis_overlay(trace, NULL, &drawn, NULL), KINETO_OK);
     assert_int_equal(kineto_trace_count(drawn), 0);
     kineto_trace_release(drawn);
     kineto_trace_release(trace);
-    assert_int_equal(kineto_analyze_overlay(NULL, NULL, &drawn, NULL), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_analysis_overlay(NULL, NULL, &drawn, NULL), KINETO_E_ARGUMENT);
     assert_null(drawn);
 }
 

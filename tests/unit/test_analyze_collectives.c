@@ -55,7 +55,7 @@ static void bandwidths_follow_from_what_a_kernel_says(void **state)
         assert_float_equal(number(facts, "collectives", i, "busbw_gbps"), 100 * kinds[i].factor,
                            1e-9);
     }
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void what_computation_does_not_cover_is_exposed(void **state)
@@ -72,7 +72,7 @@ static void what_computation_does_not_cover_is_exposed(void **state)
     assert_true(cell(facts, "collectives", 0, "bytes").is_none);
     assert_true(cell(facts, "collectives", 0, "busbw_gbps").is_none);
     assert_int_equal(cell(facts, "collective_groups", 0, "exposed_us").i, 60000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void the_operator_that_starts_it_is_asked_too(void **state)
@@ -96,7 +96,7 @@ static void the_operator_that_starts_it_is_asked_too(void **state)
     assert_true(cell_is(facts, "collectives", 1, "name", "all_to_all"));
     assert_int_equal(cell(facts, "collectives", 1, "bytes").i, 8 * 1024 * 16 * 2);
     assert_true(cell(facts, "collectives", 1, "busbw_gbps").is_none);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 /* What three tables say of 1000 elements of a type. */
@@ -120,7 +120,7 @@ static void check_type(const char *type, int64_t size)
     for (size_t i = 0; i < KB_COUNT(said); i++)
         if (said[i] != 1000 * size)
             fail_msg("%s in table %zu: %lld bytes", type, i, (long long)said[i]);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 /* As C++ and PyTorch spell them; the sizes are those of torch.dtype.itemsize. */
@@ -192,7 +192,7 @@ static void groups_have_sums_and_small_messages(void **state)
     assert_int_equal(cell(facts, "collective_groups", 0, "small_us").i, 30000);
     assert_float_equal(number(facts, "collective_groups", 0, "algbw_gbps"), 4001200 / 70000.0,
                        1e-9);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void odd_arguments_do_no_harm(void **state)
@@ -214,7 +214,7 @@ static void odd_arguments_do_no_harm(void **state)
     }
     kineto_analysis *facts = analyzed(finish(m.b), "collectives,collective_groups,roofline,mfu");
     assert_int_equal(rows_of(facts, "collectives"), KB_COUNT(dims));
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 /* ---- steps ---------------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ static void first_steps_that_take_long_are_warm_up(void **state)
     assert_int_equal(cell(facts, "step_statistics", 0, "max_us").i, 102000);
     assert_int_equal(cell(facts, "step_statistics", 0, "outliers").i, 0);
     assert_true(notes(facts, "step_outliers", "no step"));
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void what_took_longer_in_a_slow_step_is_named(void **state)
@@ -265,7 +265,7 @@ static void what_took_longer_in_a_slow_step_is_named(void **state)
     assert_true(cell_is(facts, "step_outliers", 0, "kind", "operator"));
     assert_float_equal(number(facts, "step_outliers", 0, "delta_us"), 100, 1e-9);
     assert_true(cell_is(facts, "step_outliers", 1, "kind", "host"));
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void without_steps_a_note_says_so(void **state)
@@ -278,7 +278,7 @@ static void without_steps_a_note_says_so(void **state)
     assert_true(notes(facts, "step_statistics", "no steps"));
     assert_true(notes(facts, "mfu", "no device activity"));
     assert_true(notes(facts, "collectives", "no device activity"));
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 /* ---- peaks ---------------------------------------------------------------------------------- */
@@ -364,7 +364,7 @@ static void operators_and_steps_are_measured_against_the_device(void **state)
     assert_true(cell_is(facts, "roofline", 0, "bound", "compute"));
     assert_float_equal(number(facts, "mfu", 0, "mfu_pct"), 100 * 12 / 312.0, 1e-6);
     assert_true(cell_is(facts, "mfu", 0, "precision", "fp16"));
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 /* An operator of these sizes, with a kernel if `id` is not 0. */
@@ -394,7 +394,7 @@ static void nested_operators_are_not_counted_twice(void **state)
     assert_int_equal(rows_of(facts, "roofline"), 3);
     /* linear is its addmm; what is inside the attention is 40 + 560 + 280, more than its 840 */
     assert_float_equal(number(facts, "mfu", 0, "flops"), 1024 + 880, 1e-9);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 int main(void)

@@ -49,7 +49,7 @@ static kineto_row kernel(sample *s, uint32_t stream, const char *name, int64_t f
 }
 
 /* Every moment comes when it did, and the path is as long as the window: always so. */
-static kineto_critical_path *path_of(kineto_trace *trace, const kineto_analyze_options *options)
+static kineto_critical_path *path_of(kineto_trace *trace, const kineto_analysis_options *options)
 {
     kineto_critical_path *path;
     kineto_error err = {.message = ""};
@@ -103,7 +103,7 @@ static int64_t what_if_us(const kineto_critical_path *path, uint32_t kind, const
 {
     kineto_what_if_scale scale = {kind, pattern, factor};
     kineto_what_if_result r = {.size = sizeof r};
-    assert_int_equal(kineto_what_if(path, &scale, 1, &r, NULL), KINETO_OK);
+    assert_int_equal(kineto_critical_path_what_if(path, &scale, 1, &r, NULL), KINETO_OK);
     assert_int_equal(r.before_ns, kineto_critical_path_length_ns(path));
     return r.after_ns / US;
 }
@@ -139,7 +139,7 @@ static void test_a_wait_for_the_device_puts_its_work_on_the_path(void **state)
     assert_int_equal(class_us(p, "not_explained"), 0);
     assert_true(node_of(p, rows[1], true).on_path && node_of(p, rows[3], true).on_path);
     assert_false(node_of(p, rows[3], false).on_path);
-    kineto_critical_path_release(p);
+    kineto_critical_path_destroy(p);
     kineto_trace_release(t);
 }
 
@@ -152,7 +152,7 @@ static void test_slack_is_how_much_later_something_might_end(void **state)
     assert_int_equal(node_of(p, rows[0], true).slack_ns, 0);
     assert_int_equal(node_of(p, rows[2], true).slack_ns, 85 * US);
     assert_int_equal(node_of(p, rows[3], false).slack_ns, 168 * US);
-    kineto_critical_path_release(p);
+    kineto_critical_path_destroy(p);
     kineto_trace_release(t);
 }
 
@@ -169,7 +169,7 @@ static void test_what_if_stops_at_what_is_waited_for_next(void **state)
     kineto_what_if_scale both[] = {{KINETO_WHAT_IF_KERNEL, "relu", 0},
                                    {KINETO_WHAT_IF_KERNEL, "gemm", 0}};
     kineto_what_if_result r = {.size = sizeof r};
-    assert_int_equal(kineto_what_if(p, both, 2, &r, NULL), KINETO_OK);
+    assert_int_equal(kineto_critical_path_what_if(p, both, 2, &r, NULL), KINETO_OK);
     assert_int_equal(r.after_ns, 215 * US);
     assert_int_equal(r.scaled, 2);
     assert_int_equal(what_if_us(p, KINETO_WHAT_IF_KERNEL, "aside", 3), 415);
@@ -177,7 +177,7 @@ static void test_what_if_stops_at_what_is_waited_for_next(void **state)
     assert_int_equal(what_if_us(p, KINETO_WHAT_IF_CLASS, "kernel_gap", 0), 298);
     assert_int_equal(what_if_us(p, KINETO_WHAT_IF_CLASS, "host_operator", 2), 390);
     assert_int_equal(what_if_us(p, KINETO_WHAT_IF_OPERATOR, "op", 0), 8 + 2);
-    kineto_critical_path_release(p);
+    kineto_critical_path_destroy(p);
     kineto_trace_release(t);
 }
 
@@ -194,9 +194,9 @@ static void test_what_if_says_what_makes_no_sense(void **state)
                                         {9, "gemm", 1}};
     for (size_t i = 0; i < KB_COUNT(bad); i++) {
         kineto_what_if_result r = {.size = sizeof r};
-        assert_int_equal(kineto_what_if(p, &bad[i], 1, &r, NULL), KINETO_E_ARGUMENT);
+        assert_int_equal(kineto_critical_path_what_if(p, &bad[i], 1, &r, NULL), KINETO_E_ARGUMENT);
     }
-    kineto_critical_path_release(p);
+    kineto_critical_path_destroy(p);
     kineto_trace_release(t);
 }
 
@@ -216,7 +216,7 @@ static void test_launch_cost_is_the_hosts_until_the_device_is_busy(void **state)
     /* The last kernel begins 5 us after its launch did, and takes 4. */
     assert_int_equal(what_if_us(p, KINETO_WHAT_IF_LAUNCH, "tiny", 0.5), 144);
     assert_int_equal(what_if_us(p, KINETO_WHAT_IF_KERNEL, "tiny", 0.5), 190);
-    kineto_critical_path_release(p);
+    kineto_critical_path_destroy(p);
     kineto_trace_release(t);
 }
 
@@ -237,7 +237,7 @@ static void test_a_stream_that_was_made_to_wait_waits_for_the_other(void **state
     assert_int_equal(class_us(p, "device_compute"), 120);
     assert_int_equal(class_us(p, "stream_wait"), 2);
     assert_int_equal(what_if_us(p, KINETO_WHAT_IF_KERNEL, "first", 0.5), 76);
-    kineto_critical_path_release(p);
+    kineto_critical_path_destroy(p);
     kineto_trace_release(t);
 }
 
@@ -260,7 +260,7 @@ static void test_a_launch_into_a_full_queue_waits_for_a_place(void **state)
     assert_int_equal(kineto_critical_path_length_ns(p), 9013 * US);
     assert_int_equal(class_us(p, "device_compute"), 4000);
     assert_int_equal(what_if_us(p, KINETO_WHAT_IF_KERNEL, "k", 0.5), 7013);
-    kineto_critical_path_release(p);
+    kineto_critical_path_destroy(p);
     kineto_trace_release(t);
 }
 
@@ -278,7 +278,7 @@ static void test_threads_of_backward_are_waited_for(void **state)
     assert_int_equal(class_us(p, "hand_over"), 10);
     assert_int_equal(class_us(p, "host_operator"), 485);
     assert_int_equal(what_if_us(p, KINETO_WHAT_IF_OPERATOR, "evaluate_function: Mul", 0), 355);
-    kineto_critical_path_release(p);
+    kineto_critical_path_destroy(p);
     kineto_trace_release(t);
 }
 
@@ -297,10 +297,10 @@ static void test_ranges_that_cross_do_not_hold_their_thread_up(void **state)
     kineto_critical_path *path = path_of(trace, NULL);
     kineto_what_if_scale none = {KINETO_WHAT_IF_OPERATOR, "aten::mm", 0};
     kineto_what_if_result result = {.size = sizeof result};
-    assert_int_equal(kineto_what_if(path, &none, 1, &result, NULL), KINETO_OK);
+    assert_int_equal(kineto_critical_path_what_if(path, &none, 1, &result, NULL), KINETO_OK);
     assert_int_equal(result.before_ns, 1000000);
     assert_int_equal(result.after_ns, 550000);
-    kineto_critical_path_release(path);
+    kineto_critical_path_destroy(path);
     kineto_trace_release(trace);
 }
 
@@ -316,16 +316,16 @@ static void test_a_window_is_a_range_by_its_name(void **state)
         op(&s, "work", i * 100 + 10, i * 100 + 50);
     }
     kineto_trace *t = finish(s.b);
-    kineto_analyze_options o = {.size = sizeof o, .annotation = "ProfilerStep", .instance = 2};
+    kineto_analysis_options o = {.size = sizeof o, .annotation = "ProfilerStep", .instance = 2};
     kineto_critical_path *p = path_of(t, &o);
     assert_int_equal(kineto_critical_path_length_ns(p), 92 * US);
     kineto_what_if_scale scale = {KINETO_WHAT_IF_OPERATOR, "work", 0.25};
     kineto_what_if_result r = {.size = sizeof r};
-    assert_int_equal(kineto_what_if(p, &scale, 1, &r, NULL), KINETO_OK);
+    assert_int_equal(kineto_critical_path_what_if(p, &scale, 1, &r, NULL), KINETO_OK);
     assert_int_equal(r.step_count, 1);
     assert_int_equal(r.step_before_ns, 92 * US);
     assert_int_equal(r.step_after_ns, 62 * US);
-    kineto_critical_path_release(p);
+    kineto_critical_path_destroy(p);
     o.instance = 3;
     assert_int_equal(kineto_critical_path_create(t, &o, &p, NULL), KINETO_E_NOT_FOUND);
     assert_null(p);
@@ -350,7 +350,7 @@ static void test_the_path_is_drawn_into_a_trace(void **state)
     assert_int_equal(sum, kineto_critical_path_length_ns(p));
     assert_true(count >= 7);
     kineto_trace_release(drawn);
-    kineto_critical_path_release(p);
+    kineto_critical_path_destroy(p);
     kineto_trace_release(t);
 }
 
@@ -361,12 +361,12 @@ static void test_an_empty_trace_has_none(void **state)
     kineto_critical_path *p;
     kineto_analysis *facts;
     assert_int_equal(kineto_critical_path_create(t, NULL, &p, NULL), KINETO_E_NOT_FOUND);
-    kineto_analyze_options o = {.size = sizeof o, .tables = "critical_path_summary"};
-    assert_int_equal(kineto_analyze(t, &o, &facts, NULL), KINETO_OK);
+    kineto_analysis_options o = {.size = sizeof o, .tables = "critical_path_summary"};
+    assert_int_equal(kineto_analysis_run(t, &o, &facts, NULL), KINETO_OK);
     kineto_fact_table table;
     assert_true(kineto_analysis_table(facts, 0, &table));
     assert_true(table.row_count == 0 && table.note.size > 0);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
     kineto_trace_release(t);
 }
 
@@ -407,16 +407,16 @@ static void test_any_times_give_a_path(void **state)
         kineto_trace *t = finish(s.b);
         for (uint32_t definitions = 0; definitions < 2; definitions++) {
             kineto_critical_path *p;
-            kineto_analyze_options o = {.size = sizeof o, .definitions = definitions};
+            kineto_analysis_options o = {.size = sizeof o, .definitions = definitions};
             kineto_what_if_scale scale = {KINETO_WHAT_IF_KERNEL, "", 2};
             kineto_what_if_result r = {.size = sizeof r};
             kineto_status status = kineto_critical_path_create(t, &o, &p, NULL);
             if (definitions == 0 && seed % 8)
-                kineto_critical_path_release(path_of(t, &o));
+                kineto_critical_path_destroy(path_of(t, &o));
             assert_true(status == KINETO_OK || status == KINETO_E_NOT_FOUND);
             if (status == KINETO_OK)
-                kineto_what_if(p, &scale, 1, &r, NULL);
-            kineto_critical_path_release(p);
+                kineto_critical_path_what_if(p, &scale, 1, &r, NULL);
+            kineto_critical_path_destroy(p);
         }
         kineto_trace_release(t);
     }
@@ -437,7 +437,7 @@ static void test_a_long_trace_has_all_its_nodes(void **state)
     kineto_critical_path *p;
     assert_int_equal(kineto_critical_path_create(t, NULL, &p, NULL), KINETO_OK);
     assert_int_equal(kineto_critical_path_node_count(p), 4 * COUNT + 1);
-    kineto_critical_path_release(p);
+    kineto_critical_path_destroy(p);
     kineto_trace_release(t);
 }
 

@@ -68,7 +68,7 @@ static kineto_trace *two_steps(void)
 static void open_scope(const kineto_trace *trace, uint32_t steps, uint64_t first, uint64_t last,
                        const char *streams, ka_dataset *dataset, ka_rules **rules)
 {
-    kineto_analyze_options o = {.size = sizeof o,
+    kineto_analysis_options o = {.size = sizeof o,
                                 .steps = steps,
                                 .first_step = first,
                                 .last_step = last,
@@ -207,10 +207,10 @@ static void steps_of_several_processes_do_not_cut_each_other(void **state)
 {
     (void)state;
     kineto_trace *trace = two_ranks();
-    kineto_analyze_options o = {.size = sizeof o, .tables = "steps"};
+    kineto_analysis_options o = {.size = sizeof o, .tables = "steps"};
     kineto_analysis *a = NULL;
     kineto_fact duration, kernel;
-    assert_int_equal(kineto_analyze(trace, &o, &a, NULL), KINETO_OK);
+    assert_int_equal(kineto_analysis_run(trace, &o, &a, NULL), KINETO_OK);
     for (uint64_t row = 0; row < 4; row++) {
         assert_true(kineto_analysis_fact(a, 0, row, 3, &duration));
         assert_true(kineto_analysis_fact(a, 0, row, 4, &kernel));
@@ -219,7 +219,7 @@ static void steps_of_several_processes_do_not_cut_each_other(void **state)
                          row < 2 ? 1000 : 1500); /* what the other rank did is not in it */
     }
     assert_false(kineto_analysis_fact(a, 0, 4, 3, &duration));
-    kineto_analysis_release(a);
+    kineto_analysis_destroy(a);
     kineto_trace_release(trace);
 }
 
@@ -330,10 +330,10 @@ static void numbers_are_described_as_pandas_does(void **state)
 static kineto_analysis *facts_of(const char *tables, int32_t rank, uint32_t threads)
 {
     kineto_trace *trace = two_steps();
-    kineto_analyze_options o = {
+    kineto_analysis_options o = {
         .size = sizeof o, .tables = tables, .rank = &rank, .threads = threads};
     kineto_analysis *a = NULL;
-    assert_int_equal(kineto_analyze(trace, &o, &a, NULL), KINETO_OK);
+    assert_int_equal(kineto_analysis_run(trace, &o, &a, NULL), KINETO_OK);
     kineto_trace_release(trace);
     return a;
 }
@@ -364,8 +364,8 @@ static void ranks_follow_and_sums_are_summed(void **state)
     }
     assert_true(sum == 2 * 6000); /* busy time of both */
     assert_true(fabs(percent - 100) < 1e-9);
-    kineto_analysis_release(a);
-    kineto_analysis_release(b);
+    kineto_analysis_destroy(a);
+    kineto_analysis_destroy(b);
 }
 
 static void facts_of_other_tables_are_not_added(void **state)
@@ -375,8 +375,8 @@ static void facts_of_other_tables_are_not_added(void **state)
     kineto_analysis *a = facts_of("temporal_breakdown", 0, 1), *b = facts_of("overlap", 1, 1);
     assert_int_equal(kineto_analysis_add(a, b, &err), KINETO_E_ARGUMENT);
     assert_non_null(strstr(err.message, "same tables"));
-    kineto_analysis_release(a);
-    kineto_analysis_release(b);
+    kineto_analysis_destroy(a);
+    kineto_analysis_destroy(b);
 }
 
 static void any_number_of_threads_gives_the_same(void **state)
@@ -384,8 +384,8 @@ static void any_number_of_threads_gives_the_same(void **state)
     (void)state;
     kineto_analysis *one = facts_of(NULL, 3, 1), *many = facts_of(NULL, 3, 5);
     kineto_fact x, y;
-    assert_int_equal(kineto_analysis_count(one), kineto_analysis_count(many));
-    for (uint32_t t = 0; t < kineto_analysis_count(one); t++)
+    assert_int_equal(kineto_analysis_table_count(one), kineto_analysis_table_count(many));
+    for (uint32_t t = 0; t < kineto_analysis_table_count(one); t++)
         for (uint64_t r = 0; kineto_analysis_fact(one, t, r, 0, &x); r++)
             for (uint32_t c = 0; kineto_analysis_fact(one, t, r, c, &x); c++) {
                 assert_true(kineto_analysis_fact(many, t, r, c, &y));
@@ -393,8 +393,8 @@ static void any_number_of_threads_gives_the_same(void **state)
                             kb_string_equal(x.text, y.text));
                 assert_memory_equal(&x.d, &y.d, sizeof x.d);
             }
-    kineto_analysis_release(one);
-    kineto_analysis_release(many);
+    kineto_analysis_destroy(one);
+    kineto_analysis_destroy(many);
 }
 
 static void unknown_tables_and_streams_are_refused_by_name(void **state)
@@ -403,23 +403,23 @@ static void unknown_tables_and_streams_are_refused_by_name(void **state)
     kineto_trace *trace = two_steps();
     kineto_analysis *a;
     kineto_error err = {0};
-    kineto_analyze_options o = {.size = sizeof o, .tables = "overlap,nosuch"};
-    assert_int_equal(kineto_analyze(trace, &o, &a, &err), KINETO_E_ARGUMENT);
+    kineto_analysis_options o = {.size = sizeof o, .tables = "overlap,nosuch"};
+    assert_int_equal(kineto_analysis_run(trace, &o, &a, &err), KINETO_E_ARGUMENT);
     assert_non_null(strstr(err.message, "nosuch"));
-    o = (kineto_analyze_options){.size = sizeof o, .streams = "7;8"};
-    assert_int_equal(kineto_analyze(trace, &o, &a, &err), KINETO_E_ARGUMENT);
-    o = (kineto_analyze_options){
+    o = (kineto_analysis_options){.size = sizeof o, .streams = "7;8"};
+    assert_int_equal(kineto_analysis_run(trace, &o, &a, &err), KINETO_E_ARGUMENT);
+    o = (kineto_analysis_options){
         .size = sizeof o, .steps = KINETO_STEPS_RANGE, .first_step = 90, .last_step = 91};
-    assert_int_equal(kineto_analyze(trace, &o, &a, &err), KINETO_E_NOT_FOUND);
+    assert_int_equal(kineto_analysis_run(trace, &o, &a, &err), KINETO_E_NOT_FOUND);
     assert_non_null(strstr(err.message, "7..8"));
     for (uint32_t definitions = 0; definitions < 2; definitions++) {
-        o = (kineto_analyze_options){
+        o = (kineto_analysis_options){
             .size = sizeof o, .streams = "8,9", .definitions = definitions};
-        assert_int_equal(kineto_analyze(trace, &o, &a, &err), KINETO_OK);
+        assert_int_equal(kineto_analysis_run(trace, &o, &a, &err), KINETO_OK);
         kineto_fact_table t;
-        assert_true(kineto_analysis_table(a, kineto_analysis_find(a, "temporal_breakdown"), &t));
+        assert_true(kineto_analysis_table(a, kineto_analysis_find_table(a, "temporal_breakdown"), &t));
         assert_non_null(strstr(t.note.data, "which has 7, 20"));
-        kineto_analysis_release(a);
+        kineto_analysis_destroy(a);
     }
     kineto_trace_release(trace);
 }
@@ -428,7 +428,7 @@ static void choosing_steps_changes_no_depth(void **state)
 {
     (void)state;
     enum { DEEP = 70000 };
-    kineto_analyze_options all = {.size = sizeof all, .steps = KINETO_STEPS_ALL},
+    kineto_analysis_options all = {.size = sizeof all, .steps = KINETO_STEPS_ALL},
                            one = {.size = sizeof one,
                                   .steps = KINETO_STEPS_RANGE,
                                   .first_step = 1,
@@ -462,12 +462,12 @@ static void an_empty_trace_has_tables_that_say_why(void **state)
     kineto_trace *trace = finish(&s);
     kineto_analysis *a;
     kineto_fact_table t;
-    kineto_analyze_options o = {.size = sizeof o, .series = true};
-    assert_int_equal(kineto_analyze(trace, &o, &a, NULL), KINETO_OK);
+    kineto_analysis_options o = {.size = sizeof o, .series = true};
+    assert_int_equal(kineto_analysis_run(trace, &o, &a, NULL), KINETO_OK);
     assert_true(kineto_analysis_table(a, 0, &t));
     assert_int_equal(t.row_count, 0);
     assert_non_null(strstr(t.note.data, "no device activity"));
-    kineto_analysis_release(a);
+    kineto_analysis_destroy(a);
     kineto_trace_release(trace);
 }
 

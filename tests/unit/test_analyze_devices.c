@@ -39,10 +39,10 @@ static kineto_analysis *analyze(sample *s, const char *tables)
 {
     kineto_trace *trace = NULL;
     kineto_analysis *a = NULL;
-    kineto_analyze_options o = {.size = sizeof o, .tables = tables};
+    kineto_analysis_options o = {.size = sizeof o, .tables = tables};
     assert_int_equal(kt_builder_finish(s->b, &trace, NULL), KINETO_OK);
     kt_builder_destroy(s->b);
-    assert_int_equal(kineto_analyze(trace, &o, &a, NULL), KINETO_OK);
+    assert_int_equal(kineto_analysis_run(trace, &o, &a, NULL), KINETO_OK);
     kineto_trace_release(trace);
     return a;
 }
@@ -131,7 +131,7 @@ static void gaps_begin_when_all_earlier_work_has_ended(void **state)
     assert_int_equal(fact(a, 0, 0, 3).i, 100000);
     assert_text(fact(a, 0, 1, 2), "kernel_wait");
     assert_int_equal(fact(a, 0, 1, 3).i, 10000);
-    kineto_analysis_release(a);
+    kineto_analysis_destroy(a);
 }
 
 /* Three of a graph wait after its launch; one of them begins before, as its clock has it. */
@@ -151,7 +151,7 @@ static void every_activity_of_a_launch_waits_and_none_less_than_nothing(void **s
     assert_int_equal(fact(a, 0, 0, 2).i, 6);
     assert_true(fact(a, 0, 0, 9).d == 3);
     assert_int_equal(fact(a, 0, 0, 10).i, 0);
-    kineto_analysis_release(a);
+    kineto_analysis_destroy(a);
 }
 
 /* 1024 launches wait: full from the last of them to the first activity. */
@@ -167,7 +167,7 @@ static void a_full_stream_tells_how_long_it_was(void **state)
     }
     kineto_analysis *a = analyze(&s, "queue_length");
     assert_int_equal(fact(a, 0, 0, 10).i, 20000 - 10230);
-    kineto_analysis_release(a);
+    kineto_analysis_destroy(a);
 }
 
 static void operators_have_the_sequence_of_what_they_launched(void **state)
@@ -191,7 +191,7 @@ static void operators_have_the_sequence_of_what_they_launched(void **state)
     assert_text(fact(a, 0, 0, 1), "f(int, int) -> g");
     assert_int_equal(fact(a, 0, 0, 2).i, 2);
     assert_true(fact(a, 0, 0, 3).d == 4 && fact(a, 0, 0, 4).d == 3);
-    kineto_analysis_release(a);
+    kineto_analysis_destroy(a);
 }
 
 static void work_belongs_to_the_innermost_range_around_its_launch(void **state)
@@ -216,7 +216,7 @@ static void work_belongs_to_the_innermost_range_around_its_launch(void **state)
     assert_text(fact(a, 0, 0, 1), "host");
     assert_text(fact(a, 0, 2, 1), "device");
     assert_int_equal(fact(a, 0, 2, 4).i, 1500);
-    kineto_analysis_release(a);
+    kineto_analysis_destroy(a);
 }
 
 static void without_work_tables_say_why_they_are_empty(void **state)
@@ -228,13 +228,13 @@ static void without_work_tables_say_why_they_are_empty(void **state)
     kineto_analysis *a = analyze(&s, "kernels,idle_breakdown,queue_length,queue_length_series,"
                                      "memory_bandwidth,bandwidth_series,launch_stats,op_launch,"
                                      "annotations,kernels_annotated");
-    for (uint32_t i = 0; i < kineto_analysis_count(a); i++) {
+    for (uint32_t i = 0; i < kineto_analysis_table_count(a); i++) {
         kineto_fact_table t;
         assert_true(kineto_analysis_table(a, i, &t));
         assert_int_equal(t.row_count, 0);
         assert_true(t.note.size > 0);
     }
-    kineto_analysis_release(a);
+    kineto_analysis_destroy(a);
 }
 
 int main(void)

@@ -357,7 +357,7 @@ static kineto_analysis *diff(kineto_trace *a, kineto_trace *b)
 {
     kineto_analysis *facts = NULL;
     kineto_error err = {.message = ""};
-    kineto_status status = kineto_diff(a, b, NULL, &facts, &err);
+    kineto_status status = kineto_diff_run(a, b, NULL, &facts, &err);
     if (status)
         print_error("%s\n", err.message);
     assert_int_equal(status, KINETO_OK);
@@ -369,7 +369,7 @@ static kineto_analysis *diff(kineto_trace *a, kineto_trace *b)
 static kineto_fact cell_of(const kineto_analysis *a, const char *table, uint64_t row,
                            const char *column)
 {
-    uint32_t t = kineto_analysis_find(a, table);
+    uint32_t t = kineto_analysis_find_table(a, table);
     kineto_fact_column c;
     kineto_fact f = {0};
     assert_true(t != UINT32_MAX);
@@ -385,7 +385,7 @@ static void assert_matched(const char *op, const char *before, const char *after
     kineto_string by = cell_of(d, "diff_kernels", 0, "matched_by").text;
     assert_int_equal(by.size, strlen(how));
     assert_memory_equal(by.data, how, by.size);
-    kineto_analysis_release(d);
+    kineto_analysis_destroy(d);
 }
 
 static void kernels_are_matched_across_renames(void **unused)
@@ -412,7 +412,7 @@ static void steps_and_kernels_have_their_times(void **unused)
     assert_true(fabs(cell_of(d, "diff_kernels", 0, "before_us").d - 30.1) < 1e-9);
     assert_true(fabs(cell_of(d, "diff_kernels", 0, "worth_pct").d - 10) < 1e-9);
     assert_true(cell_of(d, "diff_kernels", 0, "before_count").d == 1);
-    kineto_analysis_release(d);
+    kineto_analysis_destroy(d);
 }
 
 static void parts_of_the_step_add_up_to_its_difference(void **unused)
@@ -422,12 +422,12 @@ static void parts_of_the_step_add_up_to_its_difference(void **unused)
         diff(steps_of(40, "aten::add", "k", 30), steps_of(70, "aten::add", "k", 95));
     double sum = 0;
     kineto_fact_table info;
-    kineto_analysis_table(d, kineto_analysis_find(d, "diff_categories"), &info);
+    kineto_analysis_table(d, kineto_analysis_find_table(d, "diff_categories"), &info);
     for (uint64_t row = 0; row < info.row_count; row++)
         if (kb_string_equal(cell_of(d, "diff_categories", row, "group").text, kb_string("part")))
             sum += cell_of(d, "diff_categories", row, "delta_us").d;
     assert_true(fabs(sum - cell_of(d, "diff_steps", 1, "delta_us").d) < 1e-6);
-    kineto_analysis_release(d);
+    kineto_analysis_destroy(d);
 }
 
 static void tables_of_two_traces_are_not_made_of_one(void **unused)
@@ -435,8 +435,8 @@ static void tables_of_two_traces_are_not_made_of_one(void **unused)
     (void)unused;
     kineto_trace *t = steps_of(2, "op", "k", 10);
     kineto_analysis *a = NULL;
-    kineto_analyze_options o = {.size = sizeof o, .tables = "diff_steps"};
-    assert_int_equal(kineto_analyze(t, &o, &a, NULL), KINETO_E_ARGUMENT);
+    kineto_analysis_options o = {.size = sizeof o, .tables = "diff_steps"};
+    assert_int_equal(kineto_analysis_run(t, &o, &a, NULL), KINETO_E_ARGUMENT);
     for (uint32_t i = 0; i < kineto_fact_table_count(); i++)
         assert_true(strncmp(kineto_fact_table_name(i), "diff_", 5) != 0);
     kineto_trace_release(t);
@@ -450,7 +450,7 @@ static uint32_t judge(const kineto_analysis *d, const char *gate, bool without_n
     kineto_error err = {.message = ""};
     if (kineto_diff_gate(d, gate, without_noise, &v, &err))
         return UINT32_MAX;
-    return v.judgement;
+    return v.outcome;
 }
 
 static void gates_fail_beyond_their_limit_only(void **unused)
@@ -467,9 +467,9 @@ static void gates_fail_beyond_their_limit_only(void **unused)
     assert_int_equal(judge(d, "category:part.kernel>3%", false), KINETO_DIFF_FAILED);
     assert_int_equal(judge(d, "op:aten::add>3%", false), KINETO_DIFF_PASSED);
     assert_int_equal(judge(d, "step>0%", false), KINETO_DIFF_PASSED);
-    assert_int_equal(judge(d, "kernel:nothing>3%", false), KINETO_DIFF_NOT_JUDGED);
-    assert_int_equal(judge(d, "memory>100MB", false), KINETO_DIFF_NOT_JUDGED);
-    kineto_analysis_release(d);
+    assert_int_equal(judge(d, "kernel:nothing>3%", false), KINETO_DIFF_SKIPPED);
+    assert_int_equal(judge(d, "memory>100MB", false), KINETO_DIFF_SKIPPED);
+    kineto_analysis_destroy(d);
 }
 
 static void less_fails_where_less_is_worse(void **unused)
@@ -479,17 +479,17 @@ static void less_fails_where_less_is_worse(void **unused)
     assert_int_equal(judge(d, "kernel:k<5%", false), KINETO_DIFF_FAILED);
     assert_int_equal(judge(d, "kernel:k<-5%", false), KINETO_DIFF_FAILED);
     assert_int_equal(judge(d, "kernel:k<30%", false), KINETO_DIFF_PASSED);
-    kineto_analysis_release(d);
+    kineto_analysis_destroy(d);
 }
 
 static void one_step_cannot_be_judged_unless_noise_is_not_looked_at(void **unused)
 {
     (void)unused;
     kineto_analysis *d = diff(steps_of(1, "op", "k", 30), steps_of(1, "op", "k", 40));
-    assert_int_equal(judge(d, "kernel:k>3%", false), KINETO_DIFF_NOT_JUDGED);
+    assert_int_equal(judge(d, "kernel:k>3%", false), KINETO_DIFF_SKIPPED);
     assert_int_equal(judge(d, "kernel:k>3%", true), KINETO_DIFF_FAILED);
     assert_int_equal(judge(d, "kernel:k>50%", false), KINETO_DIFF_PASSED);
-    kineto_analysis_release(d);
+    kineto_analysis_destroy(d);
 }
 
 static void gates_that_cannot_be_understood_are_mistakes(void **unused)
@@ -502,7 +502,7 @@ static void gates_that_cannot_be_understood_are_mistakes(void **unused)
     kineto_analysis *d = diff(steps_of(6, "op", "k", 30), steps_of(6, "op", "k", 30));
     for (size_t i = 0; i < KB_COUNT(gates); i++)
         assert_int_equal(judge(d, gates[i], false), UINT32_MAX);
-    kineto_analysis_release(d);
+    kineto_analysis_destroy(d);
 }
 
 int main(void)

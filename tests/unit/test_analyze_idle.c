@@ -56,7 +56,7 @@ static void a_gap_is_cut_into_what_the_host_did(void **state)
     }
     assert_true(cell_is(facts, "idle_gaps", 0, "reason", "between_operators"));
     assert_int_equal(cell(facts, "idle_gaps", 0, "dur_us").i, 990000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void reading_a_scalar_is_synchronizing(void **state)
@@ -68,7 +68,7 @@ static void reading_a_scalar_is_synchronizing(void **state)
     put_call(&m, "cudaMemcpyAsync", 120, 130, 0);
     kineto_analysis *facts = analyzed(finish(m.b), TABLES);
     assert_int_equal(idle(facts, 7, "synchronizing"), 200000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void a_copy_that_the_call_waits_for_is_synchronizing(void **state)
@@ -79,7 +79,7 @@ static void a_copy_that_the_call_waits_for_is_synchronizing(void **state)
     put_row(&m, m.other, KINETO_KIND_GPU_MEMCPY, "Memcpy DtoH (Device -> Pageable)", 450, 490, 3);
     kineto_analysis *facts = analyzed(finish(m.b), TABLES);
     assert_int_equal(idle(facts, 7, "synchronizing"), 400000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void where_its_thread_did_nothing_the_main_thread_is_asked(void **state)
@@ -95,7 +95,7 @@ static void where_its_thread_did_nothing_the_main_thread_is_asked(void **state)
     kineto_analysis *facts = analyzed(finish(m.b), TABLES);
     assert_int_equal(idle(facts, 7, "in_operator"), 200000);
     assert_int_equal(idle(facts, 7, "between_operators"), 770000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void work_that_was_launched_waits_for_other_streams(void **state)
@@ -115,7 +115,7 @@ static void work_that_was_launched_waits_for_other_streams(void **state)
     assert_int_equal(idle(facts, 7, "other_rank"), 590000);
     assert_int_equal(idle(facts, 7, "device_latency"), 10000);
     assert_int_equal(all_idle(facts, -1), 10000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void a_stream_without_reason_to_wait_is_unknown(void **state)
@@ -129,7 +129,7 @@ static void a_stream_without_reason_to_wait_is_unknown(void **state)
     put_kernel(&m, m.stream, "third", 2000, 2010, 77);
     kineto_analysis *facts = analyzed(finish(m.b), TABLES);
     assert_int_equal(idle(facts, 7, "unknown"), 990000 * 2);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void a_long_launch_into_a_full_queue_is_told(void **state)
@@ -149,7 +149,7 @@ static void a_long_launch_into_a_full_queue_is_told(void **state)
     put_kernel(&m, m.stream, "second", 4025, 4030, id);
     kineto_analysis *facts = analyzed(finish(m.b), TABLES);
     assert_int_equal(idle(facts, 7, "full_queue"), 2900000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void what_a_graph_did_unrecorded_is_neither_idle_host_nor_waiting(void **state)
@@ -170,7 +170,7 @@ static void what_a_graph_did_unrecorded_is_neither_idle_host_nor_waiting(void **
     assert_int_equal(idle(facts, -1, "unrecorded_work"), 6600000);
     kineto_fact evidence = cell(facts, "idle_gaps", 0, "evidence");
     assert_non_null(memmem(evidence.text.data, evidence.text.size, "in 3 launches", 13));
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 /* Between graphs lies what ended last, not what began last. */
@@ -188,7 +188,7 @@ static void gaps_between_graphs_are_told_apart_by_what_ended_last(void **state)
     kineto_analysis *facts = analyzed(finish(m.b), TABLES);
     assert_int_equal(idle(facts, 7, "unrecorded_work"), 3000000);
     assert_int_equal(all_idle(facts, 7), 3000000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void a_wait_in_front_of_a_graph_that_varies_is_not_its_work(void **state)
@@ -205,7 +205,7 @@ static void a_wait_in_front_of_a_graph_that_varies_is_not_its_work(void **state)
     kineto_analysis *facts = analyzed(finish(m.b), TABLES);
     assert_int_equal(idle(facts, 7, "unrecorded_work"), 0);
     assert_int_equal(idle(facts, 7, "unknown"), 1800000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void the_profilers_own_work_is_told(void **state)
@@ -216,7 +216,7 @@ static void the_profilers_own_work_is_told(void **state)
     put_row(&m, m.second_thread, KINETO_KIND_OVERHEAD, "Lazy Function Loading", 710, 720, 0);
     kineto_analysis *facts = analyzed(finish(m.b), TABLES);
     assert_int_equal(idle(facts, 7, "profiler_overhead"), 200000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void operators_behind_idle_devices_are_named_with_what_is_around(void **state)
@@ -231,7 +231,7 @@ static void operators_behind_idle_devices_are_named_with_what_is_around(void **s
     assert_true(cell_is(facts, "idle_operators", 0, "stack", "forward;aten::linear"));
     assert_true(cell_is(facts, "idle_operators", 0, "reason", "in_operator"));
     assert_int_equal(cell(facts, "idle_operators", 0, "idle_us").i, 500000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void reasons_add_up_to_the_gaps(void **state)
@@ -262,7 +262,7 @@ static void reasons_add_up_to_the_gaps(void **state)
         }
         kineto_analysis *facts = analyzed(finish(m.b), TABLES);
         assert_int_equal(all_idle(facts, 7), idle_ns);
-        kineto_analysis_release(facts);
+        kineto_analysis_destroy(facts);
     }
 }
 
@@ -288,7 +288,7 @@ static void times_at_the_ends_of_all_times_do_no_harm(void **state)
     kineto_analysis *facts =
         analyzed(finish(m.b), TABLES ",collectives,step_statistics,step_outliers,roofline,mfu");
     assert_true(rows_of(facts, "idle_named") > 0);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void without_device_work_a_note_says_so(void **state)
@@ -300,13 +300,13 @@ static void without_device_work_a_note_says_so(void **state)
     assert_int_equal(rows_of(facts, "idle_named"), 0);
     assert_true(notes(facts, "idle_named", "no device activity"));
     assert_true(notes(facts, "idle_gaps", "no device activity"));
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
     m = make();
     put_kernel(&m, m.stream, "alone", 0, 10, 0);
     facts = analyzed(finish(m.b), TABLES);
     assert_int_equal(rows_of(facts, "idle_named"), 0);
     assert_true(notes(facts, "idle_named", "which calls launched"));
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 int main(void)

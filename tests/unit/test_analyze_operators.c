@@ -45,7 +45,7 @@ static void each_moment_of_a_step_counts_once(void **state)
     assert_int_equal(ns_of(facts, "distributed_overlap", 0, "overlap_us"), 5000);
     assert_int_equal(ns_of(facts, "distributed_overlap", 0, "computation_us"), 15000);
     assert_int_equal(ns_of(facts, "distributed_overlap", 0, "communication_us"), 75000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void a_step_begins_when_the_devices_are_done_with_the_one_before(void **state)
@@ -60,7 +60,7 @@ static void a_step_begins_when_the_devices_are_done_with_the_one_before(void **s
     assert_int_equal(ns_of(facts, "steps", 0, "dur_us"), 14000);
     assert_int_equal(ns_of(facts, "steps", 1, "start_us"), EPOCH + 14000);
     assert_int_equal(ns_of(facts, "steps", 1, "dur_us"), 6000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void a_call_inside_one_of_its_group_counts_with_that_one(void **state)
@@ -79,7 +79,7 @@ static void a_call_inside_one_of_its_group_counts_with_that_one(void **state)
     assert_int_equal(ns_of(facts, "operators", row, "host_self_us"), 50000 + 50000 - 5000 - 10000);
     assert_int_equal(ns_of(facts, "operators", row, "device_total_us"), 7000);
     assert_int_equal(ns_of(facts, "operators", row, "device_self_us"), 7000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void operators_are_told_apart_by_shapes_and_counted(void **state)
@@ -99,7 +99,7 @@ static void operators_are_told_apart_by_shapes_and_counted(void **state)
     assert_int_equal(ns_of(facts, "operators", row, "tc_eligible"), 1);
     assert_true(
         cell_is(facts, "operators", row, "stack", "model.py(3): forward;main.py(1): <module>"));
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void put_used_kernel(maker *m, double from, double to, int64_t blocks, int64_t occupancy)
@@ -122,7 +122,7 @@ static void devices_are_as_full_as_their_kernels_say(void **state)
     assert_true(cell(facts, "gpu_summary", 0, "achieved_occupancy_pct").d == 70);
     assert_int_equal(ns_of(facts, "kernel_use", 0, "count"), 2);
     assert_int_equal(ns_of(facts, "kernel_use", 0, "max_us"), 30000);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void put_memory(maker *m, double at, int64_t address, int64_t bytes, int64_t total)
@@ -149,7 +149,7 @@ static void every_device_has_its_row(void **state)
     assert_int_equal(rows_of(facts, "gpu_summary"), DEVICES);
     for (uint32_t i = 0; i < DEVICES; i++)
         assert_int_equal(cell(facts, "gpu_summary", i, "gpu").i, i);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void memory_is_followed_from_operators_to_releases(void **state)
@@ -171,7 +171,7 @@ static void memory_is_followed_from_operators_to_releases(void **state)
     assert_int_equal(rows_of(facts, "memory_leaks"), 1);
     assert_true(cell_is(facts, "memory_leaks", 0, "operator", "aten::linear"));
     assert_int_equal(ns_of(facts, "memory_leaks", 0, "bytes"), 32);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void put_module(maker *m, const char *name, double from, double to, int64_t id)
@@ -206,7 +206,7 @@ static void modules_have_what_ran_in_them_and_in_backward_for_them(void **state)
     assert_int_equal(ns_of(facts, "modules", linear, "operators"), 1);
     assert_int_equal(ns_of(facts, "modules", back, "host_total_us"), 40000);
     assert_int_equal(ns_of(facts, "modules", back, "operators"), 2);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 /* A collective that ends at 100 on all ranks. */
@@ -219,10 +219,10 @@ static kineto_analysis *rank_that_begins(int32_t rank, double at)
     put_text(&m, "dtype", "Float");
     put_kernel(&m, m.stream, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", at, 100, 1);
     kineto_trace *trace = finish(m.b);
-    kineto_analyze_options o = {
+    kineto_analysis_options o = {
         .size = sizeof o, .tables = "distributed_wait,distributed_operators", .rank = &rank};
     kineto_analysis *facts = NULL;
-    assert_int_equal(kineto_analyze(trace, &o, &facts, NULL), KINETO_OK);
+    assert_int_equal(kineto_analysis_run(trace, &o, &facts, NULL), KINETO_OK);
     kineto_trace_release(trace);
     return facts;
 }
@@ -239,8 +239,8 @@ static void what_others_needed_longer_than_the_last_rank_they_waited(void **stat
     assert_int_equal(ns_of(all, "distributed_wait", 1, "synchronizing_us"), 0);
     assert_int_equal(ns_of(all, "distributed_operators", 0, "bytes"), 1024);
     assert_int_equal(ns_of(all, "distributed_operators", 0, "transfer_us"), 10000);
-    kineto_analysis_release(late);
-    kineto_analysis_release(all);
+    kineto_analysis_destroy(late);
+    kineto_analysis_destroy(all);
 }
 
 /* Facts of a rank whose trace has what is said of it. */
@@ -253,11 +253,11 @@ static kineto_analysis *rank_with(int32_t rank, bool device, bool collective)
     if (collective)
         put_kernel(&m, m.stream, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 40, 2);
     kineto_trace *trace = finish(m.b);
-    kineto_analyze_options o = {.size = sizeof o,
+    kineto_analysis_options o = {.size = sizeof o,
                                 .tables = "distributed_wait,distributed_operators,stragglers",
                                 .rank = &rank};
     kineto_analysis *facts = NULL;
-    assert_int_equal(kineto_analyze(trace, &o, &facts, NULL), KINETO_OK);
+    assert_int_equal(kineto_analysis_run(trace, &o, &facts, NULL), KINETO_OK);
     kineto_trace_release(trace);
     return facts;
 }
@@ -266,7 +266,7 @@ static void add_rank(kineto_analysis *all, int32_t rank, bool device, bool colle
 {
     kineto_analysis *one = rank_with(rank, device, collective);
     assert_int_equal(kineto_analysis_add(all, one, NULL), KINETO_OK);
-    kineto_analysis_release(one);
+    kineto_analysis_destroy(one);
 }
 
 static const char *const comparing_ranks[] = {"distributed_wait", "distributed_operators",
@@ -290,7 +290,7 @@ static void ranks_without_what_is_compared_are_named(void **state)
         add_rank(all, rank, false, false);
     assert_true(notes(all, "stragglers", "rank 2 has no collectives"));
     assert_true(notes(all, "stragglers", "28 more"));
-    kineto_analysis_release(all);
+    kineto_analysis_destroy(all);
 }
 
 static void several_traces_of_one_rank_are_told(void **state)
@@ -304,7 +304,7 @@ static void several_traces_of_one_rank_are_told(void **state)
     for (size_t i = 0; i < KB_COUNT(comparing_ranks); i++)
         assert_true(notes(all, comparing_ranks[i], "rank 0 has several traces"));
     assert_int_equal(rows_of(all, "stragglers"), 2);
-    kineto_analysis_release(all);
+    kineto_analysis_destroy(all);
 }
 
 static void facts_are_not_added_to_themselves(void **state)
@@ -314,7 +314,7 @@ static void facts_are_not_added_to_themselves(void **state)
     kineto_analysis *one = rank_with(0, true, true);
     assert_int_equal(kineto_analysis_add(one, one, &err), KINETO_E_ARGUMENT);
     assert_non_null(strstr(err.message, "themselves"));
-    kineto_analysis_release(one);
+    kineto_analysis_destroy(one);
 }
 
 static void put_extreme(maker *m, uint32_t track, uint32_t kind, int64_t start, int64_t end)
@@ -342,11 +342,11 @@ static void times_at_the_ends_of_all_times_do_no_harm(void **state)
         put_memory(&m, 5, INT64_MIN, INT64_MIN, INT64_MAX);
         put_memory(&m, 6, 1, INT64_MIN, INT64_MIN);
         kineto_trace *trace = finish(m.b);
-        kineto_analyze_options o = {.size = sizeof o, .tables = ALL, .definitions = definitions};
+        kineto_analysis_options o = {.size = sizeof o, .tables = ALL, .definitions = definitions};
         kineto_analysis *facts = NULL;
-        assert_int_equal(kineto_analyze(trace, &o, &facts, NULL), KINETO_OK);
+        assert_int_equal(kineto_analysis_run(trace, &o, &facts, NULL), KINETO_OK);
         kineto_trace_release(trace);
-        kineto_analysis_release(facts);
+        kineto_analysis_destroy(facts);
     }
 }
 
@@ -363,10 +363,10 @@ static void what_is_not_there_is_told(void **state)
     assert_true(notes(facts, "modules", "no modules"));
     assert_true(notes(facts, "distributed_overlap", "no communication"));
     assert_true(notes(facts, "distributed_wait", "no communication"));
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
     facts = analyzed(finish(builder()), ALL);
     assert_true(notes(facts, "steps", "nothing in the trace"));
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 int main(void)

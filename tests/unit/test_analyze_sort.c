@@ -80,7 +80,7 @@ static void sort_and_check(uint32_t rows, uint64_t seed, const int *by)
     ka_sort(t, by);
     assert_int_equal(ka_table_rows(t), rows);
     assert_in_order(t, by);
-    kineto_analysis_release(a);
+    kineto_analysis_destroy(a);
 }
 
 static void rows_come_in_the_order_of_their_columns(void **state)
@@ -113,7 +113,7 @@ static void texts_that_grow_are_in_order(void **state)
     }
     ka_sort(t, (const int[]){2, 4, 0});
     assert_in_order(t, (const int[]){2, 4, 0});
-    kineto_analysis_release(a);
+    kineto_analysis_destroy(a);
 }
 
 static void cells_without_a_number_lose_no_row(void **state)
@@ -128,7 +128,7 @@ static void cells_without_a_number_lose_no_row(void **state)
     for (uint64_t i = 0; i < ka_table_rows(t); i++)
         sum += (uint64_t)ka_cell_at(t, i, 4).i;
     assert_int_equal(sum, 699 * 700 / 2);
-    kineto_analysis_release(a);
+    kineto_analysis_destroy(a);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* kineto_verify as other programs use it: options, reports, places; and traces built without a
+/* kineto_verify_run as other programs use it: options, reports, places; and traces built without a
  * file. */
 #include "unit.h"
 
@@ -61,7 +61,7 @@ static kineto_verify_report *verify(const kineto_trace *trace, const char *rules
 {
     kineto_verify_options options = {.size = sizeof options, .rules = rules, .places = places};
     kineto_verify_report *report = NULL;
-    assert_int_equal(kineto_verify(trace, &options, &report, NULL), KINETO_OK);
+    assert_int_equal(kineto_verify_run(trace, &options, &report, NULL), KINETO_OK);
     assert_non_null(report);
     return report;
 }
@@ -81,9 +81,9 @@ static void sound_trace_has_an_empty_report(void **state)
     (void)state;
     kineto_trace *trace = pairs(100, 4000);
     kineto_verify_report *report = NULL;
-    assert_int_equal(kineto_verify(trace, NULL, &report, NULL), KINETO_OK);
+    assert_int_equal(kineto_verify_run(trace, NULL, &report, NULL), KINETO_OK);
     assert_int_equal(kineto_verify_report_count(report), 0);
-    kineto_verify_report_release(report);
+    kineto_verify_report_destroy(report);
     kineto_trace_release(trace);
 }
 
@@ -107,7 +107,7 @@ static void report_outlives_the_trace(void **state)
     assert_true(kb_string_equal(place.name, kb_string("kernel")));
     assert_int_equal(kineto_verify_report_severity_count(report, KINETO_SEVERITY_WARNING), 1);
     assert_int_equal(kineto_verify_report_severity_count(report, KINETO_SEVERITY_ERROR), 0);
-    kineto_verify_report_release(report);
+    kineto_verify_report_destroy(report);
 }
 
 static void indices_out_of_range_give_nothing(void **state)
@@ -127,8 +127,8 @@ static void indices_out_of_range_give_nothing(void **state)
     assert_int_equal(kineto_verify_report_count(NULL), 0);
     assert_false(kineto_verify_report_finding(NULL, 0, &finding));
     assert_string_equal(kineto_severity_name(3), "unknown");
-    kineto_verify_report_release(NULL);
-    kineto_verify_report_release(report);
+    kineto_verify_report_destroy(NULL);
+    kineto_verify_report_destroy(report);
     kineto_trace_release(trace);
 }
 
@@ -141,12 +141,12 @@ static void rules_are_chosen_by_id_or_group(void **state)
     for (size_t i = 0; i < KB_COUNT(found); i++) {
         kineto_verify_report *report = verify(trace, found[i], 0);
         assert_string_equal(first_rule(report), "clock.suspicion");
-        kineto_verify_report_release(report);
+        kineto_verify_report_destroy(report);
     }
     for (size_t i = 0; i < KB_COUNT(other); i++) {
         kineto_verify_report *report = verify(trace, other[i], 0);
         assert_int_equal(kineto_verify_report_count(report), 0);
-        kineto_verify_report_release(report);
+        kineto_verify_report_destroy(report);
     }
     kineto_trace_release(trace);
 }
@@ -160,13 +160,13 @@ static void bad_arguments_are_refused(void **state)
         kineto_verify_options options = {.size = sizeof options, .rules = wrong[i]};
         kineto_verify_report *report = (kineto_verify_report *)&options;
         kineto_error err = {0};
-        assert_int_equal(kineto_verify(trace, &options, &report, &err), KINETO_E_ARGUMENT);
+        assert_int_equal(kineto_verify_run(trace, &options, &report, &err), KINETO_E_ARGUMENT);
         assert_null(report);
         assert_true(err.message[0]);
     }
     kineto_verify_report *report;
-    assert_int_equal(kineto_verify(NULL, NULL, &report, NULL), KINETO_E_ARGUMENT);
-    assert_int_equal(kineto_verify(trace, NULL, NULL, NULL), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_verify_run(NULL, NULL, &report, NULL), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_verify_run(trace, NULL, NULL, NULL), KINETO_E_ARGUMENT);
     kineto_trace_release(trace);
 }
 
@@ -183,7 +183,7 @@ static void few_early_kernels_are_reported_one_by_one(void **state)
     kineto_trace *trace = finish(&s);
     kineto_verify_report *report = verify(trace, NULL, 0);
     assert_string_equal(first_rule(report), "launch.order");
-    kineto_verify_report_release(report);
+    kineto_verify_report_destroy(report);
     kineto_trace_release(trace);
 }
 
@@ -212,7 +212,7 @@ static void work_launched_earlier_is_told_by_the_ids_of_its_device(void **state)
     assert_true(kineto_verify_report_finding(report, 0, &finding));
     assert_int_equal(finding.severity, KINETO_SEVERITY_NOTE);
     assert_int_equal(finding.count, 2);
-    kineto_verify_report_release(report);
+    kineto_verify_report_destroy(report);
     kineto_trace_release(trace);
 }
 
@@ -232,7 +232,7 @@ static void nodes_of_a_graph_may_overlap(void **state)
                          other == 2);
         assert_int_equal(kineto_verify_report_severity_count(report, KINETO_SEVERITY_NOTE),
                          other == 1);
-        kineto_verify_report_release(report);
+        kineto_verify_report_destroy(report);
         kineto_trace_release(trace);
     }
 }
@@ -254,7 +254,7 @@ static void devices_that_overlap_by_design_may(void **state)
         kineto_verify_report *report = verify(trace, "track.overlap", 0);
         assert_int_equal(kineto_verify_report_severity_count(report, KINETO_SEVERITY_WARNING),
                          i == 0 || i == 3);
-        kineto_verify_report_release(report);
+        kineto_verify_report_destroy(report);
         kineto_trace_release(trace);
     }
 }
@@ -272,7 +272,7 @@ static void images_of_one_process_do_not_conflict_unless_at_once(void **state)
         kineto_trace *trace = finish(&s);
         kineto_verify_report *report = verify(trace, "process", 0);
         assert_int_equal(kineto_verify_report_count(report), at_once);
-        kineto_verify_report_release(report);
+        kineto_verify_report_destroy(report);
         kineto_trace_release(trace);
     }
 }
@@ -292,7 +292,7 @@ static void children_share_the_rank_of_their_parent(void **state)
         kineto_trace *trace = finish(&s);
         kineto_verify_report *report = verify(trace, "process", 0);
         assert_int_equal(kineto_verify_report_count(report), parent != 10);
-        kineto_verify_report_release(report);
+        kineto_verify_report_destroy(report);
         kineto_trace_release(trace);
     }
 }
@@ -307,7 +307,7 @@ static void empty_trace_is_reported(void **state)
     kt_builder_destroy(b);
     kineto_verify_report *report = verify(trace, NULL, 0);
     assert_string_equal(first_rule(report), "rows.none");
-    kineto_verify_report_release(report);
+    kineto_verify_report_destroy(report);
     kineto_trace_release(trace);
 }
 
@@ -329,7 +329,7 @@ static void every_kind_of_repair_is_one_and_nothing_else(void **state)
         assert_int_equal(kineto_verify_report_severity_count(report, severity), 1);
         assert_true(kineto_verify_report_place(report, 0, 0, &place));
         assert_int_equal(place.offset, 12);
-        kineto_verify_report_release(report);
+        kineto_verify_report_destroy(report);
         kineto_trace_release(trace);
     }
 }
@@ -357,7 +357,7 @@ static void worst_findings_come_first(void **state)
             assert_int_equal(finding.place_count, 2);
         }
     }
-    kineto_verify_report_release(report);
+    kineto_verify_report_destroy(report);
     kineto_trace_release(trace);
 }
 

@@ -4,6 +4,7 @@
 
 #include "record/record.h"
 #include "session/self_cost.h"
+#include "../helpers/sessions.h"
 #include <ckineto/ckineto.h>
 
 #define MS UINT64_C(1000000)
@@ -186,7 +187,7 @@ static void ranges_of_sites_are_left_out_and_counted(void **state)
     const kf_throttle throttled = {.mute = KINETO_KIND_BIT(KINETO_KIND_CPU_OP), .short_ticks = UINT32_MAX,
                           .epoch = 1};
     (void)state;
-    assert_int_equal(kineto_session_begin(NULL, &session, NULL), KINETO_OK);
+    assert_int_equal(begin_session(NULL, &session, NULL), KINETO_OK);
     kf_control *control = kineto_rt_pool()->control;
     record_ranges(2000);
     kf_throttle_set(control, &throttled);
@@ -196,7 +197,7 @@ static void ranges_of_sites_are_left_out_and_counted(void **state)
     kf_throttle_set(control, NULL);
     record_ranges(2000);
     assert_int_not_equal(brief.id, 0);
-    assert_int_equal(kineto_session_end(session, &trace, NULL), KINETO_OK);
+    assert_int_equal(end_session(session, &trace, NULL), KINETO_OK);
     uint64_t kept = count_named(trace, "brief");
     uint64_t left_out = ledger_of(trace, "left out to stay within the budget");
     assert_int_equal(count_named(trace, "spared"), spared_count);

@@ -536,7 +536,7 @@ static void hostile_texts_are_what_python_reads(void **state)
     fclose(h.expected);
     kineto_trace *t = finish(h.b);
     kineto_export_result result = {.size = sizeof result};
-    assert_int_equal(kineto_export_chrome(t, path, &result, NULL), KINETO_OK);
+    assert_int_equal(kineto_trace_export_chrome(t, path, &result, NULL), KINETO_OK);
     assert_true(result.replaced_bytes > 1000);
     assert_int_equal(result.activities, kineto_trace_count(t));
     snprintf(command, sizeof command,
@@ -779,7 +779,7 @@ static void failures_name_the_file_and_leave_nothing(void **state)
     assert_true(S_ISDIR(info.st_mode));
     rmdir(path);
     if (access("/dev/full", W_OK) == 0)
-        assert_int_equal(kineto_export_chrome(t, "/dev/full", NULL, &err), KINETO_E_IO);
+        assert_int_equal(kineto_trace_export_chrome(t, "/dev/full", NULL, &err), KINETO_E_IO);
     if (geteuid() != 0) {
         chmod(directory, 0500);
         assert_int_equal(kineto_trace_save(t, path, &err), KINETO_E_PERMISSION);

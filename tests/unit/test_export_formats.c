@@ -87,7 +87,7 @@ static void check(kineto_trace *t)
     state_rows(t, directory);
     for (size_t i = 0; i < KB_COUNT(endings); i++) {
         snprintf(path, sizeof path, "%s/t%s", directory, endings[i]);
-        if (kineto_export(t, path, NULL, &r, &err))
+        if (kineto_trace_export(t, path, NULL, &r, &err))
             fail_msg("%s", err.message);
         assert_int_equal(accounted(&r), kineto_trace_count(t));
         assert_int_equal(r.activities, r.slices + r.asyncs + r.instants + r.counters);
@@ -350,7 +350,7 @@ static void results_fit_callers_of_any_age(void **state)
     assert_string_equal(r.format, "csv");
     assert_int_equal(r.records, 1);
     o.size = 3;
-    assert_int_equal(kineto_export(t, "/dev/null", &o, NULL, NULL), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_trace_export(t, "/dev/null", &o, NULL, NULL), KINETO_E_ARGUMENT);
     kineto_trace_release(t);
 }
 
@@ -359,7 +359,7 @@ static void the_table_lists_every_format_once(void **state)
     (void)state;
     kineto_export_format f = {.size = sizeof f};
     uint32_t count = 0;
-    for (; kineto_export_format_at(count, &f); count++) {
+    for (; kineto_export_format_get(count, &f); count++) {
         assert_true(f.name[0] && f.about[0] && f.endings[0]);
         for (size_t i = 0; f.endings[i]; i++) {
             char path[100];
@@ -370,7 +370,7 @@ static void the_table_lists_every_format_once(void **state)
         }
     }
     assert_in_range(count, 6, 100);
-    assert_false(kineto_export_format_at(count, &f));
+    assert_false(kineto_export_format_get(count, &f));
 }
 
 static void the_longest_ending_decides(void **state)
@@ -392,7 +392,7 @@ static void the_longest_ending_decides(void **state)
     assert_non_null(make_directory(directory, sizeof directory));
     for (size_t i = 0; i < KB_COUNT(files); i++) {
         snprintf(path, sizeof path, "%s/%s", directory, files[i].name);
-        assert_int_equal(kineto_export(t, path, NULL, &r, NULL), KINETO_OK);
+        assert_int_equal(kineto_trace_export(t, path, NULL, &r, NULL), KINETO_OK);
         assert_string_equal(r.format, files[i].format);
         assert_int_equal(unlink(path), 0);
     }
@@ -406,18 +406,18 @@ static void what_is_unknown_is_refused_by_name(void **state)
     kineto_error err;
     kineto_trace *t = finish(builder());
     kineto_export_options o = {.size = sizeof o, .format = "xml"};
-    assert_int_equal(kineto_export(t, "/tmp/t.json", &o, NULL, &err), KINETO_E_UNSUPPORTED);
+    assert_int_equal(kineto_trace_export(t, "/tmp/t.json", &o, NULL, &err), KINETO_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "unknown format 'xml'; known formats are chrome, "));
-    assert_int_equal(kineto_export(t, "-", NULL, NULL, &err), KINETO_E_UNSUPPORTED);
+    assert_int_equal(kineto_trace_export(t, "-", NULL, NULL, &err), KINETO_E_UNSUPPORTED);
     o.format = "pprof.zst"; /* it is gzip always */
-    assert_int_equal(kineto_export(t, "/dev/null", &o, NULL, &err), KINETO_E_UNSUPPORTED);
+    assert_int_equal(kineto_trace_export(t, "/dev/null", &o, NULL, &err), KINETO_E_UNSUPPORTED);
     o.format = "sqlite";
-    assert_int_equal(kineto_export(t, "/tmp/t.sqlite.gz", &o, NULL, &err), KINETO_E_UNSUPPORTED);
+    assert_int_equal(kineto_trace_export(t, "/tmp/t.sqlite.gz", &o, NULL, &err), KINETO_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "drop .gz"));
     o.format = "csv.gz";
-    assert_int_equal(kineto_export(t, "/dev/null", &o, NULL, &err), KINETO_OK);
-    assert_int_equal(kineto_export(NULL, "x.csv", NULL, NULL, &err), KINETO_E_ARGUMENT);
-    assert_int_equal(kineto_export(t, NULL, NULL, NULL, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_trace_export(t, "/dev/null", &o, NULL, &err), KINETO_OK);
+    assert_int_equal(kineto_trace_export(NULL, "x.csv", NULL, NULL, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_trace_export(t, NULL, NULL, NULL, &err), KINETO_E_ARGUMENT);
     kineto_trace_release(t);
 }
 
@@ -436,7 +436,7 @@ static void a_full_disk_is_an_error_in_all_formats(void **state)
     for (size_t i = 0; i < KB_COUNT(names) && access("/dev/full", W_OK) == 0; i++) {
         kineto_error err;
         kineto_export_options o = {.size = sizeof o, .format = names[i]};
-        assert_int_equal(kineto_export(t, "/dev/full", &o, NULL, &err), KINETO_E_IO);
+        assert_int_equal(kineto_trace_export(t, "/dev/full", &o, NULL, &err), KINETO_E_IO);
         assert_non_null(strstr(err.message, "/dev/full"));
     }
     kineto_trace_release(t);

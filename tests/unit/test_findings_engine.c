@@ -13,13 +13,13 @@
 /* Of a trace in which nothing is to be found. */
 static kineto_findings *nothing_found(const char *rules, uint32_t evidence)
 {
-    kineto_find_options o = {.size = sizeof o, .rules = rules, .evidence = evidence};
+    kineto_findings_options o = {.size = sizeof o, .rules = rules, .evidence = evidence};
     kineto_findings *found = NULL;
     kineto_error err = {.message = ""};
     maker m = make();
     put_range(&m, "work", 0, 1);
     kineto_trace *t = finish(m.b);
-    if (kineto_find(t, &o, &found, &err) != KINETO_OK)
+    if (kineto_findings_find(t, &o, &found, &err) != KINETO_OK)
         fail_msg("%s", err.message);
     kineto_trace_release(t);
     return found;
@@ -34,16 +34,16 @@ static ka_finder finder_of(kineto_findings *found, ka_finding_rule rule)
                        .evidence_limit = found->evidence_limit};
 }
 
-static ka_found *put_found(kineto_findings *found, ka_finding_rule rule, int64_t worth_ns, int32_t rank,
+static ka_found *put_found(kineto_findings *found, ka_finding_rule rule, int64_t savings_ns, int32_t rank,
                            const char *subject)
 {
     ka_finder f = finder_of(found, rule);
-    ka_found *x = ka_open_finding(&f, worth_ns, 0.8, kb_string(subject));
+    ka_found *x = ka_open_finding(&f, savings_ns, 0.8, kb_string(subject));
     assert_non_null(x);
-    if (worth_ns != KA_NO_SAVINGS) {
-        x->step_savings_ns = worth_ns;
-        x->of_ns = found->step_ns;
-        x->step_savings_pct = 100.0 * (double)worth_ns / (double)STEP_NS;
+    if (savings_ns != KA_NO_SAVINGS) {
+        x->step_savings_ns = savings_ns;
+        x->baseline_ns = found->step_ns;
+        x->step_savings_pct = 100.0 * (double)savings_ns / (double)STEP_NS;
     }
     x->rank = rank;
     ka_say(&f, x, "seen on rank %d", rank);
@@ -70,7 +70,7 @@ static void add(kineto_findings *to, kineto_findings *from)
     kineto_error err = {.message = ""};
     if (kineto_findings_add(to, from, &err) != KINETO_OK)
         fail_msg("%s", err.message);
-    kineto_findings_release(from);
+    kineto_findings_destroy(from);
 }
 
 /* ---- worth and order ----------------------------------------------------------------------------- */
@@ -94,30 +94,30 @@ static void the_largest_worth_comes_first_and_what_has_none_last(void **state)
         assert_string_equal(finding_at(found, i).id, wanted[i][0]);
         assert_true(text_is(finding_at(found, i).subject, wanted[i][1]));
     }
-    kineto_findings_release(found);
+    kineto_findings_destroy(found);
 }
 
 static void severity_is_the_share_of_a_step_unless_a_rule_knows_better(void **state)
 {
     (void)state;
     static const struct {
-        int64_t worth_ns;
+        int64_t savings_ns;
         uint32_t severity;
     } cases[] = {{100000, KINETO_FINDING_HIGH},  {99999, KINETO_FINDING_MEDIUM},
                  {20000, KINETO_FINDING_MEDIUM}, {19999, KINETO_FINDING_LOW},
                  {0, KINETO_FINDING_LOW},        {KA_NO_SAVINGS, KINETO_FINDING_LOW}};
     kineto_findings *found = nothing_found(NULL, 0);
     for (size_t i = 0; i < KB_COUNT(cases); i++)
-        put_found(found, KA_FIND_data_loader, cases[i].worth_ns, 0, "");
+        put_found(found, KA_FIND_data_loader, cases[i].savings_ns, 0, "");
     ka_findings_sort(found);
     for (uint32_t i = 0; i < KB_COUNT(cases); i++)
         assert_int_equal(finding_at(found, i).severity, cases[i].severity);
-    kineto_findings_release(found);
+    kineto_findings_destroy(found);
     found = nothing_found(NULL, 0);
     ka_set_severity(put_found(found, KA_FIND_memory_limit, 5, 0, ""), KINETO_FINDING_MEDIUM);
     ka_findings_sort(found);
     assert_int_equal(finding_at(found, 0).severity, KINETO_FINDING_MEDIUM);
-    kineto_findings_release(found);
+    kineto_findings_destroy(found);
 }
 
 static void what_is_out_of_range_is_nothing(void **state)
@@ -134,12 +134,12 @@ static void what_is_out_of_range_is_nothing(void **state)
     assert_int_equal(e.rank, 0);
     assert_false(kineto_finding_rule_get(kineto_finding_rule_count(), &rule));
     assert_null(rule.id);
-    assert_int_equal(kineto_findings_judgement(found, UINT32_MAX, &because), KINETO_NOT_ASKED);
+    assert_int_equal(kineto_findings_outcome(found, UINT32_MAX, &because), KINETO_RULE_NOT_SELECTED);
     assert_int_equal(because.size, 0);
     assert_int_equal(kineto_findings_count(NULL), 0);
-    assert_int_equal(kineto_findings_step(NULL, NULL), 0);
-    kineto_findings_release(NULL);
-    kineto_findings_release(found);
+    assert_int_equal(kineto_findings_mean_step_ns(NULL, NULL), 0);
+    kineto_findings_destroy(NULL);
+    kineto_findings_destroy(found);
 }
 
 static void each_rule_has_its_own_id_and_words(void **state)
@@ -181,7 +181,7 @@ static void of_much_evidence_the_heaviest_is_kept(void **state)
                         found->found.data[0].evidence.data[i].weight_ns);
         assert_true(limit < 2 || found->found.data[0].evidence.data[1].weight_ns == 100001);
         assert_false(kineto_findings_evidence(found, 0, limit, &e));
-        kineto_findings_release(found);
+        kineto_findings_destroy(found);
     }
 }
 
@@ -191,8 +191,8 @@ static void the_usual_evidence_is_five_and_the_most_a_thousand(void **state)
     kineto_findings *usual = nothing_found(NULL, 0), *most = nothing_found(NULL, UINT32_MAX);
     assert_int_equal(usual->evidence_limit, 5);
     assert_int_equal(most->evidence_limit, 1000);
-    kineto_findings_release(usual);
-    kineto_findings_release(most);
+    kineto_findings_destroy(usual);
+    kineto_findings_destroy(most);
 }
 
 static void what_is_said_is_cut_between_characters(void **state)
@@ -213,7 +213,7 @@ static void what_is_said_is_cut_between_characters(void **state)
     }
     kb_text name = ka_short_name(kb_string(text));
     assert_int_equal(kb_utf8_valid_prefix(name.s, strlen(name.s)), strlen(name.s));
-    kineto_findings_release(found);
+    kineto_findings_destroy(found);
 }
 
 /* ---- several ranks -------------------------------------------------------------------------------- */
@@ -242,13 +242,13 @@ static void the_same_on_several_ranks_is_one_worth_what_it_is_on_the_worst(void 
         kineto_finding f = finding_at(all, 0);
         kineto_finding_evidence e;
         assert_int_equal(kineto_findings_count(all), 1);
-        assert_int_equal(f.worth_ns, 30);
+        assert_int_equal(f.savings_ns, 30);
         assert_int_equal(f.rank, worst);
         assert_int_equal(f.rank_count, 3);
         assert_true(text_is(f.sentence, wanted) && text_is(f.subject, "where"));
         assert_true(kineto_findings_evidence(all, 0, 0, &e));
         assert_int_equal(e.start_ns, worst * 100);
-        kineto_findings_release(all);
+        kineto_findings_destroy(all);
     }
 }
 
@@ -282,7 +282,7 @@ static void what_has_no_worth_is_that_of_the_rank_where_it_is_worst(void **state
         assert_true(extent == cases[i % KB_COUNT(cases)][1].extent);
         assert_int_equal(f.severity, cases[i % KB_COUNT(cases)][1].severity);
         assert_int_equal(f.rank_count, 3);
-        kineto_findings_release(all);
+        kineto_findings_destroy(all);
     }
 }
 
@@ -298,22 +298,22 @@ static void other_subjects_and_other_rules_stay_apart(void **state)
     assert_int_equal(kineto_findings_count(all), 3);
     assert_true(text_is(finding_at(all, 0).subject, "b"));
     assert_string_equal(finding_at(all, 1).id, "copy.not_overlapped");
-    assert_int_equal(finding_at(all, 2).worth_ns, 5);
+    assert_int_equal(finding_at(all, 2).savings_ns, 5);
     assert_int_equal(finding_at(all, 2).rank_count, 2);
-    kineto_findings_release(all);
+    kineto_findings_destroy(all);
 }
 
-static void judge(kineto_findings *found, ka_finding_rule rule, kineto_judgement judgement)
+static void judge(kineto_findings *found, ka_finding_rule rule, kineto_rule_outcome judgement)
 {
-    found->verdicts[rule].judgement = (uint8_t)judgement;
+    found->verdicts[rule].outcome = (uint8_t)judgement;
     found->verdicts[rule].because =
-        kb_string(judgement == KINETO_NOT_JUDGED ? "of this trace" : "");
+        kb_string(judgement == KINETO_RULE_SKIPPED ? "of this trace" : "");
 }
 
 static void a_rule_that_one_rank_can_judge_is_judged(void **state)
 {
     (void)state;
-    enum { QUIET = KINETO_JUDGED_QUIET, FOUND = KINETO_JUDGED_FOUND, NOT = KINETO_NOT_JUDGED };
+    enum { QUIET = KINETO_RULE_PASSED, FOUND = KINETO_RULE_FOUND, NOT = KINETO_RULE_SKIPPED };
     static const int cases[][3] = {
         {QUIET, QUIET, QUIET}, {QUIET, FOUND, FOUND}, {QUIET, NOT, QUIET},
         {FOUND, QUIET, FOUND}, {FOUND, FOUND, FOUND}, {FOUND, NOT, FOUND},
@@ -321,12 +321,12 @@ static void a_rule_that_one_rank_can_judge_is_judged(void **state)
     for (size_t i = 0; i < KB_COUNT(cases); i++) {
         kineto_findings *a = nothing_found(NULL, 0), *b = nothing_found(NULL, 0);
         kineto_string because;
-        judge(a, KA_FIND_data_loader, (kineto_judgement)cases[i][0]);
-        judge(b, KA_FIND_data_loader, (kineto_judgement)cases[i][1]);
+        judge(a, KA_FIND_data_loader, (kineto_rule_outcome)cases[i][0]);
+        judge(b, KA_FIND_data_loader, (kineto_rule_outcome)cases[i][1]);
         add(a, b);
-        assert_int_equal(kineto_findings_judgement(a, KA_FIND_data_loader, &because), cases[i][2]);
+        assert_int_equal(kineto_findings_outcome(a, KA_FIND_data_loader, &because), cases[i][2]);
         assert_int_equal(because.size > 0, cases[i][2] == NOT);
-        kineto_findings_release(a);
+        kineto_findings_destroy(a);
     }
 }
 
@@ -335,13 +335,13 @@ static void rules_that_compare_ranks_wait_for_a_second_one(void **state)
     (void)state;
     kineto_findings *a = nothing_found(NULL, 0);
     kineto_string because;
-    assert_int_equal(kineto_findings_judgement(a, KA_FIND_communication_imbalance, &because),
-                     KINETO_NOT_JUDGED);
+    assert_int_equal(kineto_findings_outcome(a, KA_FIND_communication_imbalance, &because),
+                     KINETO_RULE_SKIPPED);
     assert_true(memmem(because.data, because.size, "all ranks", 9) != NULL);
     add(a, nothing_found(NULL, 0));
-    kineto_findings_judgement(a, KA_FIND_communication_imbalance, &because);
+    kineto_findings_outcome(a, KA_FIND_communication_imbalance, &because);
     assert_false(because.size && memmem(because.data, because.size, "one rank cannot", 15));
-    kineto_findings_release(a);
+    kineto_findings_destroy(a);
 }
 
 static void only_findings_of_the_same_rules_can_be_added(void **state)
@@ -353,8 +353,8 @@ static void only_findings_of_the_same_rules_can_be_added(void **state)
     assert_int_equal(kineto_findings_add(all, all, &err), KINETO_E_ARGUMENT);
     assert_int_equal(kineto_findings_add(all, NULL, &err), KINETO_E_ARGUMENT);
     assert_int_equal(kineto_findings_add(NULL, all, &err), KINETO_E_ARGUMENT);
-    kineto_findings_release(all);
-    kineto_findings_release(some);
+    kineto_findings_destroy(all);
+    kineto_findings_destroy(some);
 }
 
 /* ---- whole traces ----------------------------------------------------------------------------------- */
@@ -382,11 +382,11 @@ static kineto_trace *loading_trace(int steps, double wait, const char *name, uin
 
 static kineto_findings *find_loading(int steps, double wait, const char *name, uint64_t lost)
 {
-    kineto_find_options o = {.size = sizeof o, .rules = "input.data_loader"};
+    kineto_findings_options o = {.size = sizeof o, .rules = "input.data_loader"};
     kineto_findings *found = NULL;
     kineto_error err = {.message = ""};
     kineto_trace *t = loading_trace(steps, wait, name, lost);
-    if (kineto_find(t, &o, &found, &err) != KINETO_OK)
+    if (kineto_findings_find(t, &o, &found, &err) != KINETO_OK)
         fail_msg("%s", err.message);
     kineto_trace_release(t);
     return found;
@@ -399,14 +399,14 @@ static void worth_is_of_a_step_and_does_not_need_the_trace(void **state)
         kineto_findings *found = find_loading(steps, 400, LOADER, 0);
         uint32_t count;
         kineto_finding f = finding_at(found, 0);
-        assert_int_equal(kineto_findings_step(found, &count), 1000000);
+        assert_int_equal(kineto_findings_mean_step_ns(found, &count), 1000000);
         assert_int_equal(count, steps);
         /* in each step, also before the first kernel */
-        assert_true(f.has_worth);
-        assert_in_range(f.worth_ns, 380000, 420000);
-        assert_true(fabs(f.worth_pct - (double)f.worth_ns / 1e4) < 0.01);
+        assert_true(f.has_savings);
+        assert_in_range(f.savings_ns, 380000, 420000);
+        assert_true(fabs(f.savings_pct - (double)f.savings_ns / 1e4) < 0.01);
         assert_int_equal(f.count, steps);
-        kineto_findings_release(found);
+        kineto_findings_destroy(found);
     }
 }
 
@@ -415,10 +415,10 @@ static void a_single_wait_is_less_sure(void **state)
 {
     (void)state;
     kineto_findings *one = find_loading(1, 400, LOADER, 0), *two = find_loading(2, 400, LOADER, 0);
-    assert_in_range(finding_at(one, 0).worth_ns, 380000, 420000);
+    assert_in_range(finding_at(one, 0).savings_ns, 380000, 420000);
     assert_true(finding_at(one, 0).confidence < finding_at(two, 0).confidence);
-    kineto_findings_release(one);
-    kineto_findings_release(two);
+    kineto_findings_destroy(one);
+    kineto_findings_destroy(two);
 }
 
 static void confidence_falls_with_what_was_lost(void **state)
@@ -427,10 +427,10 @@ static void confidence_falls_with_what_was_lost(void **state)
     kineto_findings *whole = find_loading(4, 400, LOADER, 0),
                     *holes = find_loading(4, 400, LOADER, 20);
     kineto_finding a = finding_at(whole, 0), b = finding_at(holes, 0);
-    assert_int_equal(a.worth_ns, b.worth_ns);
+    assert_int_equal(a.savings_ns, b.savings_ns);
     assert_true(b.confidence > 0.49 * a.confidence && b.confidence < 0.51 * a.confidence);
-    kineto_findings_release(whole);
-    kineto_findings_release(holes);
+    kineto_findings_destroy(whole);
+    kineto_findings_destroy(holes);
 }
 
 static void the_names_of_evidence_are_cut_between_characters(void **state)
@@ -448,7 +448,7 @@ static void the_names_of_evidence_are_cut_between_characters(void **state)
         assert_true(kineto_findings_evidence(found, 0, 0, &e));
         assert_true(e.name.size > 195 && e.name.size <= 200);
         assert_int_equal(kb_utf8_valid_prefix(e.name.data, e.name.size), e.name.size);
-        kineto_findings_release(found);
+        kineto_findings_destroy(found);
     }
 }
 
@@ -467,9 +467,9 @@ static void what_takes_the_place_of_lighter_evidence_has_its_own_names(void **st
         put_kernel(&m, m.stream, "gemm", at + 508, at + 1000, (uint64_t)n + 1);
     }
     kineto_trace *t = finish(m.b);
-    kineto_find_options o = {.size = sizeof o, .rules = "input.data_loader", .evidence = 3};
+    kineto_findings_options o = {.size = sizeof o, .rules = "input.data_loader", .evidence = 3};
     kineto_findings *found = NULL;
-    assert_int_equal(kineto_find(t, &o, &found, NULL), KINETO_OK);
+    assert_int_equal(kineto_findings_find(t, &o, &found, NULL), KINETO_OK);
     kineto_trace_release(t);
     for (uint32_t i = 0; i < 3; i++) {
         kineto_finding_evidence e;
@@ -481,25 +481,25 @@ static void what_takes_the_place_of_lighter_evidence_has_its_own_names(void **st
         assert_true(text_is(e.where, "thread 11 of process 10"));
         assert_int_equal(e.end_ns - e.start_ns, (400 + n) * 1000);
     }
-    kineto_findings_release(found);
+    kineto_findings_destroy(found);
 }
 
 static void facts_come_with_findings_if_they_are_wanted(void **state)
 {
     (void)state;
     kineto_analysis *facts = (kineto_analysis *)1;
-    kineto_find_options o = {.size = sizeof o, .rules = "nonsense", .facts = &facts};
+    kineto_findings_options o = {.size = sizeof o, .rules = "nonsense", .facts = &facts};
     kineto_findings *found = (kineto_findings *)1;
     kineto_error err;
     kineto_trace *t = loading_trace(3, 400, LOADER, 0);
-    assert_int_equal(kineto_find(t, &o, &found, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_findings_find(t, &o, &found, &err), KINETO_E_ARGUMENT);
     assert_null(found);
     assert_null(facts);
     o.rules = NULL;
-    assert_int_equal(kineto_find(t, &o, &found, &err), KINETO_OK);
+    assert_int_equal(kineto_findings_find(t, &o, &found, &err), KINETO_OK);
     assert_int_equal(rows_of(facts, "steps"), 3);
-    kineto_analysis_release(facts);
-    kineto_findings_release(found);
+    kineto_analysis_destroy(facts);
+    kineto_findings_destroy(found);
     kineto_trace_release(t);
 }
 
@@ -518,16 +518,16 @@ static void rules_are_named_by_id_or_by_what_stands_before_the_point(void **stat
         kineto_findings *found = nothing_found(good[i].list, 0);
         uint32_t asked = 0;
         for (uint32_t r = 0; r < kineto_finding_rule_count(); r++)
-            asked += kineto_findings_judgement(found, r, NULL) != KINETO_NOT_ASKED;
+            asked += kineto_findings_outcome(found, r, NULL) != KINETO_RULE_NOT_SELECTED;
         assert_in_range(asked, good[i].least, good[i].most);
-        kineto_findings_release(found);
+        kineto_findings_destroy(found);
     }
     kineto_trace *t = finish(builder());
     for (size_t i = 0; i < KB_COUNT(bad); i++) {
-        kineto_find_options o = {.size = sizeof o, .rules = bad[i]};
+        kineto_findings_options o = {.size = sizeof o, .rules = bad[i]};
         kineto_findings *found;
         kineto_error err = {.message = ""};
-        if (kineto_find(t, &o, &found, &err) != KINETO_E_ARGUMENT)
+        if (kineto_findings_find(t, &o, &found, &err) != KINETO_E_ARGUMENT)
             fail_msg("'%s' was taken for rules", bad[i]);
         assert_non_null(strstr(err.message, "unknown rule"));
     }
@@ -543,9 +543,9 @@ static kineto_findings *findings_for_gates(void)
     kineto_findings *found = nothing_found(NULL, 0);
     put_found(found, KA_FIND_copy_pageable, 50000, 0, "");
     put_found(found, KA_FIND_memory_growth, KA_NO_SAVINGS, 0, "");
-    judge(found, KA_FIND_data_loader, KINETO_JUDGED_QUIET);
-    judge(found, KA_FIND_sync_stall, KINETO_NOT_JUDGED);
-    judge(found, KA_FIND_tail_wave, KINETO_NOT_ASKED);
+    judge(found, KA_FIND_data_loader, KINETO_RULE_PASSED);
+    judge(found, KA_FIND_sync_stall, KINETO_RULE_SKIPPED);
+    judge(found, KA_FIND_tail_wave, KINETO_RULE_NOT_SELECTED);
     ka_findings_sort(found);
     return found;
 }
@@ -591,7 +591,7 @@ static void gates_stop_what_is_worth_more_than_their_limit(void **state)
             fail_msg("%s: %s", cases[i].gate, because);
         assert_int_equal(*because != '\0', !passed);
     }
-    kineto_findings_release(found);
+    kineto_findings_destroy(found);
 }
 
 static void a_gate_says_why_it_does_not_pass(void **state)
@@ -610,7 +610,7 @@ static void a_gate_says_why_it_does_not_pass(void **state)
     assert_string_equal(little, "copy.page");
     kineto_findings_gate(found, "copy", &passed, NULL, 0, NULL);
     assert_false(passed);
-    kineto_findings_release(found);
+    kineto_findings_destroy(found);
 }
 
 static void gates_that_nobody_understands_are_errors(void **state)
@@ -634,7 +634,7 @@ static void gates_that_nobody_understands_are_errors(void **state)
     bool passed = true;
     assert_int_equal(kineto_findings_gate(NULL, "all", &passed, NULL, 0, NULL), KINETO_E_ARGUMENT);
     assert_int_equal(kineto_findings_gate(found, NULL, &passed, NULL, 0, NULL), KINETO_E_ARGUMENT);
-    kineto_findings_release(found);
+    kineto_findings_destroy(found);
 }
 
 /* ---- traces that no program makes ------------------------------------------------------------------ */
@@ -660,13 +660,13 @@ static kineto_trace *trace_of_devices(uint32_t count)
 static double seconds_to_judge(uint32_t devices)
 {
     struct timespec from, until;
-    kineto_find_options o = {.size = sizeof o, .rules = "kernel.low_occupancy"};
+    kineto_findings_options o = {.size = sizeof o, .rules = "kernel.low_occupancy"};
     kineto_findings *found = NULL;
     kineto_trace *t = trace_of_devices(devices);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
-    assert_int_equal(kineto_find(t, &o, &found, NULL), KINETO_OK);
+    assert_int_equal(kineto_findings_find(t, &o, &found, NULL), KINETO_OK);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &until);
-    kineto_findings_release(found);
+    kineto_findings_destroy(found);
     kineto_trace_release(t);
     return (double)(until.tv_sec - from.tv_sec) + (double)(until.tv_nsec - from.tv_nsec) * 1e-9;
 }

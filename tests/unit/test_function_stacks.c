@@ -22,17 +22,18 @@ KINETO_OPERATOR(site, "stacked");
 static NOINLINE void starts_an_operator(void)
 {
     kineto_function f = {0};
-    kineto_function_start(&f, &site, NULL, 0);
-    kineto_function_finish(&f);
+    kineto_function_record_begin(&f, &site, NULL, 0);
+    kineto_function_record_end(&f);
     KEEP();
 }
 
 static NOINLINE void starts_with_info(void)
 {
     kineto_function f;
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
-    kineto_function_start_info(&f, &site, &info);
-    kineto_function_finish(&f);
+    kineto_function_info info;
+    kineto_function_info_init(&info);
+    kineto_function_record_begin_info(&f, &site, &info);
+    kineto_function_record_end(&f);
     KEEP();
 }
 
@@ -50,7 +51,7 @@ static kineto_session *record_stacks(void)
     kineto_session_options_init(&options);
     options.kinds = KINETO_KINDS_ALL;
     options.operators = KINETO_OPERATORS_STACK;
-    if (kineto_session_begin(&options, &session, &err))
+    if (begin_session(&options, &session, &err))
         fail_msg("no session: %s", err.message);
     return session;
 }

@@ -2,6 +2,7 @@
  * as any other. */
 #include "building.h"
 #include "decimal_comma.h"
+#include "../helpers/sessions.h"
 
 #include <ckineto/analyze.h>
 #include <ckineto/diff.h>
@@ -77,15 +78,15 @@ static void write_findings(const kineto_trace *trace, const char *directory)
     char path[300];
     kineto_findings *found = NULL;
     kineto_analysis *facts = NULL;
-    assert_int_equal(kineto_find(trace, NULL, &found, NULL), KINETO_OK);
+    assert_int_equal(kineto_findings_find(trace, NULL, &found, NULL), KINETO_OK);
     assert_true(kineto_findings_count(found) > 0);
     snprintf(path, sizeof path, "%s/findings.json", directory);
     assert_int_equal(kineto_findings_save_json(found, path, NULL), KINETO_OK);
-    kineto_findings_release(found);
-    assert_int_equal(kineto_analyze(trace, NULL, &facts, NULL), KINETO_OK);
+    kineto_findings_destroy(found);
+    assert_int_equal(kineto_analysis_run(trace, NULL, &facts, NULL), KINETO_OK);
     snprintf(path, sizeof path, "%s/facts.json", directory);
     assert_int_equal(kineto_analysis_save_json(facts, path, NULL), KINETO_OK);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
 }
 
 static void write_all(const kineto_trace *trace, const char *directory)
@@ -97,7 +98,7 @@ static void write_all(const kineto_trace *trace, const char *directory)
     assert_int_equal(mkdir(directory, 0700), 0);
     for (size_t i = 0; i < KB_COUNT(names); i++) {
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);
-        if (kineto_export(trace, path, NULL, NULL, &err) != KINETO_OK)
+        if (kineto_trace_export(trace, path, NULL, NULL, &err) != KINETO_OK)
             fail_msg("%s: %s", path, err.message);
     }
     write_findings(trace, directory);
@@ -140,8 +141,8 @@ static void limits_of_gates_have_a_point(void **state)
     bool passed;
     assert_non_null(make_directory(directory, sizeof directory));
     kineto_trace *trace = trace_with_fractions(directory);
-    assert_int_equal(kineto_find(trace, NULL, &found, NULL), KINETO_OK);
-    assert_int_equal(kineto_diff(trace, trace, NULL, &changes, NULL), KINETO_OK);
+    assert_int_equal(kineto_findings_find(trace, NULL, &found, NULL), KINETO_OK);
+    assert_int_equal(kineto_diff_run(trace, trace, NULL, &changes, NULL), KINETO_OK);
     bool german = begin_decimal_comma();
     assert_int_equal(kineto_findings_gate(found, "all=99.5%", &passed, NULL, 0, NULL), KINETO_OK);
     assert_int_equal(kineto_diff_gate(changes, "step>0.5%", true, &verdict, NULL), KINETO_OK);
@@ -149,8 +150,8 @@ static void limits_of_gates_have_a_point(void **state)
     assert_null(strstr(verdict.sentence, "0,5"));
     if (german)
         end_decimal_comma();
-    kineto_findings_release(found);
-    kineto_analysis_release(changes);
+    kineto_findings_destroy(found);
+    kineto_analysis_destroy(changes);
     kineto_trace_release(trace);
     snprintf(command, sizeof command, "rm -rf %s", directory);
     assert_int_equal(system(command), 0);
@@ -173,8 +174,8 @@ static void the_account_of_a_recording_has_points(void **state)
     kineto_session *session = NULL;
     kineto_trace *trace = NULL;
     bool german = begin_decimal_comma(), clock = false;
-    assert_int_equal(kineto_session_begin(NULL, &session, NULL), KINETO_OK);
-    assert_int_equal(kineto_session_end(session, &trace, NULL), KINETO_OK);
+    assert_int_equal(begin_session(NULL, &session, NULL), KINETO_OK);
+    assert_int_equal(end_session(session, &trace, NULL), KINETO_OK);
     for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(trace, i, &line);

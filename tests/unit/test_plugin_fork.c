@@ -24,7 +24,7 @@ static kineto_session *child_begins(uint64_t kinds)
     kineto_session_options_init(&o);
     o.kinds = kinds;
     o.buffer_bytes = 1 << 20;
-    CHILD_CHECK(kineto_session_begin(&o, &s, NULL) == KINETO_OK);
+    CHILD_CHECK(begin_session(&o, &s, NULL) == KINETO_OK);
     return s;
 }
 
@@ -104,7 +104,7 @@ static void a_child_that_begins_its_own_session_gets_the_plug_in(void **state)
         CHILD_CHECK(strcmp(f->calls, "cs") == 0);
         deliver_as_child(f);
         usleep(100);
-        CHILD_CHECK(kineto_session_end(s, &t, NULL) == KINETO_OK);
+        CHILD_CHECK(end_session(s, &t, NULL) == KINETO_OK);
         CHILD_CHECK(strcmp(f->calls, "cstpd") == 0);
         CHILD_CHECK(count_named(t, "child") == 2 && count_named(t, "child in steps") == 1);
         exit(0);
@@ -127,7 +127,7 @@ static void a_child_may_record_beside_what_it_inherited(void **state)
         CHILD_CHECK(strcmp(f->calls, "cs") == 0);
         deliver_as_child(f);
         usleep(100);
-        CHILD_CHECK(kineto_session_end(mine, &t, NULL) == KINETO_OK);
+        CHILD_CHECK(end_session(mine, &t, NULL) == KINETO_OK);
         CHILD_CHECK(strcmp(f->calls, "cs") == 0);
         CHILD_CHECK(count_named(t, "child") == 2);
         exit(0);
@@ -275,7 +275,7 @@ static void a_fork_while_others_push_and_deliver_leaves_a_child_that_works(void 
             kineto_correlation_push(1);
             kineto_correlation_pop();
             kineto_session *mine = child_begins(BIT(CPU_OP));
-            CHILD_CHECK(kineto_session_end(mine, NULL, NULL) == KINETO_OK);
+            CHILD_CHECK(end_session(mine, NULL, NULL) == KINETO_OK);
             _exit(0);
         }
         assert_exit(pid, 0);

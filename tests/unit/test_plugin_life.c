@@ -257,13 +257,13 @@ static void call_the_host(fake *f, char letter, const builder *b)
     assert_int_not_equal(kineto_plugin_unregister(&interfaces[0]), 0);
     assert_int_not_equal(register_interface(&interfaces[1]), 0);
     (void)kineto_plugin_count();
-    (void)kineto_plugin_get(0, &info);
+    (void)kineto_plugin_info_get(0, &info);
     if (letter == 'p') /* another session, of which the plug-in hears nothing now */
         return;
-    assert_int_equal(kineto_session_begin(NULL, &s, NULL), KINETO_OK);
+    assert_int_equal(begin_session(NULL, &s, NULL), KINETO_OK);
     assert_int_equal(kineto_session_snapshot(s, &t, NULL), KINETO_OK);
     kineto_trace_release(t);
-    assert_int_equal(kineto_session_end(s, NULL, NULL), KINETO_OK);
+    assert_int_equal(end_session(s, NULL, NULL), KINETO_OK);
 }
 
 static void a_plug_in_that_calls_the_host_from_its_calls_is_refused_not_stuck(void **state)
@@ -345,7 +345,7 @@ static void a_session_restarts_with_the_same_plug_ins(void **state)
     kineto_session *s;
     kineto_trace *t;
     a->at = b->at = add_one;
-    assert_int_equal(kineto_session_prepare(NULL, &s, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_create(NULL, &s, NULL), KINETO_OK);
     for (int i = 0; i < 5; i++) {
         forget_calls();
         assert_int_equal(kineto_session_start(s, NULL), KINETO_OK);
@@ -465,7 +465,7 @@ static kineto_session *record_config(const char *config)
     kineto_session_options o;
     kineto_session_options_init(&o);
     o.custom_config = config;
-    assert_int_equal(kineto_session_begin(&o, &s, NULL), KINETO_OK);
+    assert_int_equal(begin_session(&o, &s, NULL), KINETO_OK);
     return s;
 }
 
@@ -488,7 +488,7 @@ static void the_users_text_reaches_create(void **state)
     kineto_session_options o;
     kineto_session_options_init(&o);
     o.custom_config = longest;
-    assert_int_equal(kineto_session_begin(&o, &s, NULL), KINETO_E_ARGUMENT);
+    assert_int_equal(begin_session(&o, &s, NULL), KINETO_E_ARGUMENT);
     leave(0);
 }
 
@@ -497,23 +497,23 @@ static void pausing_toggles_plug_ins_that_can_and_ends_others(void **state)
     (void)state;
     fake *can = enter_with(0, "can toggle", TOGGLES), *cannot = enter(1, "cannot toggle");
     kineto_session *s = record();
-    assert_int_equal(kineto_session_toggle(s, true, NULL), KINETO_OK); /* it is on */
+    assert_int_equal(kineto_session_pause(s, false, NULL), KINETO_OK); /* it is on */
     assert_string_equal(can->calls, "cs");
-    assert_int_equal(kineto_session_toggle(s, false, NULL), KINETO_OK);
-    assert_int_equal(kineto_session_toggle(s, false, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, true, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, true, NULL), KINETO_OK);
     assert_string_equal(can->calls, "cs-");
     assert_string_equal(cannot->calls, "cstpd");
-    assert_int_equal(kineto_session_toggle(s, true, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, false, NULL), KINETO_OK);
     assert_string_equal(can->calls, "cs-+");
     assert_string_equal(cannot->calls, "cstpdcs");
     assert_int_equal(emit_named(can->live, "a"), 0);
     assert_int_equal(emit_named(cannot->live, "b"), 0);
-    assert_int_equal(kineto_session_toggle(s, false, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, true, NULL), KINETO_OK);
     kineto_trace *t = finish(s); /* ends while it pauses */
     assert_string_equal(can->calls, "cs-+-tpd");
     assert_string_equal(cannot->calls, "cstpdcstpd");
     assert_int_equal(kineto_trace_count(t), 2);
-    assert_int_equal(kineto_session_toggle(NULL, true, NULL), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_session_pause(NULL, false, NULL), KINETO_E_ARGUMENT);
     kineto_trace_release(t);
     leave(0);
     leave(1);
@@ -525,10 +525,10 @@ static void a_pause_of_one_session_is_none_of_the_other(void **state)
     fake *can = enter_with(0, "can toggle", TOGGLES), *cannot = enter(1, "cannot toggle");
     kineto_session *one = record(), *other = record();
     forget_calls();
-    assert_int_equal(kineto_session_toggle(one, false, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(one, true, NULL), KINETO_OK);
     assert_string_equal(can->calls, "");
     assert_string_equal(cannot->calls, "");
-    assert_int_equal(kineto_session_toggle(other, false, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(other, true, NULL), KINETO_OK);
     assert_string_equal(can->calls, "-");
     assert_string_equal(cannot->calls, "tpd");
     kineto_session *third = record(); /* starts while the others pause */
@@ -549,8 +549,8 @@ static void a_toggle_that_fails_is_a_line_and_nothing_more(void **state)
     fake *f = enter_with(0, "can toggle", TOGGLES);
     f->fails = '-';
     kineto_session *s = record();
-    assert_int_equal(kineto_session_toggle(s, false, NULL), KINETO_OK);
-    assert_int_equal(kineto_session_toggle(s, true, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, true, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, false, NULL), KINETO_OK);
     kineto_trace *t = finish(s);
     assert_string_equal(f->calls, "cs-+tpd");
     assert_int_equal(ledger_line(t, "can toggle", "toggleCollection failed", NULL, 0), 1);

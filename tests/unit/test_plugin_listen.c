@@ -174,15 +174,15 @@ static void pushes_and_pops_stay_in_balance_over_a_pause(void **state)
     fake *f = enter_with(0, "toggles", LISTENS | TOGGLES);
     kineto_session *s = record();
     kineto_correlation_push(1);
-    assert_int_equal(kineto_session_toggle(s, false, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, true, NULL), KINETO_OK);
     kineto_correlation_pop();
-    assert_int_equal(kineto_session_toggle(s, true, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, false, NULL), KINETO_OK);
     kineto_correlation_push(2);
     kineto_correlation_pop();
     assert_int_equal(f->pops, f->pushes); /* else all that follows would belong to 1 */
-    assert_int_equal(kineto_session_toggle(s, false, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, true, NULL), KINETO_OK);
     kineto_correlation_push(3);
-    assert_int_equal(kineto_session_toggle(s, true, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(s, false, NULL), KINETO_OK);
     kineto_correlation_push(4);
     kineto_correlation_pop();
     kineto_correlation_pop();

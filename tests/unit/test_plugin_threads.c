@@ -221,13 +221,13 @@ static void *record_and_deliver(void *argument)
         kineto_session_options o;
         kineto_session_options_init(&o);
         o.buffer_bytes = 8u << 20;
-        if (kineto_session_begin(&o, &s, NULL))
+        if (begin_session(&o, &s, NULL))
             break;
         for (int n = 0; n < 5; n++) {
             int result = emit_named(live_of(w->f), "asked for");
             *(result ? &w->refused : &w->taken) += 1;
         }
-        if (kineto_session_end(s, (i + w->number) % 7 ? NULL : &t, NULL))
+        if (end_session(s, (i + w->number) % 7 ? NULL : &t, NULL))
             break;
         kineto_trace_release(t);
         usleep((unsigned)(next_random(&w->random) % 300)); /* sometimes nobody records */

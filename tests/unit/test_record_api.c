@@ -198,7 +198,7 @@ static void names_made_at_run_time_arrive_byte_for_byte(void **state)
         kineto_props props = {
             .size = sizeof props, .name = sizes[i] ? big : "", .name_size = sizes[i]};
         kineto_range_end(kineto_range_begin_props(&site_inner, &props));
-        kineto_instant_props(&site_inner, &props);
+        kineto_instant_mark_props(&site_inner, &props);
     }
     kineto_trace *t = finish(s);
     verify(t);
@@ -241,7 +241,7 @@ static void the_same_long_text_takes_room_once(void **state)
     kineto_session *s = record();
     for (int i = 0; i < 500; i++) { /* 30 MB, were it stored each time */
         kineto_props props = {.size = sizeof props, .name = text};
-        kineto_instant_props(&site_inner, &props);
+        kineto_instant_mark_props(&site_inner, &props);
     }
     kineto_trace *t = finish(s);
     assert_nothing_lost(t);
@@ -257,7 +257,7 @@ static void correlation_and_external_ids_become_columns(void **state)
     kineto_props props = {.size = sizeof props, .correlation_id = 77, .external_id = 1u << 30};
     kineto_range_end(kineto_range_begin_props(&site_outer, &props));
     props.correlation_id = 0;
-    kineto_instant_props(&site_inner, &props);
+    kineto_instant_mark_props(&site_inner, &props);
     kineto_trace *t = finish(s);
     assert_int_equal(find_only(t, "outer").correlation_id, 77);
     assert_int_equal(find_only(t, "outer").external_id, 1u << 30);
@@ -276,10 +276,10 @@ static void instants_are_moments_with_args(void **state)
     kineto_session *s = record();
     for (int i = 0; i < 10; i++) {
         kineto_value v = {.i = i};
-        kineto_instant(&mark, &v);
+        kineto_instant_mark(&mark, &v);
     }
-    kineto_instant(&plain, NULL);
-    kineto_instant_props(&plain, NULL);
+    kineto_instant_mark(&plain, NULL);
+    kineto_instant_mark_props(&plain, NULL);
     kineto_trace *t = finish(s);
     verify(t);
     assert_nothing_lost(t);
@@ -345,7 +345,7 @@ static void counters_have_a_value_per_series(void **state)
     kineto_session *s = record();
     for (int i = 0; i < 5; i++) {
         kineto_value v[] = {{.i = -i}, {.u = UINT64_MAX - (uint64_t)i}, {.d = i / 4.0}};
-        kineto_counter(&load, v);
+        kineto_counter_sample(&load, v);
     }
     kineto_trace *t = finish(s);
     verify(t);
@@ -366,13 +366,13 @@ static void flows_join_the_innermost_open_ranges(void **state)
     (void)state;
     kineto_session *s = record();
     kineto_range a = kineto_range_begin(&site_outer), b = kineto_range_begin(&site_inner);
-    kineto_flow_start(KINETO_FLOW_USER, 5);
-    kineto_flow_start(KINETO_FLOW_FWD_BWD, 5); /* ids are per type */
+    kineto_flow_begin(KINETO_FLOW_USER, 5);
+    kineto_flow_begin(KINETO_FLOW_FWD_BWD, 5); /* ids are per type */
     kineto_range_end(b);
-    kineto_flow_finish(KINETO_FLOW_USER, 5);
+    kineto_flow_end(KINETO_FLOW_USER, 5);
     kineto_range_end(a);
     a = kineto_range_begin(&site_outer);
-    kineto_flow_finish(KINETO_FLOW_FWD_BWD, 5);
+    kineto_flow_end(KINETO_FLOW_FWD_BWD, 5);
     kineto_range_end(a);
     kineto_trace *t = finish(s);
     verify(t);
@@ -402,7 +402,7 @@ static void memory_events_keep_every_number(void **state)
                              .total_reserved_bytes = UINT64_C(1) << 41,
                              .device_type = 1,
                              .device_index = -1};
-    kineto_memory(&e);
+    kineto_memory_report(&e);
     kineto_trace *t = finish(s);
     verify(t);
     kineto_activity a = find_only(t, "[memory]");
@@ -424,8 +424,8 @@ static void lack_of_memory_is_no_allocation(void **state)
     kineto_session *s = record();
     kineto_memory_event e = {
         .size = sizeof e, .address = 0x7f00, .bytes = 512, .device_type = 1, .device_index = 0};
-    kineto_memory(&e);
-    kineto_out_of_memory(&e);
+    kineto_memory_report(&e);
+    kineto_memory_report_failure(&e);
     kineto_trace *t = finish(s), *again;
     verify(t);
     assert_int_equal(kineto_trace_save(t, "no_memory.json", NULL), KINETO_OK);
@@ -458,7 +458,7 @@ static void each_kind_is_recorded_only_when_enabled(void **state)
             assert_int_equal(r != 0, k == kind);
             assert_int_equal(kineto_enabled(k), k == kind);
             kineto_range_end(r);
-            kineto_instant(&sites[k], NULL);
+            kineto_instant_mark(&sites[k], NULL);
             kineto_async_begin(&sites[k], 1, NULL);
             kineto_async_end(&sites[k], 1);
         }
@@ -481,7 +481,7 @@ static void each_kind_is_recorded_only_when_enabled(void **state)
 static void *named_thread(void *argument)
 {
     kineto_thread_set_name(argument);
-    kineto_instant(&site_inner, NULL);
+    kineto_instant_mark(&site_inner, NULL);
     return NULL;
 }
 
@@ -507,7 +507,7 @@ static void threads_and_processes_bear_the_names_given_last(void **state)
     kineto_thread_set_name("said before");
     kineto_process_set_name("process before");
     kineto_session *s = record();
-    kineto_instant(&site_outer, NULL);
+    kineto_instant_mark(&site_outer, NULL);
     kineto_thread_set_name("first name");
     kineto_thread_set_name("last name");
     kineto_process_set_name("process last");
@@ -534,7 +534,7 @@ static void names_said_before_any_session_are_remembered(void **state)
     (void)state;
     kineto_thread_set_name("early bird");
     kineto_session *s = record();
-    kineto_instant(&site_outer, NULL);
+    kineto_instant_mark(&site_outer, NULL);
     kineto_trace *t = finish(s);
     assert_true(has_track_named(t, "early bird"));
     kineto_trace_release(t);

@@ -53,7 +53,7 @@ static void every_type_arrives_on_ranges_instants_and_async(void **state)
     kineto_range_end(kineto_range_begin_args(&site_all, v));
     kineto_props props = {.size = sizeof props, .correlation_id = 3, .values = v};
     kineto_range_end(kineto_range_begin_props(&site_all, &props));
-    kineto_instant(&site_all, v);
+    kineto_instant_mark(&site_all, v);
     kineto_async_begin(&site_all, 1, &props);
     kineto_async_end(&site_all, 1);
     kineto_trace *t = finish(s);
@@ -104,7 +104,7 @@ static void doubles_that_json_cannot_say_stay_what_they_are(void **state)
     kineto_session *s = record();
     for (size_t i = 0; i < COUNT_OF(values); i++) {
         kineto_value v = {.d = values[i]};
-        kineto_instant(&site, &v);
+        kineto_instant_mark(&site, &v);
     }
     kineto_trace *t = finish(s);
     for (size_t i = 0; i < COUNT_OF(values); i++) {
@@ -329,7 +329,7 @@ static void a_counter_too_large_is_lost_and_counted(void **state)
     kineto_ints ints = {many, 2000};
     kineto_value v = {.ints = &ints};
     kineto_session *s = record();
-    kineto_counter(&list, &v);
+    kineto_counter_sample(&list, &v);
     kineto_trace *t = finish(s);
     verify(t);
     assert_int_equal(kineto_trace_count(t), 0);
@@ -395,7 +395,7 @@ static void arguments_too_large_cost_no_chunk_each(void **state)
     kineto_session *s = record(); /* 256 chunks */
     for (int i = 0; i < EVENTS; i++) {
         kineto_range_end(kineto_range_begin_args(&list, &v));
-        kineto_counter(&series, &v);
+        kineto_counter_sample(&series, &v);
     }
     kineto_trace *t = finish(s);
     verify(t);
@@ -421,7 +421,8 @@ static void a_full_dictionary_costs_arguments_their_names_and_no_chunks(void **s
     (void)state;
     enum { OPERATORS = 1000 };
     KINETO_OPERATOR(site, "operator");
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     kineto_function f;
     info.stack = "frame;";
     info.modules = "module.";

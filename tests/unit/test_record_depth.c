@@ -97,7 +97,7 @@ static void deeper_ranges_are_counted_and_the_rest_is_intact(void **state)
         assert_int_equal(r[i] != 0, i < LIMIT);
         if (i >= LIMIT) { /* instants and counters need no depth */
             kineto_value v = {.i = i};
-            kineto_instant(&site_leaf, &v);
+            kineto_instant_mark(&site_leaf, &v);
         }
     }
     assert_int_equal(kineto_range_begin(&site_plain), 0);

@@ -280,10 +280,10 @@ static int session_in_child(uint32_t retention)
     options.kinds = KINETO_KINDS_ALL;
     options.buffer_bytes = 65536;
     options.retention = retention;
-    if (kineto_session_begin(&options, &s, NULL))
+    if (begin_session(&options, &s, NULL))
         return 10;
     record_numbers(&site_child, 20000);
-    if (kineto_session_end(s, &t, NULL))
+    if (end_session(s, &t, NULL))
         return 11;
     uint64_t rows = kineto_trace_count(t), lost = kineto_trace_lost(t);
     int64_t last = rows ? arg_of(t, rows - 1, "n").i : -1;
@@ -443,7 +443,7 @@ static int errno_of_first_records(int resource, rlim_t most)
     errno = 1234;
     record_numbers(&site_child, 1);
     if (errno == 1234)
-        kineto_step();
+        kineto_step_mark();
     return errno == 1234 ? 0 : 1;
 }
 

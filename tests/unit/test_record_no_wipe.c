@@ -31,13 +31,13 @@ static void a_child_is_a_process_of_its_own(void **state)
     kineto_session *s = record();
     kineto_range outer = kineto_range_begin(&site_parent);
     for (int i = 0; i < STEPS; i++)
-        kineto_step();
+        kineto_step_mark();
     pid_t pid = fork();
     if (pid == 0) {
         kineto_range_end(kineto_range_begin(&site_child));
         kineto_range_end(outer); /* the parent's */
-        kineto_step();
-        kineto_step();
+        kineto_step_mark();
+        kineto_step_mark();
         _exit(0);
     }
     assert_exit(pid, 0);

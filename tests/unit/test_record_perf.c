@@ -7,6 +7,7 @@
 #include <ckineto/function.h>
 
 #include "unit.h"
+#include "../helpers/sessions.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -419,7 +420,7 @@ static void operators_say_for_how_much_of_their_time_was_counted(void **state)
     assert_int_equal(kineto_session_start(session, NULL), KINETO_OK);
     kineto_function_begin(&f, &site, NULL, 0);
     kineto_function_end(&f);
-    assert_int_equal(kineto_session_end(session, &t, NULL), KINETO_OK);
+    assert_int_equal(end_session(session, &t, NULL), KINETO_OK);
     kineto_rt_counters_end();
     assert_int_equal(kineto_trace_count(t), 1);
     assert_true(kineto_args_find(t, 0, "task-clock", &arg));
@@ -445,7 +446,7 @@ static kineto_trace *counted_once(const char *name, const char **note)
     kineto_function_begin(&f, &site, NULL, 0);
     kineto_function_end(&f);
     assert_int_equal(errno, 1234);
-    assert_int_equal(kineto_session_end(session, &t, NULL), KINETO_OK);
+    assert_int_equal(end_session(session, &t, NULL), KINETO_OK);
     kineto_rt_counters_end();
     assert_int_equal(kineto_trace_count(t), 1);
     *note = NULL;

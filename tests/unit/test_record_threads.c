@@ -130,7 +130,7 @@ static void ranges_left_open_end_with_their_thread(void **state)
     KINETO_SITE(afterwards, KINETO_KIND_CPU_OP, "afterwards");
     kineto_session *s = record();
     pthread_join(start_thread(leave_open, NULL), NULL);
-    kineto_instant(&afterwards, NULL);
+    kineto_instant_mark(&afterwards, NULL);
     kineto_trace *t = finish(s);
     verify(t);
     assert_int_equal(kineto_trace_lost(t), 0);

@@ -38,7 +38,7 @@ static void a_session_states_its_cost(void **state)
     kineto_session *s = record();
     uint64_t begun = kb_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     make_ranges(5000);
-    kineto_instant(&marker, NULL);
+    kineto_instant_mark(&marker, NULL);
     burn(5 * MS);
     uint64_t burnt = kb_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begun;
     kineto_trace *t = finish(s);
@@ -81,13 +81,13 @@ static void a_session_that_starts_again_begins_anew(void **state)
     (void)state;
     kineto_session *s;
     kineto_trace *first, *second;
-    assert_int_equal(kineto_session_begin(NULL, &s, NULL), KINETO_OK);
+    assert_int_equal(begin_session(NULL, &s, NULL), KINETO_OK);
     make_ranges(40);
     assert_int_equal(kineto_session_stop(s, &first, NULL), KINETO_OK);
     burn(20 * MS);
     assert_int_equal(kineto_session_start(s, NULL), KINETO_OK);
     make_ranges(2);
-    assert_int_equal(kineto_session_end(s, &second, NULL), KINETO_OK);
+    assert_int_equal(end_session(s, &second, NULL), KINETO_OK);
     assert_int_equal(cost_said(first, "ranges"), 40);
     assert_int_equal(cost_said(second, "ranges"), 2);
     assert_true(cost_said(second, "program_cpu_ns") < (double)(20 * MS));

@@ -32,7 +32,7 @@ static void calls_in_the_wrong_order_say_so(void **state)
     (void)state;
     kineto_session *s;
     kineto_trace *t;
-    assert_int_equal(kineto_session_prepare(NULL, &s, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_create(NULL, &s, NULL), KINETO_OK);
     assert_refused(kineto_session_stop(s, &t, &err), KINETO_E_STATE);
     assert_null(t);
     assert_refused(kineto_session_snapshot(s, &t, &err), KINETO_E_STATE);
@@ -50,11 +50,11 @@ static void null_arguments_are_refused_or_fine(void **state)
     (void)state;
     kineto_session *s = record();
     kineto_trace *t;
-    assert_refused(kineto_session_prepare(NULL, NULL, &err), KINETO_E_ARGUMENT);
-    assert_refused(kineto_session_begin(NULL, NULL, &err), KINETO_E_ARGUMENT);
+    assert_refused(kineto_session_create(NULL, NULL, &err), KINETO_E_ARGUMENT);
+    assert_refused(begin_session(NULL, NULL, &err), KINETO_E_ARGUMENT);
     assert_refused(kineto_session_start(NULL, &err), KINETO_E_ARGUMENT);
     assert_refused(kineto_session_stop(NULL, &t, &err), KINETO_E_ARGUMENT);
-    assert_refused(kineto_session_end(NULL, &t, &err), KINETO_E_ARGUMENT);
+    assert_refused(end_session(NULL, &t, &err), KINETO_E_ARGUMENT);
     assert_refused(kineto_session_snapshot(NULL, &t, &err), KINETO_E_ARGUMENT);
     assert_refused(kineto_session_snapshot(s, NULL, &err), KINETO_E_ARGUMENT);
     kineto_session_destroy(NULL);
@@ -72,33 +72,33 @@ static void options_that_make_no_sense_are_refused(void **state)
     kineto_session_options *options = &wide.known;
     kineto_session_options_init(options);
     options->size = 1;
-    assert_refused(kineto_session_prepare(options, &s, &err), KINETO_E_ARGUMENT);
+    assert_refused(kineto_session_create(options, &s, &err), KINETO_E_ARGUMENT);
     assert_null(s);
     kineto_session_options_init(options);
     options->retention = 2;
-    assert_refused(kineto_session_prepare(options, &s, &err), KINETO_E_ARGUMENT);
+    assert_refused(kineto_session_create(options, &s, &err), KINETO_E_ARGUMENT);
     kineto_session_options_init(options);
     options->threads = 7;
-    assert_refused(kineto_session_prepare(options, &s, &err), KINETO_E_ARGUMENT);
+    assert_refused(kineto_session_create(options, &s, &err), KINETO_E_ARGUMENT);
     kineto_session_options_init(options);
     options->buffer_bytes = SIZE_MAX / 2;
     kineto_error why = {0};
-    kineto_status status = kineto_session_prepare(options, &s, &why);
+    kineto_status status = kineto_session_create(options, &s, &why);
     assert_true(status == KINETO_E_LIMIT || status == KINETO_E_MEMORY ||
                 status == KINETO_E_ARGUMENT);
     assert_true(strlen(why.message) > 8);
     /* of a newer version: zeros are fine, anything else is not understood */
     kineto_session_options_init(options);
     options->size = sizeof wide;
-    assert_int_equal(kineto_session_prepare(options, &s, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_create(options, &s, NULL), KINETO_OK);
     kineto_session_destroy(s);
     wide.newer[1] = 1;
-    assert_refused(kineto_session_prepare(options, &s, &err), KINETO_E_UNSUPPORTED);
+    assert_refused(kineto_session_create(options, &s, &err), KINETO_E_UNSUPPORTED);
     /* of an older version: shorter */
     kineto_session_options_init(options);
     options->size = offsetof(kineto_session_options, retention);
     options->retention = 99;
-    assert_int_equal(kineto_session_prepare(options, &s, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_create(options, &s, NULL), KINETO_OK);
     kineto_session_destroy(s);
 }
 
@@ -111,7 +111,7 @@ static void too_many_sessions_are_refused(void **state)
     kineto_session_options_init(&options);
     options.buffer_bytes = 65536;
     int n = 0;
-    while (n < 40 && kineto_session_begin(&options, &s[n], &err) == KINETO_OK)
+    while (n < 40 && begin_session(&options, &s[n], &err) == KINETO_OK)
         n++;
     assert_int_equal(n, 32);
     assert_int_equal(err.code, KINETO_E_LIMIT);
@@ -135,7 +135,7 @@ static void each_session_sees_its_own_kinds(void **state)
         kineto_range r = kineto_range_begin(&site_note);
         record_ops(i, i + 1);
         kineto_range_end(r);
-        kineto_instant(&site_marker, NULL); /* of a kind that nobody records */
+        kineto_instant_mark(&site_marker, NULL); /* of a kind that nobody records */
     }
     kineto_trace *a = finish(ops), *b = finish(notes);
     verify(a);
@@ -240,7 +240,7 @@ static void *other_thread(void *argument)
 {
     (void)argument;
     record_ops(0, 50);
-    kineto_instant(&site_marker, NULL);
+    kineto_instant_mark(&site_marker, NULL);
     return NULL;
 }
 
@@ -251,7 +251,7 @@ static void a_session_may_be_about_its_own_thread(void **state)
     kineto_session *own, *all = record();
     kineto_session_options_init(&options);
     options.threads = KINETO_THREADS_CALLER;
-    assert_int_equal(kineto_session_begin(&options, &own, NULL), KINETO_OK);
+    assert_int_equal(begin_session(&options, &own, NULL), KINETO_OK);
     pthread_t thread = start_thread(other_thread, NULL);
     record_ops(0, 7);
     pthread_join(thread, NULL);
@@ -275,10 +275,10 @@ static void *record_own(void *argument)
     kineto_session_options_init(&options);
     options.threads = KINETO_THREADS_CALLER;
     options.buffer_bytes = 1 << 20;
-    if (kineto_session_begin(&options, &s, NULL))
+    if (begin_session(&options, &s, NULL))
         return NULL;
     record_ops(0, 100 + m->number);
-    kineto_session_end(s, &m->trace, NULL);
+    end_session(s, &m->trace, NULL);
     return NULL;
 }
 
@@ -513,9 +513,9 @@ static void what_others_record_in_a_pause_is_theirs(void **state)
     (void)state;
     kineto_session *paused = record(), *other = record();
     record_ops(0, 3);
-    assert_int_equal(kineto_session_toggle(paused, false, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(paused, true, NULL), KINETO_OK);
     record_ops(3, 8);
-    assert_int_equal(kineto_session_toggle(paused, true, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_pause(paused, false, NULL), KINETO_OK);
     record_ops(8, 10);
     kineto_trace *a = finish(paused), *b = finish(other);
     assert_int_equal(count_named(a, "op"), 5);

@@ -106,7 +106,7 @@ static void own_time_is_what_callees_leave(void **state)
     name_is(e, b.next_sibling, "d");
     name_is(e, b.first_child, "c");
     name_is(e, b.parent, "a");
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 static void what_overlaps_in_part_is_no_callee(void **state)
@@ -124,7 +124,7 @@ static void what_overlaps_in_part_is_no_callee(void **state)
     assert_int_equal(find(e, "beyond", 0).parent, KINETO_NO_EVENT);
     assert_int_equal(find(e, "touches", 0).parent, KINETO_NO_EVENT);
     assert_int_equal(find(e, "outer", 0).self_cpu_time_total_ns, 100 - 40 - 20);
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 static void other_threads_do_not_nest(void **state)
@@ -137,7 +137,7 @@ static void other_threads_do_not_nest(void **state)
     kineto_function_events *e = events_of(&s, false);
     assert_int_equal(find(e, "there", 0).parent, KINETO_NO_EVENT);
     assert_int_equal(find(e, "here", 0).self_cpu_time_total_ns, 100);
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 static void double_names_are_one_function(void **state)
@@ -159,7 +159,7 @@ static void double_names_are_one_function(void **state)
     assert_int_equal(same.self_cpu_time_total_ns, 80);
     name_is(e, inner.parent, "same");
     assert_int_equal(find(e, "two", 0).self_cpu_time_total_ns, 80);
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 static void steps_have_one_name_and_overloads_are_apart(void **state)
@@ -177,7 +177,7 @@ static void steps_have_one_name_and_overloads_are_apart(void **state)
     assert_true(kb_string_equal(op.overload, kb_string("Tensor")));
     assert_int_equal(find(e, "aten::add", 1).overload.size, 0);
     find(e, "not.an overload", 0);
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 static void what_pytorch_never_shows_is_left_out(void **state)
@@ -199,7 +199,7 @@ static void what_pytorch_never_shows_is_left_out(void **state)
     kineto_function_events *e = events_of(&s, false);
     assert_int_equal(kineto_function_events_count(e), 1);
     name_is(e, 0, "[OutOfMemory]");
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 static void asynchronous_ones_have_no_own_time(void **state)
@@ -217,7 +217,7 @@ static void asynchronous_ones_have_no_own_time(void **state)
     assert_int_equal(async.cpu_time_total_ns, 100);
     assert_int_equal(async.self_cpu_time_total_ns, 0);
     assert_int_equal(find(e, "inside", 0).parent, KINETO_NO_EVENT);
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 /* ---- device work ----------------------------------------------------------------------------- */
@@ -257,7 +257,7 @@ static void device_work_belongs_to_who_caused_it(void **state)
     assert_int_equal(k1.cpu_time_total_ns, 0);
     assert_int_equal(k1.self_device_time_total_ns, 100);
     assert_true(find(e, "step", 1).flags & KINETO_FUNCTION_DEVICE);
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 static void as_torch_counts_what_it_is_told(void **state)
@@ -270,7 +270,7 @@ static void as_torch_counts_what_it_is_told(void **state)
     /* what the device did for the annotation, and the kernel in it once more */
     assert_int_equal(find(e, "step", 0).device_time_total_ns, 430 + 100);
     assert_int_equal(find(e, "step", 0).self_device_time_total_ns, 430);
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 static void device_work_of_a_folded_function_moves_to_its_caller(void **state)
@@ -285,7 +285,7 @@ static void device_work_of_a_folded_function_moves_to_its_caller(void **state)
     kineto_function_event same = find(e, "same", 0);
     assert_int_equal(same.self_device_time_total_ns, 10);
     name_is(e, same.kernel, "k");
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 static bool elapsed(uint64_t id, int64_t *ns, void *user)
@@ -321,8 +321,8 @@ static void device_times_measured_from_the_host_are_legacy(void **state)
     assert_int_equal(kineto_averages_text(a, NULL, &text, NULL, NULL), KINETO_OK);
     assert_non_null(strstr(text, "Self PRIVATEUSE1 time total: 0.500us"));
     free(text);
-    kineto_averages_release(a);
-    kineto_function_events_release(e);
+    kineto_averages_destroy(a);
+    kineto_function_events_destroy(e);
     kineto_trace_release(t);
 }
 
@@ -339,7 +339,7 @@ static void ids_may_be_far_apart(void **state)
     name_is(e, find(e, "k", 0).parent, "b");
     name_is(e, find(e, "l", 0).parent, "a");
     assert_int_equal(find(e, "m", 0).parent, KINETO_NO_EVENT);
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -376,7 +376,7 @@ static void memory_belongs_to_thread_and_time(void **state)
     assert_int_equal(find(e, "[memory]", 0).cpu_memory_usage, 11);
     assert_int_equal(find(e, "[memory]", 1).cpu_memory_usage, 7);
     assert_true(find(e, "[memory]", 1).flags & KINETO_FUNCTION_MEMORY);
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 static void memory_as_torch_belongs_to_time_only(void **state)
@@ -389,7 +389,7 @@ static void memory_as_torch_belongs_to_time_only(void **state)
     assert_int_equal(find(e, "inner", 0).cpu_memory_usage, 1064);
     assert_int_equal(find(e, "beside", 0).cpu_memory_usage, 1064);
     assert_int_equal(kineto_function_events_count(e), 4);
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 /* Against the slow way: every function looks at every record. */
@@ -430,7 +430,7 @@ static void memory_equals_the_slow_way(void **state)
                 sum += bytes[m];
         assert_int_equal(find(e, name, 0).cpu_memory_usage, sum);
     }
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 /* ---- what must not break it ------------------------------------------------------------------- */
@@ -451,8 +451,8 @@ static void times_at_the_ends_of_what_a_number_holds(void **state)
     char *text;
     assert_int_equal(kineto_averages_text(a, NULL, &text, NULL, NULL), KINETO_OK);
     free(text);
-    kineto_averages_release(a);
-    kineto_function_events_release(e);
+    kineto_averages_destroy(a);
+    kineto_function_events_destroy(e);
 }
 
 static void wrong_calls_are_statuses(void **state)
@@ -469,8 +469,8 @@ static void wrong_calls_are_statuses(void **state)
     assert_true(err.message[0]);
     assert_int_equal(kineto_averages_create(NULL, NULL, &a, &err), KINETO_E_ARGUMENT);
     assert_null(a);
-    kineto_function_events_release(NULL);
-    kineto_averages_release(NULL);
+    kineto_function_events_destroy(NULL);
+    kineto_averages_destroy(NULL);
     kineto_function_events_get(NULL, 0, &v);
     kineto_averages_get(NULL, 3, &row);
     kineto_averages_total(NULL, &row);
@@ -495,12 +495,12 @@ static void nothing_changes_by_asking(void **state)
         kineto_table_options t = {.size = sizeof t, .top_level_events_only = i == 1};
         assert_int_equal(kineto_averages_create(e, &o, &a, NULL), KINETO_OK);
         assert_int_equal(kineto_averages_text(a, &t, &texts[i], NULL, NULL), KINETO_OK);
-        kineto_averages_release(a);
+        kineto_averages_destroy(a);
     }
     assert_string_equal(texts[0], texts[2]);
     for (int i = 0; i < 3; i++)
         free(texts[i]);
-    kineto_function_events_release(e);
+    kineto_function_events_destroy(e);
 }
 
 int main(void)

@@ -80,7 +80,7 @@ static void save_is(scene *s, const char *name, const char *expected)
 
 static void done(scene *s)
 {
-    kineto_function_events_release(s->events);
+    kineto_function_events_destroy(s->events);
     rmdir(s->directory);
     free(s);
 }

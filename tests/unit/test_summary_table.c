@@ -58,8 +58,8 @@ static void group(fixture *f, const kineto_averages_options *options)
 
 static void done(fixture *f)
 {
-    kineto_averages_release(f->averages);
-    kineto_function_events_release(f->events);
+    kineto_averages_destroy(f->averages);
+    kineto_function_events_destroy(f->events);
 }
 
 static void text_is(const fixture *f, const kineto_table_options *options, const char *expected)

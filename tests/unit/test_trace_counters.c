@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "../helpers/kf_write.h"
+#include "../helpers/sessions.h"
 #include <ckineto/ckineto.h>
 
 #include <time.h>
@@ -177,9 +178,9 @@ static void a_counter_of_the_program_becomes_the_golden_counter(void **state)
     kineto_value value = {.i = 42};
     kineto_session *s;
     kineto_trace *t;
-    assert_int_equal(kineto_session_begin(NULL, &s, NULL), KINETO_OK);
-    kineto_counter(&site, &value);
-    assert_int_equal(kineto_session_end(s, &t, NULL), KINETO_OK);
+    assert_int_equal(begin_session(NULL, &s, NULL), KINETO_OK);
+    kineto_counter_sample(&site, &value);
+    assert_int_equal(end_session(s, &t, NULL), KINETO_OK);
     char *data = written(t);
     assert_golden(data, getpid());
     free(data);
@@ -268,9 +269,9 @@ static void counters_of_a_plugin_go_through_the_host_into_the_file(void **state)
     kineto_session_options_init(&o);
     o.kinds = KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER);
     assert_int_equal(r->registerProfiler(r->pRegistryHandle, &meter), 0);
-    assert_int_equal(kineto_session_begin(&o, &s, NULL), KINETO_OK);
+    assert_int_equal(begin_session(&o, &s, NULL), KINETO_OK);
     meter_time = (int64_t)kb_clock_ns(CLOCK_REALTIME);
-    assert_int_equal(kineto_session_end(s, &t, NULL), KINETO_OK);
+    assert_int_equal(end_session(s, &t, NULL), KINETO_OK);
     assert_int_equal(kineto_plugin_unregister(&meter), 0);
     assert_int_equal(ledger(t, "meter", "delivered"), 2);
     char *data = written(t);

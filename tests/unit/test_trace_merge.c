@@ -502,7 +502,7 @@ static kineto_survey *survey_of(const char *const *paths, size_t count)
     if (kineto_files_find(paths, count, &files, &err) != KINETO_OK)
         fail_msg("%s", err.message);
     assert_int_equal(kineto_files_survey(files, NULL, &survey, &err), KINETO_OK);
-    kineto_files_release(files);
+    kineto_files_destroy(files);
     return survey;
 }
 
@@ -524,7 +524,7 @@ static void assert_found(const char *const *paths, size_t count, const char *id,
             print_message("%s: %.*s\n", f.id, (int)f.sentence.size, f.sentence.data);
         fail_msg("no finding %s with '%s'", id, words);
     }
-    kineto_survey_release(survey);
+    kineto_survey_destroy(survey);
 }
 
 static void sound_sets_have_no_findings(void **state)
@@ -545,7 +545,7 @@ static void sound_sets_have_no_findings(void **state)
     assert_string_equal(f.name, "sound-rank2.json");
     assert_false(kineto_survey_file_at(survey, 3, &f));
     assert_null(f.path);
-    kineto_survey_release(survey);
+    kineto_survey_destroy(survey);
 }
 
 static void what_is_odd_about_a_set_is_found(void **state)
@@ -611,7 +611,7 @@ static void files_are_found_in_the_order_of_ranks_and_numbers(void **state)
         assert_true(kineto_files_was_found(files, i));
     }
     assert_null(kineto_files_path(files, KB_COUNT(ordered)));
-    kineto_files_release(files);
+    kineto_files_destroy(files);
     for (size_t i = 0; i < KB_COUNT(names); i++)
         unlink(made.data[made.count - 1 - i]);
     assert_int_equal(rmdir(path), 0);

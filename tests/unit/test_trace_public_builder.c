@@ -1,5 +1,6 @@
 /* <ckineto/builder.h>: traces of a program's own events, and a trace appended to another. */
 #include "unit.h"
+#include "../helpers/sessions.h"
 
 #include <ckineto/builder.h>
 #include <ckineto/session.h>
@@ -128,13 +129,13 @@ static kineto_trace *recorded(void)
 {
     kineto_session *session;
     kineto_trace *t;
-    assert_int_equal(kineto_session_begin(NULL, &session, NULL), KINETO_OK);
+    assert_int_equal(begin_session(NULL, &session, NULL), KINETO_OK);
     KINETO_SITE(site, KINETO_KIND_USER_ANNOTATION, "recorded");
     kineto_range r = kineto_range_begin(&site);
-    kineto_flow_start(KINETO_FLOW_USER, 3);
-    kineto_flow_finish(KINETO_FLOW_USER, 3);
+    kineto_flow_begin(KINETO_FLOW_USER, 3);
+    kineto_flow_end(KINETO_FLOW_USER, 3);
     kineto_range_end(r);
-    assert_int_equal(kineto_session_end(session, &t, NULL), KINETO_OK);
+    assert_int_equal(end_session(session, &t, NULL), KINETO_OK);
     return t;
 }
 

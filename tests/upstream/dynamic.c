@@ -39,7 +39,7 @@ static kineto_plugin_info plugin_named(const char *name)
 {
     kineto_plugin_info info = {.size = sizeof info};
     for (uint32_t i = 0; i < kineto_plugin_count(); i++)
-        if (kineto_plugin_get(i, &info) == KINETO_OK && strcmp(info.name, name) == 0)
+        if (kineto_plugin_info_get(i, &info) && strcmp(info.name, name) == 0)
             return info;
     fail_msg("no plug-in is named %s", name);
     return info;

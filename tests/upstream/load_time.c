@@ -2,6 +2,7 @@
  * the session, and its event is in the trace. Prints what it finds. As C and, by load_time.cc, as
  * C++. */
 #include <ckineto/ckineto.h>
+#include "../helpers/sessions.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -122,11 +123,11 @@ int main(int argc, char **argv)
     bool there = kineto_privateuse1_has_profiler();
     bool before = kineto_privateuse1_is_registered();
     const struct timespec pause = {0, 2000000};
-    if (kineto_session_begin(NULL, &session, NULL))
+    if (begin_session(NULL, &session, NULL))
         return 3;
     (void)nanosleep(&pause, NULL);
     bool after = kineto_privateuse1_is_registered();
-    if (kineto_session_end(session, &trace, NULL))
+    if (end_session(session, &trace, NULL))
         return 4;
     uint64_t found = events(trace);
     kineto_trace_release(trace);

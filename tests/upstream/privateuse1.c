@@ -253,7 +253,7 @@ static void a_session_that_is_started_again_has_the_new_one(void **state)
     enter(0, "first");
     kineto_session *s = NULL;
     kineto_trace *t = NULL;
-    assert_int_equal(kineto_session_prepare(NULL, &s, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_create(NULL, &s, NULL), KINETO_OK);
     assert_int_equal(kineto_session_start(s, NULL), KINETO_OK);
     enter(1, "second");
     assert_int_equal(kineto_session_stop(s, &t, NULL), KINETO_OK);

@@ -5,6 +5,7 @@
  *
  * The trace is written to FILE; some ways print what they measured. 1: it did not go as it must. */
 #include <ckineto/ckineto.h>
+#include "../helpers/sessions.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -36,7 +37,7 @@ static kineto_session *begin(size_t buffer_bytes)
     kineto_session_options_init(&options);
     options.buffer_bytes = buffer_bytes;
     options.kinds = KINETO_KINDS_ALL;
-    if (kineto_session_begin(&options, &session, &err) != KINETO_OK) {
+    if (begin_session(&options, &session, &err) != KINETO_OK) {
         fprintf(stderr, "no session: %s\n", err.message);
         exit(1);
     }
@@ -47,7 +48,7 @@ static kineto_trace *end(kineto_session *session)
 {
     kineto_trace *trace;
     kineto_error err;
-    if (kineto_session_end(session, &trace, &err) != KINETO_OK) {
+    if (end_session(session, &trace, &err) != KINETO_OK) {
         fprintf(stderr, "no trace: %s\n", err.message);
         exit(1);
     }
@@ -91,9 +92,9 @@ static int texts(const char *path)
     kineto_range_end(kineto_range_begin_args(&texts_site, values));
     kineto_range_end(kineto_range_begin(&path_site));
     kineto_range_end(kineto_range_begin(&bytes_site));
-    kineto_instant(&instant_site, NULL);
+    kineto_instant_mark(&instant_site, NULL);
     kineto_value numbers[3] = {{.d = NAN}, {.d = INFINITY}, {.d = 1}};
-    kineto_counter(&counter_site, numbers);
+    kineto_counter_sample(&counter_site, numbers);
     kineto_metadata_add("user \"key\"", "{\"said\": \"a \\\"quote\\\" and \\\\ more\"}");
     kineto_thread_set_name("main \"thread\"\t1");
     return save(end(session), path);
@@ -297,8 +298,8 @@ static int profile_one(const char *path)
         KINETO_FUNCTION("aten::add", kineto_input_tensor(&tensor), kineto_input_int(7));
     }
     int failed = kineto_profiler_disable(&result, NULL) != KINETO_OK ||
-                 kineto_result_save(result, path, NULL) != KINETO_OK;
-    kineto_result_release(result);
+                 kineto_profiler_result_save(result, path, NULL) != KINETO_OK;
+    kineto_profiler_result_release(result);
     return failed;
 }
 

@@ -34,7 +34,7 @@ typedef struct filling {
     ka_dataset *s;
     ka_dataset_memory *m;
     const kineto_trace *t;
-    const kineto_analyze_options *options;
+    const kineto_analysis_options *options;
     range *ranges;    /* by row; stream NOT_SEEN: HTA drops the row */
     uint32_t *index;  /* by row: of slices: it, or what is around it; KA_NONE */
     int64_t least_ns; /* first start of all ranges */

@@ -106,7 +106,7 @@ static void add_side(comparing *c, uint32_t side, const ka_dataset *s, uint64_t 
 static kineto_status add_trace(comparing *c, uint32_t side, const kineto_trace *trace,
                                kineto_error *err)
 {
-    kineto_analyze_options o = {.size = sizeof o};
+    kineto_analysis_options o = {.size = sizeof o};
     ka_measured m;
     uint64_t number = 0;
     if (c->options->analyze)

@@ -4,17 +4,17 @@
 
 struct kineto_critical_path {
     kineto_trace *trace;
-    kineto_analyze_options options;
+    kineto_analysis_options options;
     ka_dataset dataset;
     ka_path path;
 };
 
 kineto_status kineto_critical_path_create(const kineto_trace *trace,
-                                          const kineto_analyze_options *options,
+                                          const kineto_analysis_options *options,
                                           kineto_critical_path **out, kineto_error *err)
 {
     ka_rules *rules = NULL;
-    kineto_analyze_options how;
+    kineto_analysis_options how;
     if (out)
         *out = NULL;
     if (!trace || !out)
@@ -36,15 +36,15 @@ kineto_status kineto_critical_path_create(const kineto_trace *trace,
         status = ka_path_create(&cp->dataset, &window, &cp->path, err);
     ka_rules_free(rules);
     /* The texts are the caller's. */
-    cp->options = (kineto_analyze_options){.definitions = cp->options.definitions};
+    cp->options = (kineto_analysis_options){.definitions = cp->options.definitions};
     if (status)
-        kineto_critical_path_release(cp);
+        kineto_critical_path_destroy(cp);
     else
         *out = cp;
     return status;
 }
 
-void kineto_critical_path_release(kineto_critical_path *cp)
+void kineto_critical_path_destroy(kineto_critical_path *cp)
 {
     if (!cp)
         return;
@@ -137,12 +137,12 @@ bool kineto_critical_path_edge(const kineto_critical_path *cp, uint32_t index,
     return true;
 }
 
-kineto_status kineto_what_if(const kineto_critical_path *cp, const kineto_what_if_scale *scales,
+kineto_status kineto_critical_path_what_if(const kineto_critical_path *cp, const kineto_what_if_scale *scales,
                              size_t count, kineto_what_if_result *result, kineto_error *err)
 {
     if (!cp || !result || (count && !scales))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_what_if: path, scales and result must not be NULL");
+                       "kineto_critical_path_what_if: path, scales and result must not be NULL");
     kineto_status status = kb_size_check(result, "kineto_what_if_result", err);
     if (status)
         return status;

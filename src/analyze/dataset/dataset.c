@@ -209,7 +209,7 @@ static void publish_arrays(ka_dataset *s, const ka_dataset_memory *m)
 }
 
 /* The rank of the options, else of the trace's identity, else 0. */
-static int32_t rank_of_trace(const kineto_trace *t, const kineto_analyze_options *options)
+static int32_t rank_of_trace(const kineto_trace *t, const kineto_analysis_options *options)
 {
     kineto_identity identity = {.size = sizeof identity};
     if (options->rank)
@@ -218,7 +218,7 @@ static int32_t rank_of_trace(const kineto_trace *t, const kineto_analyze_options
     return identity.rank > 0 ? (int32_t)identity.rank : 0;
 }
 
-kineto_status ka_dataset_create(const kineto_trace *trace, const kineto_analyze_options *options,
+kineto_status ka_dataset_create(const kineto_trace *trace, const kineto_analysis_options *options,
                                 const ka_rules *rules, ka_dataset *s, kineto_error *err)
 {
     *s = (ka_dataset){
@@ -263,7 +263,7 @@ void ka_dataset_free(ka_dataset *s)
 
 /* ---- streams ---------------------------------------------------------------------------------- */
 
-bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id)
+bool ka_stream_wanted(const kineto_analysis_options *options, int64_t id)
 {
     const char *at = options->streams;
     while (at && *at) {
@@ -290,7 +290,7 @@ static void list_stream_ids(const int64_t *ids, size_t count, char *text, size_t
 bool ka_streams_missing(const kineto_trace *t, const char *streams, int64_t rank, char *text,
                         size_t size)
 {
-    const kineto_analyze_options options = {.streams = streams};
+    const kineto_analysis_options options = {.streams = streams};
     KB_VEC(int64_t) ids = {0};
     bool wanted = !streams, ok = true;
     char there[160];

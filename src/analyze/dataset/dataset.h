@@ -83,7 +83,7 @@ typedef struct ka_step {
 
 typedef struct ka_dataset {
     const kineto_trace *trace;
-    const kineto_analyze_options *options; /* complete: no choice is left at 0 */
+    const kineto_analysis_options *options; /* complete: no choice is left at 0 */
     const ka_definitions *definitions;
     int32_t rank;
     int64_t start_ns, end_ns; /* first start and last end of work and slices */
@@ -109,7 +109,7 @@ typedef struct ka_dataset {
 /** @param options, rules  must outlive the dataset (rules: this call).
  *  @param dataset         to be freed with ka_dataset_free, also on failure.
  *  @return KINETO_E_NOT_FOUND without the steps that were selected; KINETO_E_MEMORY. */
-kineto_status ka_dataset_create(const kineto_trace *trace, const kineto_analyze_options *options,
+kineto_status ka_dataset_create(const kineto_trace *trace, const kineto_analysis_options *options,
                                 const ka_rules *rules, ka_dataset *dataset, kineto_error *err);
 void ka_dataset_free(ka_dataset *dataset);
 
@@ -190,7 +190,7 @@ int ka_compare_steps(const void *left, const void *right);
 /** ka_definitions.fill_dataset of the exact definitions. */
 kineto_status ka_dataset_fill(ka_dataset *s, kineto_error *err);
 /** Is the stream among those that options.streams selects? */
-bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id);
+bool ka_stream_wanted(const kineto_analysis_options *options, int64_t id);
 /** Writes a note to `text` if the trace has streams but none of the selected ones; else "". `streams` may
  *  be NULL: all. False: out of memory. */
 bool ka_streams_missing(const kineto_trace *t, const char *streams, int64_t rank, char *text,

@@ -11,7 +11,7 @@ typedef struct filling {
     ka_dataset *s;
     ka_dataset_memory *m;
     const kineto_trace *t;
-    const kineto_analyze_options *options;
+    const kineto_analysis_options *options;
     uint32_t *index_of_row; /* of work or slices; KA_NONE */
     uint32_t *own_steps;    /* indexes of steps by (process, start) … */
     uint32_t *first_own;    /* … and by process: where its own begin */

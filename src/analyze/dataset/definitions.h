@@ -1,5 +1,5 @@
 /* In what sets of definitions differ: one constant structure for each set, chosen by
- * kineto_analyze_options.definitions and reached through ka_dataset.definitions.
+ * kineto_analysis_options.definitions and reached through ka_dataset.definitions.
  *
  * The exact definitions (ka_exact_definitions, definitions.c) leave every policy false and every
  * function that may be NULL at NULL; then the analysis computes its own formula. Other sets, which

@@ -51,24 +51,24 @@ static bool has_memory(const kineto_analysis *a)
 
 /* Findings of the steps that are compared: those of warm-up would be part of what a step should save. */
 static kineto_status find_in(const kineto_trace *trace, const ka_side *side, bool without_warm_up,
-                             const kineto_analyze_options *how, kineto_findings **out,
+                             const kineto_analysis_options *how, kineto_findings **out,
                              kineto_error *err)
 {
-    kineto_analyze_options its = *how;
-    kineto_find_options o = {.size = sizeof o, .evidence = 1, .analyze = &its};
+    kineto_analysis_options its = *how;
+    kineto_findings_options o = {.size = sizeof o, .evidence = 1, .analyze = &its};
     if (without_warm_up && ka_compared_steps(side, &its.first_step, &its.last_step)) {
         its.steps = KINETO_STEPS_RANGE;
-        kineto_status status = kineto_find(trace, &o, out, err);
+        kineto_status status = kineto_findings_find(trace, &o, out, err);
         if (status != KINETO_E_NOT_FOUND) /* else a rank has none of them */
             return status;
         its = *how;
     }
-    return kineto_find(trace, &o, out, err);
+    return kineto_findings_find(trace, &o, out, err);
 }
 
 /* Findings of both traces, compared by rule and subject. */
 static kineto_status find_both(ka_diff *d, const kineto_trace *before, const kineto_trace *after,
-                               const kineto_analyze_options *how, kineto_error *err)
+                               const kineto_analysis_options *how, kineto_error *err)
 {
     bool warm = d->before.warm_up || d->after.warm_up;
     kineto_findings *a = NULL, *b = NULL;
@@ -77,8 +77,8 @@ static kineto_status find_both(ka_diff *d, const kineto_trace *before, const kin
         status = find_in(after, &d->after, warm, how, &b, err);
     if (!status && !ka_diff_put_findings(d, a, b))
         status = kb_fail(err, KINETO_E_MEMORY, "no memory to compare findings");
-    kineto_findings_release(a);
-    kineto_findings_release(b);
+    kineto_findings_destroy(a);
+    kineto_findings_destroy(b);
     return status;
 }
 
@@ -92,7 +92,7 @@ static uint32_t draws_for(const ka_diff *d, uint32_t asked)
 /* Measures both traces, matches their things and fills all tables but findings. */
 static kineto_status compare_sides(ka_diff *d, const kineto_trace *before,
                                    const kineto_trace *after, const kineto_diff_options *o,
-                                   const kineto_analyze_options *how, kineto_error *err)
+                                   const kineto_analysis_options *how, kineto_error *err)
 {
     kineto_status status = ka_side_make(before, o, how, &d->before, err);
     if (!status)
@@ -118,7 +118,7 @@ static kineto_status compare_exact(const kineto_trace *before, const kineto_trac
                                    kineto_error *err)
 {
     ka_diff d = {.facts = facts};
-    kineto_analyze_options how = {.size = sizeof how};
+    kineto_analysis_options how = {.size = sizeof how};
     if (o->analyze)
         how = *o->analyze;
     kineto_status status = compare_sides(&d, before, after, o, &how, err);
@@ -132,7 +132,7 @@ static kineto_status compare_exact(const kineto_trace *before, const kineto_trac
 
 /* Both, with those of the analysis in a place of our own. */
 static kineto_status read_diff_options(const kineto_diff_options *options, kineto_diff_options *o,
-                                       kineto_analyze_options *how, kineto_error *err)
+                                       kineto_analysis_options *how, kineto_error *err)
 {
     kineto_status status = kb_options_read(o, sizeof *o, options, "kineto_diff_options", err);
     if (!status)
@@ -145,17 +145,17 @@ static kineto_status read_diff_options(const kineto_diff_options *options, kinet
 }
 
 /* The definitions may compare in a way of their own, which fills one table. */
-kineto_status kineto_diff(const kineto_trace *before, const kineto_trace *after,
+kineto_status kineto_diff_run(const kineto_trace *before, const kineto_trace *after,
                           const kineto_diff_options *options, kineto_analysis **out,
                           kineto_error *err)
 {
     kineto_diff_options o = {.size = sizeof o};
-    kineto_analyze_options how;
+    kineto_analysis_options how;
     if (out)
         *out = NULL;
     if (!before || !after || !out)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_diff: before, after and out must not be NULL");
+                       "kineto_diff_run: before, after and out must not be NULL");
     kineto_status status = read_diff_options(options, &o, &how, err);
     if (status)
         return status;
@@ -168,7 +168,7 @@ kineto_status kineto_diff(const kineto_trace *before, const kineto_trace *after,
     if (!status && !has_memory(facts))
         status = kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of two traces");
     if (status) {
-        kineto_analysis_release(facts);
+        kineto_analysis_destroy(facts);
         return status;
     }
     *out = facts;

@@ -115,7 +115,7 @@ typedef struct ka_side {
 
 /** @param side  to be freed, also on failure. */
 kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options *options,
-                           const kineto_analyze_options *how, ka_side *side, kineto_error *err);
+                           const kineto_analysis_options *how, ka_side *side, kineto_error *err);
 void ka_side_free(ka_side *side);
 /** For those that fill it: a new thing; the block of a row and its step, -1: it is not compared. */
 uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_string detail);

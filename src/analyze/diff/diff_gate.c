@@ -146,7 +146,7 @@ static bool any_named(const gate *g, const ka_table *t)
 
 /* How one row fares at a gate. NAN: not known. */
 typedef struct gate_result {
-    kineto_diff_judgement judgement;
+    kineto_diff_outcome outcome;
     kineto_diff_decider by;
     double value, before, after, low, high;
     double shift; /* by ranks; 0: they prove none */
@@ -186,12 +186,12 @@ static kineto_diff_decider decider_of(const gate *g, const gate_result *j, bool 
 }
 
 /* Follows from what decided. */
-static kineto_diff_judgement judgement_of_result(const gate *g, const gate_result *j)
+static kineto_diff_outcome decide_outcome(const gate *g, const gate_result *j)
 {
     bool failed = j->by == KINETO_DIFF_BY_DIFFERENCE ||
                   (j->by == KINETO_DIFF_BY_INTERVAL && j->sure > 0) ||
                   (j->by == KINETO_DIFF_BY_RANKS && is_beyond(g, j->shift));
-    return j->by == KINETO_DIFF_BY_NOTHING ? KINETO_DIFF_NOT_JUDGED
+    return j->by == KINETO_DIFF_BY_NOTHING ? KINETO_DIFF_SKIPPED
            : failed                        ? KINETO_DIFF_FAILED
                                            : KINETO_DIFF_PASSED;
 }
@@ -214,7 +214,7 @@ static gate_result evaluate_row(const gate *g, const ka_table *t, uint64_t row, 
     const ka_shift *shift = &t->shifts.data[row];
     j.shift = g->of == PERCENT ? shift->pct : shift->delta;
     j.by = decider_of(g, &j, without_noise);
-    j.judgement = judgement_of_result(g, &j);
+    j.outcome = decide_outcome(g, &j);
     return j;
 }
 
@@ -222,9 +222,9 @@ static gate_result evaluate_row(const gate *g, const ka_table *t, uint64_t row, 
 static bool is_worse(const gate *g, const gate_result *a, const gate_result *b)
 {
     static const int rank[] = {
-        [KINETO_DIFF_PASSED] = 0, [KINETO_DIFF_NOT_JUDGED] = 1, [KINETO_DIFF_FAILED] = 2};
-    if (a->judgement != b->judgement)
-        return rank[a->judgement] > rank[b->judgement];
+        [KINETO_DIFF_PASSED] = 0, [KINETO_DIFF_SKIPPED] = 1, [KINETO_DIFF_FAILED] = 2};
+    if (a->outcome != b->outcome)
+        return rank[a->outcome] > rank[b->outcome];
     return g->falls ? a->value < b->value : a->value > b->value;
 }
 
@@ -266,7 +266,7 @@ static kb_text relative_change(const gate_result *j)
 /* The reason in words, for the sentence of a verdict. */
 static const char *gate_reason(const gate_result *j, bool without_noise)
 {
-    bool failed = j->judgement == KINETO_DIFF_FAILED;
+    bool failed = j->outcome == KINETO_DIFF_FAILED;
     if (isnan(j->value))
         return isnan(j->before) && isnan(j->after) ? "it is on neither side"
                                                    : "it is on one side only";
@@ -294,7 +294,7 @@ static kb_text by_ranks(const gate *g, const gate_result *j)
 {
     kb_text text = {""};
     if (!is_beyond(g, j->value) || j->shift == 0 || !isfinite(j->shift) ||
-        j->judgement == KINETO_DIFF_NOT_JUDGED)
+        j->outcome == KINETO_DIFF_SKIPPED)
         return text;
     if (g->of == PERCENT)
         (void)kb_snprintf(text.s, sizeof text.s, " (%+.2f %%)", j->shift);
@@ -337,7 +337,7 @@ static kineto_status parse_gate_for(const kineto_analysis *diff, const char *tex
 /* The public form of a result, with its sentence. */
 static kineto_diff_verdict verdict_of(const gate *g, const gate_result *j, bool without_noise)
 {
-    kineto_diff_verdict v = {.judgement = j->judgement,
+    kineto_diff_verdict v = {.outcome = j->outcome,
                              .value = j->value,
                              .limit = g->limit,
                              .decided_by = j->by,
@@ -355,7 +355,7 @@ static kineto_diff_verdict verdict_of(const gate *g, const gate_result *j, bool 
 static kineto_diff_verdict verdict_of_nothing(const gate *g)
 {
     const double none = (double)NAN;
-    return (kineto_diff_verdict){.judgement = KINETO_DIFF_NOT_JUDGED,
+    return (kineto_diff_verdict){.outcome = KINETO_DIFF_SKIPPED,
                                  .value = none,
                                  .limit = g->limit,
                                  .sentence = "no row of that name to evaluate",
@@ -397,10 +397,10 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
     return KINETO_OK;
 }
 
-const char *kineto_diff_judgement_name(uint32_t judgement)
+const char *kineto_diff_outcome_name(uint32_t outcome)
 {
     static const char *const names[] = {"passed", "failed", "not judged"};
-    return judgement < KB_COUNT(names) ? names[judgement] : "";
+    return outcome < KB_COUNT(names) ? names[outcome] : "";
 }
 
 const char *kineto_diff_decider_name(uint32_t decider)

@@ -263,7 +263,7 @@ static kineto_status add_rank_part(void *context, const kineto_trace *part, int3
                                    const kineto_row *rows, kineto_error *err)
 {
     ka_side *side = context;
-    kineto_analyze_options how = side->m.options;
+    kineto_analysis_options how = side->m.options;
     ka_measured m;
     how.rank = &rank;
     kineto_status status = ka_measure(part, &how, &m, err);
@@ -537,9 +537,9 @@ static void divide_by_steps(ka_side *side)
 
 /* Measures the dataset with the table of steps only, then everything else from the dataset. */
 kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options *options,
-                           const kineto_analyze_options *how, ka_side *side, kineto_error *err)
+                           const kineto_analysis_options *how, ka_side *side, kineto_error *err)
 {
-    kineto_analyze_options o = *how;
+    kineto_analysis_options o = *how;
     *side = (ka_side){.with_shapes = options->shapes};
     o.tables = "steps";
     o.series = false;

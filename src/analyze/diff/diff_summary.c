@@ -180,7 +180,7 @@ static bool find_same(const kineto_findings *in, const kineto_finding *x, kineto
 /* 0 without a finding; NAN: the finding has no estimate. */
 static double estimated_savings_us(const kineto_finding *f)
 {
-    return !f ? 0 : f->has_worth ? ka_us(f->worth_ns) : (double)NAN;
+    return !f ? 0 : f->has_savings ? ka_us(f->savings_ns) : (double)NAN;
 }
 
 /* How much shorter steps are: what a finding that went away foretold. */
@@ -215,7 +215,7 @@ static void put_diff_finding(ka_diff *d, const kineto_finding *a, const kineto_f
 static bool finding_differs(const ka_diff *d, const kineto_finding *a, const kineto_finding *b)
 {
     double off = fabs(estimated_savings_us(a) - estimated_savings_us(b));
-    return a->has_worth != b->has_worth || off > 0.01 * d->step_us;
+    return a->has_savings != b->has_savings || off > 0.01 * d->step_us;
 }
 
 /* Findings that only one trace has, or whose estimate changed; equal ones are left out. */

@@ -32,27 +32,27 @@ kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err);
 /* ---- analysis.c: a dataset with its facts, for callers that need both ----------------------- */
 typedef struct ka_measured {
     ka_rules *rules;
-    kineto_analyze_options options;
+    kineto_analysis_options options;
     ka_dataset dataset;
     kineto_analysis *facts;
 } ka_measured;
 /** @param m  to be freed with ka_measured_free, also on failure. */
-kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options *options,
+kineto_status ka_measure(const kineto_trace *trace, const kineto_analysis_options *options,
                          ka_measured *m, kineto_error *err);
 /** The same with tables chosen by the caller, besides those of options->tables. Neither: all that
  * are not per event. */
-kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analyze_options *options,
+kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analysis_options *options,
                                 ka_table_set tables, ka_measured *m, kineto_error *err);
-/** kineto_analyze with such a choice. */
-kineto_status ka_analyze_tables(const kineto_trace *trace, const kineto_analyze_options *options,
+/** kineto_analysis_run with such a choice. */
+kineto_status ka_analyze_tables(const kineto_trace *trace, const kineto_analysis_options *options,
                                 ka_table_set tables, kineto_analysis **out, kineto_error *err);
 void ka_measured_free(ka_measured *m);
 /** Options with all members of this version, NULL too; refused if a choice is none. */
-kineto_status ka_options_read(const kineto_analyze_options *options, kineto_analyze_options *out,
+kineto_status ka_options_read(const kineto_analysis_options *options, kineto_analysis_options *out,
                               kineto_error *err);
 /** The same, with what stands in place of 0. */
-kineto_status ka_options_complete(const kineto_analyze_options *options,
-                                  kineto_analyze_options *out, kineto_error *err);
+kineto_status ka_options_complete(const kineto_analysis_options *options,
+                                  kineto_analysis_options *out, kineto_error *err);
 
 /* ---- calls.c: the tree of calls of a dataset ------------------------------------------------- */
 /** The tree: what encloses a range (nesting.c), or as definitions nest (nest_calls). Arrays are by

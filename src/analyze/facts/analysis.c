@@ -59,7 +59,7 @@ static kineto_status parse_tables(const char *list, ka_table_set *set, kineto_er
 
 /* Without a choice: all tables but those with a row for each event, unless these are requested, or
  * the file that they are made of is named. */
-static ka_table_set default_tables(const kineto_analyze_options *options)
+static ka_table_set default_tables(const kineto_analysis_options *options)
 {
     ka_table_set set = ~ka_tables_with(KA_HIDDEN | KA_DIFF);
     if (!options->series)
@@ -72,7 +72,7 @@ static ka_table_set default_tables(const kineto_analyze_options *options)
 }
 
 /* @param set  chosen by the caller besides options->tables; may be empty. */
-static kineto_status want_tables(kineto_analysis *a, const kineto_analyze_options *options,
+static kineto_status want_tables(kineto_analysis *a, const kineto_analysis_options *options,
                                  ka_table_set set, kineto_error *err)
 {
     if (options->tables) {
@@ -229,23 +229,23 @@ static kineto_status check_streams(const char *at, kineto_error *err)
     return KINETO_OK;
 }
 
-kineto_status ka_options_read(const kineto_analyze_options *options, kineto_analyze_options *out,
+kineto_status ka_options_read(const kineto_analysis_options *options, kineto_analysis_options *out,
                               kineto_error *err)
 {
-    *out = (kineto_analyze_options){.size = sizeof *out};
+    *out = (kineto_analysis_options){.size = sizeof *out};
     kineto_status status =
-        kb_options_read(out, sizeof *out, options, "kineto_analyze_options", err);
+        kb_options_read(out, sizeof *out, options, "kineto_analysis_options", err);
     if (status)
         return status;
     if (out->definitions >= ka_definitions_count || out->steps > KINETO_STEPS_RANGE)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_analyze_options: definitions %u or steps %u is out of range",
+                       "kineto_analysis_options: definitions %u or steps %u is out of range",
                        out->definitions, out->steps);
     return KINETO_OK;
 }
 
-kineto_status ka_options_complete(const kineto_analyze_options *options,
-                                  kineto_analyze_options *out, kineto_error *err)
+kineto_status ka_options_complete(const kineto_analysis_options *options,
+                                  kineto_analysis_options *out, kineto_error *err)
 {
     kineto_status status = ka_options_read(options, out, err);
     if (status)
@@ -257,18 +257,18 @@ kineto_status ka_options_complete(const kineto_analyze_options *options,
     return KINETO_OK;
 }
 
-kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options *options,
+kineto_status ka_measure(const kineto_trace *trace, const kineto_analysis_options *options,
                          ka_measured *m, kineto_error *err)
 {
     return ka_measure_tables(trace, options, 0, m, err);
 }
 
-kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analyze_options *options,
+kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analysis_options *options,
                                 ka_table_set tables, ka_measured *m, kineto_error *err)
 {
     *m = (ka_measured){0};
     if (!trace)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analyze: trace must not be NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analysis_run: trace must not be NULL");
     kineto_status status = ka_options_complete(options, &m->options, err);
     if (!status)
         status = ka_facts_create(&m->facts, err);
@@ -297,11 +297,11 @@ void ka_measured_free(ka_measured *m)
 {
     ka_dataset_free(&m->dataset);
     ka_rules_free(m->rules);
-    kineto_analysis_release(m->facts);
+    kineto_analysis_destroy(m->facts);
     *m = (ka_measured){0};
 }
 
-static kineto_status analyze_rank(const kineto_trace *trace, const kineto_analyze_options *options,
+static kineto_status analyze_rank(const kineto_trace *trace, const kineto_analysis_options *options,
                                   ka_table_set tables, kineto_analysis **out, kineto_error *err)
 {
     ka_measured m;
@@ -324,7 +324,7 @@ kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err)
 }
 
 typedef struct rank_sum {
-    kineto_analyze_options options;
+    kineto_analysis_options options;
     ka_table_set tables;
     kineto_analysis *sum;
 } rank_sum;
@@ -346,7 +346,7 @@ static kineto_status add_rank_facts(void *context, const kineto_trace *part, int
         return KINETO_OK;
     }
     status = kineto_analysis_add(a->sum, facts, err);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
     return status;
 }
 
@@ -361,7 +361,7 @@ void ka_note_without_rank(kineto_analysis *a, uint64_t without)
                          (unsigned long long)without);
 }
 
-static kineto_status analyze_ranks(const kineto_trace *trace, const kineto_analyze_options *options,
+static kineto_status analyze_ranks(const kineto_trace *trace, const kineto_analysis_options *options,
                                    ka_table_set tables, kineto_analysis **out, kineto_error *err)
 {
     rank_sum a = {.options = *options, .tables = tables};
@@ -374,23 +374,23 @@ static kineto_status analyze_ranks(const kineto_trace *trace, const kineto_analy
     if (!status)
         ka_note_without_rank(a.sum, without);
     else
-        kineto_analysis_release(a.sum);
+        kineto_analysis_destroy(a.sum);
     *out = status ? NULL : a.sum;
     return status;
 }
 
-kineto_status kineto_analyze(const kineto_trace *trace, const kineto_analyze_options *options,
+kineto_status kineto_analysis_run(const kineto_trace *trace, const kineto_analysis_options *options,
                              kineto_analysis **out, kineto_error *err)
 {
     return ka_analyze_tables(trace, options, 0, out, err);
 }
 
-kineto_status ka_analyze_tables(const kineto_trace *trace, const kineto_analyze_options *options,
+kineto_status ka_analyze_tables(const kineto_trace *trace, const kineto_analysis_options *options,
                                 ka_table_set tables, kineto_analysis **out, kineto_error *err)
 {
-    kineto_analyze_options o;
+    kineto_analysis_options o;
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analyze: out must not be NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analysis_run: out must not be NULL");
     *out = NULL;
     kineto_status status = ka_options_read(options, &o, err);
     if (status)

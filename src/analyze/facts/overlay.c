@@ -1,4 +1,4 @@
-/* kineto_analyze_overlay: a copy of the trace with facts drawn into it. Counters are drawn on
+/* kineto_analysis_overlay: a copy of the trace with facts drawn into it. Counters are drawn on
  * the device they are of; occurrences of sequences are rows of a process of their own. */
 #include "analyze/facts/analyses.h"
 
@@ -16,7 +16,7 @@ static const struct {
 
 typedef struct drawing {
     const kineto_trace *t;
-    const kineto_analyze_options *options;
+    const kineto_analysis_options *options;
     const kineto_analysis *facts;
     kt_builder *b;
     kt_copy copy;
@@ -105,7 +105,7 @@ static void draw_queues(drawing *d, const ka_dataset *s)
 static void draw_bandwidths(drawing *d)
 {
     kineto_fact_table t = {0};
-    uint32_t table = kineto_analysis_find(d->facts, "bandwidth_series");
+    uint32_t table = kineto_analysis_find_table(d->facts, "bandwidth_series");
     (void)kineto_analysis_table(d->facts, table, &t);
     uint32_t key = kt_string(d->b, kb_string("GB/s")), device = first_device(d), name = 0;
     for (uint64_t r = 0; r < t.row_count && device != KT_COPY_NONE; r++) {
@@ -179,9 +179,9 @@ static kineto_status draw_scope(drawing *d, uint32_t what, kineto_error *err)
 static kineto_status analyze_series(drawing *d, uint32_t what, kineto_analysis **facts,
                                     kineto_error *err)
 {
-    kineto_analyze_options o = *d->options;
+    kineto_analysis_options o = *d->options;
     o.tables = "bandwidth_series";
-    return what & DRAW_BANDWIDTHS ? kineto_analyze(d->t, &o, facts, err) : KINETO_OK;
+    return what & DRAW_BANDWIDTHS ? kineto_analysis_run(d->t, &o, facts, err) : KINETO_OK;
 }
 
 static void note_drawn_rows(drawing *d)
@@ -222,12 +222,12 @@ static kineto_status draw_facts(drawing *d, uint32_t what, kineto_trace **out, k
         status = draw_tables(d, what, out, err);
     kt_copy_free(&d->copy);
     kt_builder_destroy(d->b);
-    kineto_analysis_release(facts);
+    kineto_analysis_destroy(facts);
     return status;
 }
 
 /* The path is drawn into what was drawn so far. */
-static kineto_status draw_path(const kineto_analyze_options *o, kineto_trace **trace,
+static kineto_status draw_path(const kineto_analysis_options *o, kineto_trace **trace,
                                kineto_error *err)
 {
     kineto_critical_path *path = NULL;
@@ -235,19 +235,19 @@ static kineto_status draw_path(const kineto_analyze_options *o, kineto_trace **t
     kineto_status status = kineto_critical_path_create(*trace, o, &path, err);
     if (!status)
         status = kineto_critical_path_overlay(path, &with, err);
-    kineto_critical_path_release(path);
+    kineto_critical_path_destroy(path);
     kineto_trace_release(*trace);
     *trace = with;
     return status;
 }
 
-kineto_status kineto_analyze_overlay(const kineto_trace *trace,
-                                     const kineto_analyze_options *options, kineto_trace **out,
+kineto_status kineto_analysis_overlay(const kineto_trace *trace,
+                                     const kineto_analysis_options *options, kineto_trace **out,
                                      kineto_error *err)
 {
-    kineto_analyze_options o;
+    kineto_analysis_options o;
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analyze_overlay: out must not be NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analysis_overlay: out must not be NULL");
     *out = NULL;
     kineto_status status = ka_options_read(options, &o, err);
     if (status)

@@ -228,7 +228,7 @@ static void report_unfused(ka_finder *f, const calls *c, int64_t saved)
 void ka_find_optimizer_unfused(ka_finder *f)
 {
     calls c;
-    bool is_said = f->out->verdicts[KA_FIND_optimizer_single].judgement == KINETO_JUDGED_FOUND;
+    bool is_said = f->out->verdicts[KA_FIND_optimizer_single].outcome == KINETO_RULE_FOUND;
     if (!is_said && list_optimizer_calls(f, &c, is_step)) {
         bool many = c.list.count && c.small.count / c.list.count >= MIN_KERNELS;
         int64_t saved = many ? ka_saved_with(f, &c.x) : 0;

@@ -669,7 +669,7 @@ void ka_find_unfit(ka_finder *f)
     d.unrecorded = kt_ledger_lost(t, KT_LOSS_RECORDING);
     d.unread = kt_ledger_lost(t, KT_LOSS_READING);
     d.is_cut = kt_ledger_is_cut(t);
-    if (kineto_verify(t, NULL, &d.report, &err)) {
+    if (kineto_verify_run(t, NULL, &d.report, &err)) {
         f->no_memory = true;
         return;
     }
@@ -677,5 +677,5 @@ void ka_find_unfit(ka_finder *f)
     read_verify_report(f, &d);
     if (d.errors || d.is_cut || d.lost_percent >= LOST_PERCENT)
         report_unfit(f, &d);
-    kineto_verify_report_release(d.report);
+    kineto_verify_report_destroy(d.report);
 }

@@ -76,7 +76,7 @@ ka_found *ka_open_finding(ka_finder *f, int64_t saved_ns, double confidence, kin
         f->no_memory = true;
         return NULL;
     }
-    f->out->verdicts[f->rule].judgement = KINETO_JUDGED_FOUND;
+    f->out->verdicts[f->rule].outcome = KINETO_RULE_FOUND;
     return &f->out->found.data[f->out->found.count - 1];
 }
 
@@ -110,7 +110,7 @@ void ka_skip_rule(ka_finder *f, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    f->out->verdicts[f->rule] = (ka_verdict){KINETO_NOT_JUDGED, format_to_arena(f, fmt, args)};
+    f->out->verdicts[f->rule] = (ka_verdict){KINETO_RULE_SKIPPED, format_to_arena(f, fmt, args)};
     va_end(args);
 }
 

@@ -3,7 +3,7 @@
  * A rule (finding_rules.def) is a function that reads the facts and the dataset of one trace and
  * opens findings. The engine (findings.c) turns the time that they would save into savings per step,
  * sorts them, and keeps them after the trace is released. docs/how-to/contributing.md adds a rule step by
- * step. Everything of one kineto_find runs on one thread. */
+ * step. Everything of one kineto_findings_find runs on one thread. */
 #ifndef KA_FINDING_H
 #define KA_FINDING_H
 
@@ -70,7 +70,7 @@ typedef struct ka_found {
     kineto_string subject, sentence, advice;
     KB_VEC(ka_evidence) evidence;
     int64_t step_savings_ns; /* engine: per step */
-    int64_t of_ns;    /* that step, of this rank */
+    int64_t baseline_ns;    /* that step, of this rank */
     int64_t origin_ns; /* the trace it is in begins: times of its evidence are shown from there */
     double step_savings_pct; /* of it */
 } ka_found;
@@ -170,7 +170,7 @@ kb_text ka_short_name(kineto_string name);
 
 /* ---- findings.c ------------------------------------------------------------------------------ */
 typedef struct ka_verdict {
-    uint8_t judgement; /* kineto_judgement */
+    uint8_t outcome; /* kineto_rule_outcome */
     kineto_string because;
 } ka_verdict;
 struct kineto_findings {
@@ -208,12 +208,12 @@ void ka_run_rules(ka_finder *f, uint32_t needed);
 void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from);
 uint8_t ka_severity_of(const ka_found *x);
 /** Findings of one rank. `facts` may be NULL. */
-kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_find_options *o,
-                              const kineto_analyze_options *how, kineto_analysis **facts,
+kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_findings_options *o,
+                              const kineto_analysis_options *how, kineto_analysis **facts,
                               kineto_findings **out, kineto_error *err);
 /** findings_ranks.c: of a trace with several ranks, rank by rank. */
-kineto_status ka_find_in_ranks(const kineto_trace *trace, const kineto_find_options *o,
-                               const kineto_analyze_options *how, kineto_findings **out,
+kineto_status ka_find_in_ranks(const kineto_trace *trace, const kineto_findings_options *o,
+                               const kineto_analysis_options *how, kineto_findings **out,
                                kineto_error *err);
 /** From now on kineto_findings_add leaves out what compares ranks, until ka_findings_complete: see
  *  ka_facts_defer. */

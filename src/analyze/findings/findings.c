@@ -1,5 +1,5 @@
 /* Findings of one trace: which tables the rules need, running the rules, the savings per step of what
- * they found, and its order. kineto_find splits a trace of several ranks and merges their findings
+ * they found, and its order. kineto_findings_find splits a trace of several ranks and merges their findings
  * (findings_ranks.c). */
 #include "analyze/findings/finding.h"
 #include "analyze/dataset/each_rank.h"
@@ -81,10 +81,10 @@ static int compare_found(const void *left, const void *right)
     const ka_found *a = left, *b = right;
     if (a->comes_first != b->comes_first)
         return a->comes_first ? -1 : 1;
-    int64_t worth_a = a->saved_ns == KA_NO_SAVINGS ? -1 : a->step_savings_ns,
-            worth_b = b->saved_ns == KA_NO_SAVINGS ? -1 : b->step_savings_ns;
-    if (worth_a != worth_b)
-        return worth_a > worth_b ? -1 : 1;
+    int64_t savings_a = a->saved_ns == KA_NO_SAVINGS ? -1 : a->step_savings_ns,
+            savings_b = b->saved_ns == KA_NO_SAVINGS ? -1 : b->step_savings_ns;
+    if (savings_a != savings_b)
+        return savings_a > savings_b ? -1 : 1;
     if (a->severity != b->severity)
         return a->severity > b->severity ? -1 : 1;
     if (a->rule != b->rule)
@@ -181,8 +181,8 @@ void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from)
             continue;
         int64_t whole_ns = x->whole_ns ? x->whole_ns : f->whole_ns;
         x->step_savings_ns = KB_MIN(x->saved_ns, whole_ns) / KB_MAX(f->step_count, 1u);
-        x->of_ns = whole_ns / KB_MAX(f->step_count, 1u);
-        KB_ASSERT(x->step_savings_ns >= 0 && x->step_savings_ns <= x->of_ns);
+        x->baseline_ns = whole_ns / KB_MAX(f->step_count, 1u);
+        KB_ASSERT(x->step_savings_ns >= 0 && x->step_savings_ns <= x->baseline_ns);
         x->step_savings_pct = KB_MIN(100, 100 * (double)x->saved_ns / (double)whole_ns);
     }
 }
@@ -227,10 +227,10 @@ static ka_table_set tables_to_compute(const kineto_findings *out)
 }
 
 static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *trace,
-                                   const kineto_analyze_options *options, kineto_analysis **facts,
+                                   const kineto_analysis_options *options, kineto_analysis **facts,
                                    kineto_error *err)
 {
-    kineto_analyze_options o = *options;
+    kineto_analysis_options o = *options;
     ka_measured m;
     o.tables = NULL;
     o.series = false;
@@ -266,8 +266,8 @@ static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *tra
 }
 
 /* Of one rank. `facts` may be NULL. */
-kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_find_options *o,
-                              const kineto_analyze_options *how, kineto_analysis **facts,
+kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_findings_options *o,
+                              const kineto_analysis_options *how, kineto_analysis **facts,
                               kineto_findings **out, kineto_error *err)
 {
     kineto_findings *found = calloc(1, sizeof *found);
@@ -285,15 +285,15 @@ kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_find_optio
         *out = found;
         return KINETO_OK;
     }
-    kineto_findings_release(found);
+    kineto_findings_destroy(found);
     if (facts) {
-        kineto_analysis_release(*facts);
+        kineto_analysis_destroy(*facts);
         *facts = NULL;
     }
     return status;
 }
 
-void kineto_findings_release(kineto_findings *findings)
+void kineto_findings_destroy(kineto_findings *findings)
 {
     if (!findings)
         return;
@@ -301,7 +301,7 @@ void kineto_findings_release(kineto_findings *findings)
         kb_vec_free(&findings->found.data[i].evidence);
     kb_vec_free(&findings->found);
     kb_arena_free(&findings->arena);
-    kineto_analysis_release(findings->across);
+    kineto_analysis_destroy(findings->across);
     free(findings);
 }
 
@@ -318,16 +318,16 @@ int64_t ka_finding_origin(const kineto_findings *f, uint32_t index)
     return index < f->found.count ? f->found.data[index].origin_ns : 0;
 }
 
-kineto_status kineto_find(const kineto_trace *trace, const kineto_find_options *options,
+kineto_status kineto_findings_find(const kineto_trace *trace, const kineto_findings_options *options,
                           kineto_findings **out, kineto_error *err)
 {
-    kineto_find_options o = {.size = sizeof o};
-    kineto_analyze_options how;
+    kineto_findings_options o = {.size = sizeof o};
+    kineto_analysis_options how;
     if (out)
         *out = NULL;
     if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_find: trace and out must not be NULL");
-    kineto_status status = kb_options_read(&o, sizeof o, options, "kineto_find_options", err);
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_findings_find: trace and out must not be NULL");
+    kineto_status status = kb_options_read(&o, sizeof o, options, "kineto_findings_options", err);
     if (!status)
         status = ka_options_read(o.analyze, &how, err);
     if (status)

@@ -20,10 +20,10 @@ bool kineto_findings_get(const kineto_findings *findings, uint32_t index, kineto
     *out = (kineto_finding){.rule = x->rule,
                             .id = ka_finding_rule_id(x->rule),
                             .severity = x->severity,
-                            .has_worth = x->saved_ns != KA_NO_SAVINGS,
-                            .worth_ns = x->step_savings_ns,
-                            .of_ns = x->of_ns,
-                            .worth_pct = x->step_savings_pct,
+                            .has_savings = x->saved_ns != KA_NO_SAVINGS,
+                            .savings_ns = x->step_savings_ns,
+                            .baseline_ns = x->baseline_ns,
+                            .savings_pct = x->step_savings_pct,
                             .confidence = x->confidence,
                             .rank = x->rank,
                             .rank_count = x->rank_count,
@@ -53,16 +53,16 @@ bool kineto_findings_evidence(const kineto_findings *findings, uint32_t finding,
     return true;
 }
 
-kineto_judgement kineto_findings_judgement(const kineto_findings *findings, uint32_t rule,
+kineto_rule_outcome kineto_findings_outcome(const kineto_findings *findings, uint32_t rule,
                                            kineto_string *because)
 {
     bool is_rule = findings && rule < KA_FIND_COUNT;
     if (because)
         *because = is_rule ? findings->verdicts[rule].because : (kineto_string){"", 0};
-    return is_rule ? (kineto_judgement)findings->verdicts[rule].judgement : KINETO_NOT_ASKED;
+    return is_rule ? (kineto_rule_outcome)findings->verdicts[rule].outcome : KINETO_RULE_NOT_SELECTED;
 }
 
-int64_t kineto_findings_step(const kineto_findings *findings, uint32_t *step_count)
+int64_t kineto_findings_mean_step_ns(const kineto_findings *findings, uint32_t *step_count)
 {
     if (step_count)
         *step_count = findings ? findings->step_count : 0;
@@ -155,7 +155,7 @@ static void explain_finding(const kineto_findings *all, const ka_found *x, char 
                             size_t bytes)
 {
     char of[60] = "";
-    if (x->of_ns != all->step_ns)
+    if (x->baseline_ns != all->step_ns)
         snprintf(of, sizeof of, " of rank %d's %s", x->rank, all->step_count ? "step" : "time");
     if (x->saved_ns == KA_NO_SAVINGS)
         snprintf(because, bytes, "%s: ", ka_finding_rule_id(x->rule));
@@ -168,7 +168,7 @@ static void explain_finding(const kineto_findings *all, const ka_found *x, char 
 static void explain_missing(ka_finding_rule rule, const ka_verdict *verdict, char *because,
                             size_t bytes)
 {
-    bool was_asked = verdict->judgement != KINETO_NOT_ASKED;
+    bool was_asked = verdict->outcome != KINETO_RULE_NOT_SELECTED;
     snprintf(because, bytes, "%s %s: ", ka_finding_rule_id(rule),
              was_asked ? "was skipped" : "was not selected");
     append_sentence(because, bytes,
@@ -197,7 +197,7 @@ kineto_status kineto_findings_gate(const kineto_findings *findings, const char *
             return KINETO_OK;
         }
     uint32_t only = g.count == 1 ? (uint32_t)__builtin_ctzll(g.rules) : 0;
-    if (g.count == 1 && findings->verdicts[only].judgement >= KINETO_NOT_JUDGED) {
+    if (g.count == 1 && findings->verdicts[only].outcome >= KINETO_RULE_SKIPPED) {
         explain_missing((ka_finding_rule)only, &findings->verdicts[only], because, because_bytes);
         return KINETO_OK;
     }

@@ -82,9 +82,9 @@ static void merge_verdicts(kineto_findings *to, const kineto_findings *from)
     for (uint32_t i = 0; i < KA_FIND_COUNT; i++) {
         ka_verdict *a = &to->verdicts[i];
         const ka_verdict *b = &from->verdicts[i];
-        if (b->judgement == KINETO_JUDGED_FOUND || a->judgement == KINETO_NOT_JUDGED)
-            a->judgement = a->judgement == KINETO_JUDGED_FOUND ? a->judgement : b->judgement;
-        if (a->judgement != KINETO_NOT_JUDGED)
+        if (b->outcome == KINETO_RULE_FOUND || a->outcome == KINETO_RULE_SKIPPED)
+            a->outcome = a->outcome == KINETO_RULE_FOUND ? a->outcome : b->outcome;
+        if (a->outcome != KINETO_RULE_SKIPPED)
             a->because = (kineto_string){"", 0};
     }
 }
@@ -176,8 +176,8 @@ kineto_status ka_findings_complete(kineto_findings *f, kineto_error *err)
 /* ---- a trace of several ranks ---------------------------------------------------------------- */
 
 typedef struct finding_ranks {
-    const kineto_find_options *options;
-    kineto_analyze_options how;
+    const kineto_findings_options *options;
+    kineto_analysis_options how;
     kineto_findings *found;
     kineto_analysis *facts;
 } finding_ranks;
@@ -203,8 +203,8 @@ static kineto_status merge_rank(finding_ranks *f, kineto_findings *found, kineto
     kineto_status status = kineto_findings_add(f->found, found, err);
     if (!status && facts)
         status = kineto_analysis_add(f->facts, facts, err);
-    kineto_findings_release(found);
-    kineto_analysis_release(facts);
+    kineto_findings_destroy(found);
+    kineto_analysis_destroy(facts);
     return status;
 }
 
@@ -224,8 +224,8 @@ static kineto_status find_in_part(void *context, const kineto_trace *part, int32
     return merge_rank(f, found, facts, err);
 }
 
-kineto_status ka_find_in_ranks(const kineto_trace *trace, const kineto_find_options *o,
-                               const kineto_analyze_options *how, kineto_findings **out,
+kineto_status ka_find_in_ranks(const kineto_trace *trace, const kineto_findings_options *o,
+                               const kineto_analysis_options *how, kineto_findings **out,
                                kineto_error *err)
 {
     finding_ranks f = {.options = o, .how = *how};
@@ -234,8 +234,8 @@ kineto_status ka_find_in_ranks(const kineto_trace *trace, const kineto_find_opti
     if (!status && !f.found) /* no rank has an activity */
         return ka_find_in_rank(trace, o, how, o->facts, out, err);
     if (status) {
-        kineto_findings_release(f.found);
-        kineto_analysis_release(f.facts);
+        kineto_findings_destroy(f.found);
+        kineto_analysis_destroy(f.facts);
         return status;
     }
     *out = f.found;

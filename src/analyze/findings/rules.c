@@ -209,17 +209,17 @@ static void run_rule(ka_finder *f, ka_finding_rule which)
     KB_ASSERT((rules[which].needs & KA_NEEDS_RANKS) != 0 || f->s != NULL || !(f->out->chosen >> which & 1));
     const char *missing = first_unmet_need(rules[which].needs, f->has);
     if (!(f->out->chosen >> which & 1)) {
-        *verdict = (ka_verdict){KINETO_NOT_ASKED, {"", 0}};
+        *verdict = (ka_verdict){KINETO_RULE_NOT_SELECTED, {"", 0}};
         return;
     }
     if (missing) {
-        *verdict = (ka_verdict){KINETO_NOT_JUDGED, kb_string(missing)};
+        *verdict = (ka_verdict){KINETO_RULE_SKIPPED, kb_string(missing)};
         return;
     }
-    *verdict = (ka_verdict){KINETO_JUDGED_QUIET, {"", 0}};
+    *verdict = (ka_verdict){KINETO_RULE_PASSED, {"", 0}};
     f->rule = which;
     rules[which].find(f);
-    KB_ASSERT(verdict->judgement != KINETO_NOT_ASKED);
+    KB_ASSERT(verdict->outcome != KINETO_RULE_NOT_SELECTED);
 }
 
 void ka_run_rules(ka_finder *f, uint32_t needed)

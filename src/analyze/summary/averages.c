@@ -187,18 +187,18 @@ kineto_status kineto_averages_create(kineto_function_events *events,
     ka_events_retain(events);
     status = compute_averages(a, err);
     if (status) {
-        kineto_averages_release(a);
+        kineto_averages_destroy(a);
         return status;
     }
     *out = a;
     return KINETO_OK;
 }
 
-void kineto_averages_release(kineto_averages *averages)
+void kineto_averages_destroy(kineto_averages *averages)
 {
     if (!averages)
         return;
-    kineto_function_events_release(averages->events);
+    kineto_function_events_destroy(averages->events);
     ka_event_arguments_free(&averages->arguments);
     ka_stacks_free(&averages->tops);
     kb_vec_free(&averages->groups);
@@ -224,11 +224,11 @@ static void copy_sums(const ka_event_sums *sums, kineto_average *out)
     out->self_device_memory_usage = sums->self_device_bytes;
 }
 
-void kineto_averages_get(const kineto_averages *averages, uint32_t index, kineto_average *out)
+bool kineto_averages_get(const kineto_averages *averages, uint32_t index, kineto_average *out)
 {
     memset(out, 0, sizeof *out);
     if (index >= kineto_averages_count(averages))
-        return;
+        return false;
     const kineto_averages_options *by = &averages->options;
     const ka_average_group *g = &averages->groups.data[index];
     const kineto_function_events *e = averages->events;
@@ -245,6 +245,7 @@ void kineto_averages_get(const kineto_averages *averages, uint32_t index, kineto
     out->count = g->count;
     out->flops = g->flops;
     copy_sums(&g->sums, out);
+    return true;
 }
 
 kineto_string kineto_averages_frame(const kineto_averages *averages, uint32_t index, uint32_t frame)

@@ -71,7 +71,7 @@ kineto_status kineto_flops_unregister(const char *op)
     return old ? KINETO_OK : KINETO_E_NOT_FOUND;
 }
 
-/* A user function may call kineto_flops for another operator: its thread then holds the lock
+/* A user function may call kineto_flops_count for another operator: its thread then holds the lock
  * already. */
 static void lock_for_reading(void)
 {
@@ -144,7 +144,7 @@ static ka_flops_result count_by_user_function(kineto_string op, const input_sour
     return answer;
 }
 
-kineto_status kineto_flops(const char *op, const kineto_flops_inputs *inputs, uint64_t *flops)
+kineto_status kineto_flops_count(const char *op, const kineto_flops_inputs *inputs, uint64_t *flops)
 {
     if (!flops)
         return KINETO_E_ARGUMENT;

@@ -277,7 +277,7 @@ kineto_status kineto_function_events_create(const kineto_trace *trace,
     free(p.use);
     kb_vec_free(&p.memory);
     if (!ok) {
-        kineto_function_events_release(e);
+        kineto_function_events_destroy(e);
         return kb_fail(err, KINETO_E_MEMORY, "out of memory: functions of a trace");
     }
     *out = e;
@@ -289,7 +289,7 @@ void ka_events_retain(kineto_function_events *e)
     __atomic_add_fetch(&e->references, 1, __ATOMIC_RELAXED);
 }
 
-void kineto_function_events_release(kineto_function_events *e)
+void kineto_function_events_destroy(kineto_function_events *e)
 {
     if (!e || __atomic_sub_fetch(&e->references, 1, __ATOMIC_ACQ_REL))
         return;
@@ -360,12 +360,12 @@ static void copy_event_links(const kineto_function_events *e, uint32_t i,
     }
 }
 
-void kineto_function_events_get(const kineto_function_events *events, uint32_t index,
+bool kineto_function_events_get(const kineto_function_events *events, uint32_t index,
                                 kineto_function_event *out)
 {
     memset(out, 0, sizeof *out);
     if (!events || index >= events->count)
-        return;
+        return false;
     ka_event_sums sums;
     ka_event_sums_get(events, index, &sums);
     *out = (kineto_function_event){
@@ -387,4 +387,5 @@ void kineto_function_events_get(const kineto_function_events *events, uint32_t i
         .device_memory_usage = sums.device_bytes,
         .self_device_memory_usage = sums.self_device_bytes};
     copy_event_links(events, index, out);
+    return true;
 }

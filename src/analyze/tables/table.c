@@ -1,6 +1,6 @@
 /* Tables of facts: their descriptors, how analyses fill them, and the public functions that read
  * them. A table belongs to one analysis, which runs on one thread, until all have ended: there are
- * no locks. Failed allocations set no_memory, which kineto_analyze checks at the end. */
+ * no locks. Failed allocations set no_memory, which kineto_analysis_run checks at the end. */
 #include "analyze/tables/table.h"
 
 #include <math.h>
@@ -117,7 +117,7 @@ kineto_status ka_facts_create(kineto_analysis **out, kineto_error *err)
     return KINETO_OK;
 }
 
-void kineto_analysis_release(kineto_analysis *a)
+void kineto_analysis_destroy(kineto_analysis *a)
 {
     for (uint32_t i = 0; a && i < KA_TABLE_COUNT; i++) {
         kb_vec_free(&a->tables[i].cells);
@@ -252,7 +252,7 @@ bool kineto_fact_table_is_series(uint32_t index)
     return i < KA_TABLE_COUNT && specs[i].flags & KA_PER_EVENT;
 }
 
-uint32_t kineto_analysis_count(const kineto_analysis *a) { return a ? a->shown_count : 0; }
+uint32_t kineto_analysis_table_count(const kineto_analysis *a) { return a ? a->shown_count : 0; }
 
 const ka_table *ka_shown_table(const kineto_analysis *a, uint32_t index)
 {
@@ -305,7 +305,7 @@ bool kineto_analysis_fact(const kineto_analysis *a, uint32_t table, uint64_t row
     return true;
 }
 
-uint32_t kineto_analysis_find(const kineto_analysis *a, const char *name)
+uint32_t kineto_analysis_find_table(const kineto_analysis *a, const char *name)
 {
     for (uint32_t i = 0; a && i < a->shown_count; i++)
         if (strcmp(specs[a->shown[i]].name, name) == 0)

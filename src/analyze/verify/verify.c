@@ -1,4 +1,4 @@
-/* kineto_verify: selects the rules and runs the passes over a trace. Passes share ka_verify: the
+/* kineto_verify_run: selects the rules and runs the passes over a trace. Passes share ka_verify: the
  * first one (verify_rows.c) fills what later ones need of tracks, names and kinds, and
  * verify_args.c decides whether units are mixed before overlaps are checked. Findings are
  * collected in the report and sorted by severity. */
@@ -59,13 +59,13 @@ static void run_passes(ka_verify *v)
 }
 
 /* Passes only need the trace; the report is handed over to the caller. */
-kineto_status kineto_verify(const kineto_trace *trace, const kineto_verify_options *options,
+kineto_status kineto_verify_run(const kineto_trace *trace, const kineto_verify_options *options,
                             kineto_verify_report **out, kineto_error *err)
 {
     if (out)
         *out = NULL;
     if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_verify: trace and out must not be NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_verify_run: trace and out must not be NULL");
     ka_verify v = {.t = trace};
     kineto_status status = read_verify_options(&v, options, err);
     if (status != KINETO_OK)
@@ -78,7 +78,7 @@ kineto_status kineto_verify(const kineto_trace *trace, const kineto_verify_optio
     free(v.names);
     free(v.implausible);
     if (v.no_memory) {
-        kineto_verify_report_release(v.report);
+        kineto_verify_report_destroy(v.report);
         return kb_fail(err, KINETO_E_MEMORY, "no memory to verify a trace");
     }
     ka_report_sort(v.report);

@@ -211,7 +211,7 @@ void ka_report_sort(kineto_verify_report *report)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-void kineto_verify_report_release(kineto_verify_report *report)
+void kineto_verify_report_destroy(kineto_verify_report *report)
 {
     if (!report)
         return;

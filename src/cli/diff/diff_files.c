@@ -60,7 +60,7 @@ static void put_gates_json(kb_json *j, const kc_diff_output *d)
         kb_json_newline(j);
         kb_json_object_begin(j);
         kb_json_put_string(j, "gate", kb_string(d->gates[i].text));
-        kb_json_put_string(j, "judgement", kb_string(kineto_diff_judgement_name(v->judgement)));
+        kb_json_put_string(j, "judgement", kb_string(kineto_diff_outcome_name(v->outcome)));
         kb_json_put_string(j, "decided_by", kb_string(kineto_diff_decider_name(v->decided_by)));
         if (v->subject.size)
             kb_json_put_string(j, "subject", v->subject);
@@ -110,11 +110,11 @@ static void put_xml_text(FILE *out, const char *text)
 /* A gate that failed is a failure; one that could not be evaluated is an error. */
 static void put_junit_case(const kc_gate *g, FILE *out)
 {
-    uint32_t judgement = g->verdict.judgement;
-    const char *element = judgement == KINETO_DIFF_FAILED ? "failure" : "error";
+    uint32_t outcome = g->verdict.outcome;
+    const char *element = outcome == KINETO_DIFF_FAILED ? "failure" : "error";
     fputs("  <testcase classname=\"ckineto.diff\" name=\"", out);
     put_xml_text(out, g->text);
-    if (judgement == KINETO_DIFF_PASSED) {
+    if (outcome == KINETO_DIFF_PASSED) {
         fputs("\"><system-out>", out);
         put_xml_text(out, g->verdict.sentence);
         fputs("</system-out></testcase>\n", out);
@@ -130,8 +130,8 @@ static void put_junit_suite(const kc_diff_output *d, FILE *out)
 {
     unsigned failures = 0, errors = 0;
     for (size_t i = 0; i < d->gate_count; i++) {
-        failures += d->gates[i].verdict.judgement == KINETO_DIFF_FAILED;
-        errors += d->gates[i].verdict.judgement == KINETO_DIFF_NOT_JUDGED;
+        failures += d->gates[i].verdict.outcome == KINETO_DIFF_FAILED;
+        errors += d->gates[i].verdict.outcome == KINETO_DIFF_SKIPPED;
     }
     fprintf(out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
@@ -214,15 +214,15 @@ static void put_sarif_results(kb_json *j, const kc_diff_output *d)
     static const struct {
         const char *kind, *level;
     } words[] = {{"pass", "none"}, {"fail", "error"}, {"open", "none"}};
-    uint32_t t = kineto_analysis_find(d->facts, "diff_findings");
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_findings");
     kb_json_key_z(j, "results");
     kb_json_array_begin(j);
     for (size_t i = 0; i < d->gate_count; i++) {
         const kineto_diff_verdict *v = &d->gates[i].verdict;
         char message[800];
         int size = snprintf(message, sizeof message, "%.150s: %s", d->gates[i].text, v->sentence);
-        put_sarif_result(j, d, kb_string("diff.gate"), words[v->judgement % 3].kind,
-                         words[v->judgement % 3].level,
+        put_sarif_result(j, d, kb_string("diff.gate"), words[v->outcome % 3].kind,
+                         words[v->outcome % 3].level,
                          (kineto_string){message, KB_MIN((size_t)size, sizeof message - 1)});
     }
     for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++)

@@ -86,7 +86,7 @@ static void put_gate_table(const kc_diff_output *d, FILE *out)
     for (size_t i = 0; i < d->gate_count; i++) {
         fputs("| ", out);
         put_escaped_text(out, kb_string(d->gates[i].text), 100);
-        fprintf(out, " | %s | ", signs[d->gates[i].verdict.judgement % 3]);
+        fprintf(out, " | %s | ", signs[d->gates[i].verdict.outcome % 3]);
         put_escaped_text(out, kb_string(d->gates[i].verdict.sentence), 300);
         fputs(" |\n", out);
     }
@@ -97,7 +97,7 @@ static void put_gate_table(const kc_diff_output *d, FILE *out)
 static void put_folded_table(const kc_diff_output *d, const char *table, const char *title,
                              const char *kind, const char *name, uint64_t max, FILE *out)
 {
-    uint32_t t = kineto_analysis_find(d->facts, table);
+    uint32_t t = kineto_analysis_find_table(d->facts, table);
     uint64_t rows = KB_MIN(kc_fact_rows(d->facts, t), max);
     if (t == UINT32_MAX || !rows)
         return;
@@ -111,7 +111,7 @@ static void put_folded_table(const kc_diff_output *d, const char *table, const c
 /* Findings that differ, at most 40. */
 static void put_folded_findings(const kc_diff_output *d, FILE *out)
 {
-    uint32_t t = kineto_analysis_find(d->facts, "diff_findings");
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_findings");
     uint64_t rows = kc_fact_rows(d->facts, t);
     if (t == UINT32_MAX || !rows)
         return;
@@ -142,8 +142,8 @@ static void put_folded_findings(const kc_diff_output *d, FILE *out)
 
 static void put_comment(const kc_diff_output *d, FILE *out)
 {
-    uint32_t steps = kineto_analysis_find(d->facts, "diff_steps"),
-             summary = kineto_analysis_find(d->facts, "diff_summary");
+    uint32_t steps = kineto_analysis_find_table(d->facts, "diff_steps"),
+             summary = kineto_analysis_find_table(d->facts, "diff_summary");
     fputs("### ckineto diff: ", out);
     put_escaped_text(out, kb_string(d->paths[0]), 100);
     fputs(" → ", out);

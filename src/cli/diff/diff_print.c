@@ -73,7 +73,7 @@ kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
 /* Both paths with their activities, losses and compared steps. */
 static void print_traces(const kc_diff_output *d, FILE *out)
 {
-    uint32_t steps = kineto_analysis_find(d->facts, "diff_steps");
+    uint32_t steps = kineto_analysis_find_table(d->facts, "diff_steps");
     static const char *const words[] = {"before", "after"}, *const columns[] = {"before_steps",
                                                                                 "after_steps"};
     for (uint32_t i = 0; i < 2; i++) {
@@ -108,7 +108,7 @@ static void print_step_change(const kineto_analysis *a, uint32_t t, uint64_t row
 /* Conditions that differ between the runs, which the reader must take into account. */
 static void print_conditions(const kc_diff_output *d, FILE *out)
 {
-    uint32_t t = kineto_analysis_find(d->facts, "diff_conditions");
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_conditions");
     uint64_t rows = kc_fact_rows(d->facts, t);
     for (uint64_t row = 0; row < rows; row++) {
         fputs(row ? "; " : "different conditions: ", out);
@@ -124,7 +124,7 @@ static void print_conditions(const kc_diff_output *d, FILE *out)
 /* Parts that differ by more than noise, and the rest: their sum is the difference of the step. */
 static void print_waterfall(const kc_diff_output *d, FILE *out)
 {
-    uint32_t t = kineto_analysis_find(d->facts, "diff_waterfall");
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_waterfall");
     uint64_t rows = kc_fact_rows(d->facts, t);
     if (rows < 3) /* no part differs by more than noise: the line of the step is enough */
         return;
@@ -143,7 +143,7 @@ static void print_waterfall(const kc_diff_output *d, FILE *out)
 static void print_step_rows(const kc_diff_output *d, FILE *out)
 {
     kineto_fact_table info;
-    uint32_t t = kineto_analysis_find(d->facts, "diff_steps");
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_steps");
     uint64_t rows = kc_fact_rows(d->facts, t);
     fputc('\n', out);
     for (uint64_t row = 0; row < rows; row++) {
@@ -176,7 +176,7 @@ static void print_change_row(const kc_diff_output *d, uint32_t t, uint64_t row, 
 static void print_change_rows(const kc_diff_output *d, uint64_t limit, FILE *out)
 {
     kineto_fact_table info;
-    uint32_t t = kineto_analysis_find(d->facts, "diff_summary");
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_summary");
     uint64_t rows = kc_fact_rows(d->facts, t), shown = limit ? KB_MIN(rows, limit) : rows;
     fputs("\nChanges, largest effect first (in % of the step before)\n", out);
     for (uint64_t row = 0; row < shown; row++)
@@ -252,7 +252,7 @@ static void print_measured_change(const kc_diff_output *d, uint32_t t, FILE *out
 
 static void print_diff_findings(const kc_diff_output *d, FILE *out)
 {
-    uint32_t t = kineto_analysis_find(d->facts, "diff_findings");
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_findings");
     if (t == UINT32_MAX)
         return;
     uint64_t rows = kc_fact_rows(d->facts, t);
@@ -270,7 +270,7 @@ static void print_gates(const kc_diff_output *d, FILE *out)
     if (d->gate_count)
         fputs("\nGates\n", out);
     for (size_t i = 0; i < d->gate_count; i++) {
-        fprintf(out, "  %-10s  ", kineto_diff_judgement_name(d->gates[i].verdict.judgement));
+        fprintf(out, "  %-10s  ", kineto_diff_outcome_name(d->gates[i].verdict.outcome));
         kc_put_name(out, kb_string(d->gates[i].text), 0);
         fputs(": ", out);
         kc_put_name(out, kb_string(d->gates[i].verdict.sentence), 0);
@@ -281,7 +281,7 @@ static void print_gates(const kc_diff_output *d, FILE *out)
 /* The HTA definitions have only plain tables. */
 void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *out)
 {
-    bool exact = kineto_analysis_find(d->facts, "diff_steps") != UINT32_MAX;
+    bool exact = kineto_analysis_find_table(d->facts, "diff_steps") != UINT32_MAX;
     if (exact)
         print_conditions(d, out);
     print_traces(d, out);

@@ -38,7 +38,7 @@ static void describe_profiler(uint32_t index, profiler_description *p)
 {
     memset(p, 0, sizeof *p);
     p->info.size = sizeof p->info;
-    if (kineto_plugin_get(index, &p->info))
+    if (!kineto_plugin_info_get(index, &p->info))
         return;
     for (uint32_t i = 0; i < KB_MIN(p->info.type_count, KINETO_PLUGIN_MAX_TYPES); i++) {
         const char *name =

@@ -16,7 +16,7 @@
 
 typedef struct report_work {
     const kc_report_page *page;
-    kineto_analyze_options analyze;
+    kineto_analysis_options analyze;
     /* of all ranks so far */
     kineto_analysis *facts;
     kineto_findings *found;
@@ -44,8 +44,8 @@ static kineto_status merge_facts(report_work *w, kineto_analysis *facts, kineto_
     kineto_status status = kineto_analysis_add(w->facts, facts, err);
     if (!status)
         status = kineto_findings_add(w->found, found, err);
-    kineto_analysis_release(facts);
-    kineto_findings_release(found);
+    kineto_analysis_destroy(facts);
+    kineto_findings_destroy(found);
     return status;
 }
 
@@ -57,8 +57,8 @@ static kineto_status analyze_trace(report_work *w, kineto_trace *trace, const ch
     kineto_analysis *facts = NULL;
     kineto_findings *found;
     w->analyze.rank = &rank;
-    kineto_find_options o = {.size = sizeof o, .analyze = &w->analyze, .facts = &facts};
-    kineto_status status = kineto_find(trace, &o, &found, err);
+    kineto_findings_options o = {.size = sizeof o, .analyze = &w->analyze, .facts = &facts};
+    kineto_status status = kineto_findings_find(trace, &o, &found, err);
     w->analyze.rank = NULL;
     w->activities += kineto_trace_count(trace);
     if (!status && w->wants_health)
@@ -145,14 +145,14 @@ static kineto_status read_report_traces(report_work *w, kineto_error *err)
     if (status)
         return status;
     status = analyze_files(w, files, err);
-    kineto_files_release(files);
+    kineto_files_destroy(files);
     return status;
 }
 
 static void free_work(report_work *w)
 {
-    kineto_analysis_release(w->facts);
-    kineto_findings_release(w->found);
+    kineto_analysis_destroy(w->facts);
+    kineto_findings_destroy(w->found);
     kineto_trace_release(w->first);
     kc_health_free(&w->health);
 }
@@ -165,7 +165,7 @@ static kineto_status compare_with_before(const report_work *w, kineto_analysis *
     kineto_trace *before = NULL;
     kineto_status status = kineto_trace_open_with(w->page->before, &kc_reading, &before, err);
     if (!status)
-        status = kineto_diff(before, w->first, &o, diff, err);
+        status = kineto_diff_run(before, w->first, &o, diff, err);
     kineto_trace_release(before);
     return status;
 }
@@ -195,7 +195,7 @@ static kineto_status make_page(report_work *w, const char *output, kineto_error 
                                .step_pattern = w->page->analyze.step_pattern};
     if (!status)
         status = kineto_report_save(trace, &o, output, err);
-    kineto_analysis_release(diff);
+    kineto_analysis_destroy(diff);
     kineto_trace_release(trace);
     return status;
 }
@@ -232,7 +232,7 @@ kineto_status kc_report_save_flame(const kc_report_page *page, const char *outpu
     kineto_status status = kc_open_traces(page->paths, page->count, -1, &trace, err);
     store_is_read(page, !status);
     if (!status)
-        status = kineto_export(trace, output, &o, NULL, err);
+        status = kineto_trace_export(trace, output, &o, NULL, err);
     kineto_trace_release(trace);
     return status;
 }

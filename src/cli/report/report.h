@@ -15,7 +15,7 @@ typedef struct kc_report_page {
     /* trace to compare the first one with; NULL: none */
     const char *before;
     uint64_t row_limit, activity_limit; /* 0: the default */
-    kineto_analyze_options analyze;
+    kineto_analysis_options analyze;
     /* receives whether all traces could be read; may be NULL */
     bool *is_read;
 } kc_report_page;

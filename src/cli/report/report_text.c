@@ -152,7 +152,7 @@ static void print_chart_rows(const screen *s, const chart *c, uint32_t table, ui
 /* Nothing if the table is missing or has only zeros. */
 static void print_chart(const screen *s, const chart *c)
 {
-    uint32_t table = kineto_analysis_find(s->facts, c->table);
+    uint32_t table = kineto_analysis_find_table(s->facts, c->table);
     kineto_fact_table info;
     double max = 0;
     if (!kineto_analysis_table(s->facts, table, &info))
@@ -234,7 +234,7 @@ static void print_step(const screen *s, uint32_t table, uint64_t row, double lon
 /* The first steps; of several ranks the longest ones. */
 static void print_steps(const screen *s)
 {
-    uint32_t table = kineto_analysis_find(s->facts, "steps");
+    uint32_t table = kineto_analysis_find_table(s->facts, "steps");
     kineto_fact_table info;
     double longest = 0;
     if (!kineto_analysis_table(s->facts, table, &info) || !info.row_count)

@@ -265,7 +265,7 @@ static void record_signal_instant(int sig)
 {
     KINETO_SITE(site, KINETO_KIND_CPU_INSTANT_EVENT, "signal");
     kineto_props props = {.size = sizeof props, .name = signal_name(sig)};
-    kineto_instant_props(&site, &props);
+    kineto_instant_mark_props(&site, &props);
 }
 
 /* Writing has crashed as well: does what the first signal would have done. */

@@ -202,7 +202,7 @@ static kineto_status start_ring_session(const kineto_control_options *o, kineto_
     if (ring.session && ring.pid == kb_os_pid())
         return kb_fail(err, KINETO_E_STATE, "the ring is recording already; stop it first");
     ring.session = NULL; /* in a fork's child it is the parent's */
-    kineto_status status = kineto_session_begin(&options, &ring.session, err);
+    kineto_status status = ks_session_record(&options, &ring.session, err);
     if (status)
         return status;
     KB_ASSERT(ring.session && o->ring_seconds > 0);

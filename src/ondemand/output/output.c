@@ -273,7 +273,7 @@ static kineto_status write_staged_trace(const kineto_trace *trace, const place *
         status = ko_staging_file_create(&own, p->rest, err);
     if (status != KINETO_OK)
         return status;
-    status = kineto_export(trace, own.path, &options, NULL, err);
+    status = kineto_trace_export(trace, own.path, &options, NULL, err);
     if (status == KINETO_OK)
         status = ko_staging_file_deliver(&own, source, p->rest, bytes, err);
     ko_staging_file_remove(&own);

@@ -27,7 +27,7 @@ static kineto_status read_control_options(const kineto_control_options *in, ko_s
     if (!in)
         return KINETO_OK;
     kineto_status status = kb_options_read(&s->options, sizeof s->options, in,
-                                           "control options, see KINETO_CONTROL_OPTIONS_INIT", err);
+                                           "control options, see kineto_control_options_init", err);
     if (!status)
         status = check_settings(s, err);
     if (!status)

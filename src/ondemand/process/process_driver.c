@@ -40,7 +40,7 @@ static uint64_t device_kinds(void)
 {
     uint64_t kinds = 0;
     kineto_plugin_info info = {.size = sizeof info};
-    for (uint32_t i = 0; kineto_plugin_get(i, &info) == KINETO_OK; i++)
+    for (uint32_t i = 0; kineto_plugin_info_get(i, &info); i++)
         kinds |= info.kinds;
     return kinds & KINETO_KINDS_OWN ? kinds | KINETO_KIND_BIT(KINETO_KIND_OWN_DEFAULT) : kinds;
 }

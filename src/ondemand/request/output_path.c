@@ -49,7 +49,7 @@ static size_t name_stem_bytes(const char *name)
     if (c != KB_COMPRESS_NONE)
         plain -= c == KB_COMPRESS_GZIP ? strlen(".gz") : strlen(".zst");
     kineto_export_format f = {.size = sizeof f};
-    for (uint32_t i = 0; kineto_export_format_at(i, &f); i++)
+    for (uint32_t i = 0; kineto_export_format_get(i, &f); i++)
         for (const char *const *ending = f.endings; *ending; ending++) {
             size_t n = strlen(*ending), end = f.compressible ? plain : size;
             if (end > n && memcmp(name + end - n, *ending, n) == 0)

@@ -216,7 +216,7 @@ kineto_status kineto_files_find(const char *const *paths, size_t count, kineto_f
             status = append_file(files, paths[i], there ? &st : NULL, false, err);
     }
     if (status != KINETO_OK) {
-        kineto_files_release(files);
+        kineto_files_destroy(files);
         return status;
     }
     drop_repeated_files(files);
@@ -224,7 +224,7 @@ kineto_status kineto_files_find(const char *const *paths, size_t count, kineto_f
     return KINETO_OK;
 }
 
-void kineto_files_release(kineto_files *files)
+void kineto_files_destroy(kineto_files *files)
 {
     if (!files)
         return;

@@ -7,7 +7,7 @@
 
 kineto_survey *kt_survey_create(void) { return calloc(1, sizeof(kineto_survey)); }
 
-void kineto_survey_release(kineto_survey *s)
+void kineto_survey_destroy(kineto_survey *s)
 {
     if (!s)
         return;
@@ -284,7 +284,7 @@ kineto_status kineto_files_survey(const kineto_files *files, const kineto_survey
     if (!s || (status == KINETO_OK && !kt_survey_settle(s, files, more)))
         status = kb_fail(err, KINETO_E_MEMORY, "no memory for a survey of files");
     if (status != KINETO_OK || !out) {
-        kineto_survey_release(s);
+        kineto_survey_destroy(s);
         return status;
     }
     *out = s;

@@ -61,11 +61,11 @@ uint64_t kt_async_id(const kineto_trace *t, kineto_row row)
     return found ? t->async_ids.data[low].id : 0;
 }
 
-void kineto_trace_get(const kineto_trace *t, kineto_row row, kineto_activity *out)
+bool kineto_trace_get(const kineto_trace *t, kineto_row row, kineto_activity *out)
 {
     memset(out, 0, sizeof *out);
     if (row >= t->count)
-        return;
+        return false;
     const kt_block *b = kt_block_of(t, row);
     uint32_t i = (uint32_t)(row % KT_BLOCK_ROWS);
     out->row = row;
@@ -82,6 +82,7 @@ void kineto_trace_get(const kineto_trace *t, kineto_row row, kineto_activity *ou
     out->external_id = b->external_id[i];
     if (out->form == KINETO_FORM_ASYNC)
         out->async_id = kt_async_id(t, row);
+    return true;
 }
 
 uint32_t kt_block_count(const kineto_trace *t) { return (uint32_t)t->blocks.count; }
@@ -137,17 +138,18 @@ uint32_t kineto_trace_repair_count(const kineto_trace *t)
     return (uint32_t)t->repairs.list.count;
 }
 
-void kineto_trace_repair(const kineto_trace *t, uint32_t index, kineto_repair *out)
+bool kineto_trace_repair(const kineto_trace *t, uint32_t index, kineto_repair *out)
 {
     memset(out, 0, sizeof *out);
     if (index >= t->repairs.list.count)
-        return;
+        return false;
     const kt_repair *r = &t->repairs.list.data[index];
     *out = (kineto_repair){.kind = kb_string(kt_repair_name((kt_repair_kind)r->kind)),
                            .text = kb_string(kt_repair_text((kt_repair_kind)r->kind)),
                            .offset = r->offset,
                            .bytes = r->bytes,
                            .is_loss = kt_repair_loss_of((kt_repair_kind)r->kind)};
+    return true;
 }
 
 bool kt_is_from_file(const kineto_trace *t) { return t->was_read; }
@@ -181,11 +183,11 @@ uint32_t kineto_trace_string_count(const kineto_trace *trace)
 
 uint32_t kineto_trace_process_count(const kineto_trace *t) { return (uint32_t)t->processes.count; }
 
-void kineto_trace_process(const kineto_trace *t, uint32_t index, kineto_process *out)
+bool kineto_trace_process(const kineto_trace *t, uint32_t index, kineto_process *out)
 {
     memset(out, 0, sizeof *out);
     if (index >= t->processes.count)
-        return;
+        return false;
     const kt_process_row *p = &t->processes.data[index];
     *out = (kineto_process){.is_device = p->is_device,
                             .pid = kt_process_number(p),
@@ -196,15 +198,16 @@ void kineto_trace_process(const kineto_trace *t, uint32_t index, kineto_process 
                             .rank = p->rank,
                             .host = trace_text(t, p->host),
                             .properties_json = trace_text(t, p->properties)};
+    return true;
 }
 
 uint32_t kineto_trace_track_count(const kineto_trace *t) { return (uint32_t)t->tracks.count; }
 
-void kineto_trace_track(const kineto_trace *t, uint32_t index, kineto_track *out)
+bool kineto_trace_track(const kineto_trace *t, uint32_t index, kineto_track *out)
 {
     memset(out, 0, sizeof *out);
     if (index >= t->tracks.count)
-        return;
+        return false;
     const kt_track_row *k = &t->tracks.data[index];
     bool lanes = kt_need(t, KT_STAGE_LANES);
     *out = (kineto_track){.process = k->process,
@@ -214,6 +217,7 @@ void kineto_trace_track(const kineto_trace *t, uint32_t index, kineto_track *out
                           .sort_index = k->sort_index,
                           .count = k->count,
                           .lane_count = lanes ? t->derived.lane_count[index] : 0};
+    return true;
 }
 
 bool kt_track_device(const kineto_trace *t, uint32_t track, int64_t *device)
@@ -285,26 +289,29 @@ bool kt_track_has_own_tid(const kineto_trace *t, uint32_t track)
 
 uint64_t kineto_trace_flow_count(const kineto_trace *t) { return t->flows.count; }
 
-void kineto_trace_flow(const kineto_trace *t, uint64_t index, kineto_flow *out)
+bool kineto_trace_flow(const kineto_trace *t, uint64_t index, kineto_flow *out)
 {
     *out = (kineto_flow){.from = KINETO_NO_ROW, .to = KINETO_NO_ROW};
-    if (index < t->flows.count)
-        *out = t->flows.data[index];
+    if (index >= t->flows.count)
+        return false;
+    *out = t->flows.data[index];
+    return true;
 }
 
 uint32_t kineto_trace_ledger_count(const kineto_trace *t) { return (uint32_t)t->ledger.count; }
 
-void kineto_trace_ledger(const kineto_trace *t, uint32_t index, kineto_ledger_line *out)
+bool kineto_trace_ledger(const kineto_trace *t, uint32_t index, kineto_ledger_line *out)
 {
     memset(out, 0, sizeof *out);
     if (index >= t->ledger.count)
-        return;
+        return false;
     const kt_ledger_row *l = &t->ledger.data[index];
     *out = (kineto_ledger_line){.source = trace_text(t, l->source),
                                 .reason = trace_text(t, l->reason),
                                 .count = l->count,
                                 .is_loss = l->is_loss,
                                 .detail = trace_text(t, l->detail)};
+    return true;
 }
 
 kt_loss kt_ledger_loss(const kineto_ledger_line *line)
@@ -340,12 +347,13 @@ uint64_t kineto_trace_lost(const kineto_trace *t)
 
 uint32_t kineto_trace_metadata_count(const kineto_trace *t) { return (uint32_t)t->metadata.count; }
 
-void kineto_trace_metadata(const kineto_trace *t, uint32_t index, kineto_string *key,
+bool kineto_trace_metadata(const kineto_trace *t, uint32_t index, kineto_string *key,
                            kineto_string *json_value)
 {
     bool exists = index < t->metadata.count;
     *key = trace_text(t, exists ? t->metadata.data[index].key : 0);
     *json_value = trace_text(t, exists ? t->metadata.data[index].value : 0);
+    return exists;
 }
 
 void kineto_trace_window(const kineto_trace *t, int64_t *start_ns, int64_t *end_ns)
@@ -356,11 +364,11 @@ void kineto_trace_window(const kineto_trace *t, int64_t *start_ns, int64_t *end_
 
 uint32_t kineto_trace_snapshot_count(const kineto_trace *t) { return (uint32_t)t->snapshots.count; }
 
-void kineto_trace_snapshot(const kineto_trace *t, uint32_t index, kineto_clock_snapshot *out)
+bool kineto_trace_snapshot(const kineto_trace *t, uint32_t index, kineto_clock_snapshot *out)
 {
     memset(out, 0, sizeof *out);
     if (index >= t->snapshots.count)
-        return;
+        return false;
     const kb_clock_snapshot *s = &t->snapshots.data[index];
     *out = (kineto_clock_snapshot){.ticks = s->ticks,
                                    .monotonic_ns = s->monotonic_ns,
@@ -368,6 +376,7 @@ void kineto_trace_snapshot(const kineto_trace *t, uint32_t index, kineto_clock_s
                                    .realtime_ns = s->realtime_ns,
                                    .boottime_ns = s->boottime_ns,
                                    .width_ticks = s->width_ticks};
+    return true;
 }
 
 bool kt_clock_fit(const kineto_trace *t, kb_clock_fit *fit)

@@ -29,7 +29,7 @@ void kt_merger_free(kt_merger *m)
     kb_vec_free(&m->members);
     kb_vec_free(&m->snapshots);
     kb_intern_free(&m->texts);
-    kineto_survey_release(m->survey);
+    kineto_survey_destroy(m->survey);
     kineto_trace_release(m->only);
     kt_builder_destroy(m->b);
 }

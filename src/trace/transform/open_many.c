@@ -159,6 +159,6 @@ kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
     if (status == KINETO_OK && !*out)
         status = fail_no_rank(&o, err);
     kb_vec_free(&o.ranks);
-    kineto_files_release(files);
+    kineto_files_destroy(files);
     return status;
 }

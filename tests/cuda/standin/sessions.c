@@ -1,6 +1,7 @@
 /* A program with CUDA that records itself: sessions PLUGIN DIRECTORY WAY. Each session's trace is
  * DIRECTORY/N.json. */
 #include "client.h"
+#include "../../helpers/sessions.h"
 
 #include <ckineto/host.h>
 #include <ckineto/record.h>
@@ -36,7 +37,7 @@ static kineto_session *begin(void)
 {
     kineto_error err = {0};
     kineto_session *session;
-    need(kineto_session_begin(NULL, &session, &err), &err);
+    need(begin_session(NULL, &session, &err), &err);
     return session;
 }
 
@@ -53,7 +54,7 @@ static void end(kineto_session *session)
 {
     kineto_error err = {0};
     kineto_trace *trace;
-    need(kineto_session_end(session, &trace, &err), &err);
+    need(end_session(session, &trace, &err), &err);
     save(trace);
 }
 
@@ -86,9 +87,9 @@ static void toggle(void)
     kineto_error err = {0};
     kineto_session *session = begin();
     add("add", "2");
-    need(kineto_session_toggle(session, false, &err), &err);
+    need(kineto_session_pause(session, true, &err), &err);
     add("add", "5");
-    need(kineto_session_toggle(session, true, &err), &err);
+    need(kineto_session_pause(session, false, &err), &err);
     add("add", "1");
     end(session);
 }
@@ -149,17 +150,17 @@ static void paused_operators(void)
     kineto_session *session = begin();
     kineto_correlation_push(71);
     add("launch", "1");
-    need(kineto_session_toggle(session, false, &err), &err);
+    need(kineto_session_pause(session, true, &err), &err);
     kineto_correlation_push(72);
-    need(kineto_session_toggle(session, true, &err), &err);
+    need(kineto_session_pause(session, false, &err), &err);
     add("launch", "1");
-    need(kineto_session_toggle(session, false, &err), &err);
+    need(kineto_session_pause(session, true, &err), &err);
     kineto_correlation_pop();
-    need(kineto_session_toggle(session, true, &err), &err);
+    need(kineto_session_pause(session, false, &err), &err);
     add("launch", "1");
-    need(kineto_session_toggle(session, false, &err), &err);
+    need(kineto_session_pause(session, true, &err), &err);
     kineto_correlation_pop();
-    need(kineto_session_toggle(session, true, &err), &err);
+    need(kineto_session_pause(session, false, &err), &err);
     add("launch", "1");
     end(session);
 }
@@ -184,7 +185,7 @@ static void fork_between(void)
         kineto_error err = {0};
         kineto_trace *trace;
         session = begin();
-        need(kineto_session_end(session, &trace, &err), &err);
+        need(end_session(session, &trace, &err), &err);
         _exit(0);
     }
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)

@@ -5,7 +5,7 @@
 #define KP_PROFILE_H
 
 #include "profiler/profiler.h"
-#include <ckineto/profile.h>
+#include <ckineto/profile_run.h>
 
 /* A key of the header; both texts are the profile's. */
 typedef struct kp_header_line {
@@ -20,10 +20,10 @@ typedef struct kp_orphan {
     uint32_t thread;
 } kp_orphan;
 
-struct kineto_profile {
+struct kineto_profile_run {
     kp_config config;
     /* Its `config` points to the copy above, its `schedule` to the one below. */
-    kineto_profile_options options;
+    kineto_profile_run_options options;
     kineto_schedule schedule;
     /* Of the cycle that is prepared or recorded; NULL. */
     kineto_profiler *profiler;
@@ -34,7 +34,7 @@ struct kineto_profile {
     /* A function of the program is being called; it destroyed the profile, which is freed once that
      * function has returned. */
     bool busy, doomed;
-    /* The step at kineto_profile_start, and the process' count of steps then. */
+    /* The step at kineto_profile_run_start, and the process' count of steps then. */
     uint64_t first_step, base_step;
     kineto_function annotation;
     /* 0: none is open. */

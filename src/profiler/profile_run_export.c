@@ -2,7 +2,7 @@
  * that are kept. Conditions and messages follow torch.profiler.profile; those of PyTorch are kept
  * as they are. */
 #include "profiler/fallback.h"
-#include "profiler/profile.h"
+#include "profiler/profile_run.h"
 
 #include <ckineto/files.h>
 
@@ -12,27 +12,27 @@
 #include <time.h>
 
 /* The trace of the last complete cycle; *out stays the profile's. */
-static kineto_status get_last_trace(const kineto_profile *p, const kineto_trace **out,
+static kineto_status get_last_trace(const kineto_profile_run *p, const kineto_trace **out,
                                     kineto_error *err)
 {
     if (!p)
         return kb_fail(err, KINETO_E_ARGUMENT, "profile is NULL");
-    kineto_profiler_result *last = kineto_profile_result(p);
+    kineto_profiler_result *last = kineto_profile_run_result(p);
     if (!last)
         return kb_fail(err, KINETO_E_STATE, "the profile has no complete cycle yet");
-    *out = kineto_result_trace(last);
+    *out = kineto_profiler_result_trace(last);
     return *out ? KINETO_OK
                 : kb_fail(err, KINETO_E_STATE,
                           "Missing trace: a profiler of state %s records nothing itself",
                           kineto_profiler_state_name(p->config.values.state));
 }
 
-kineto_status kineto_profile_export_chrome_trace(const kineto_profile *p, const char *path,
+kineto_status kineto_profile_run_export_chrome_trace(const kineto_profile_run *p, const char *path,
                                                  kineto_error *err)
 {
     const kineto_trace *trace;
     kineto_status status = get_last_trace(p, &trace, err);
-    return status ? status : kineto_result_save(kineto_profile_result(p), path, err);
+    return status ? status : kineto_profiler_result_save(kineto_profile_run_result(p), path, err);
 }
 
 /* ---- summaries ------------------------------------------------------------------------------- */
@@ -45,23 +45,23 @@ static bool get_device_elapsed(uint64_t external_id, int64_t *elapsed_ns, void *
 }
 
 /* All kept cycles as one trace, which the caller releases. */
-static kineto_status merge_cycles(const kineto_profile *p, kineto_trace **out, kineto_error *err)
+static kineto_status merge_cycles(const kineto_profile_run *p, kineto_trace **out, kineto_error *err)
 {
     const kineto_trace **traces = calloc(p->cycles.count, sizeof *traces);
     if (!traces)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     for (size_t i = 0; i < p->cycles.count; i++)
-        traces[i] = kineto_result_trace(p->cycles.data[i]);
+        traces[i] = kineto_profiler_result_trace(p->cycles.data[i]);
     kineto_status status = kineto_trace_merge(traces, p->cycles.count, NULL, out, err);
     free(traces);
     return status;
 }
 
 /* Function events of the last cycle, with device times from the fallback if it has one. */
-static kineto_status create_last_events(const kineto_profile *p, const kineto_trace *trace,
+static kineto_status create_last_events(const kineto_profile_run *p, const kineto_trace *trace,
                                         kineto_function_events **out, kineto_error *err)
 {
-    kineto_profiler_result *last = kineto_profile_result(p);
+    kineto_profiler_result *last = kineto_profile_run_result(p);
     kineto_function_events_options o = {.size = sizeof o};
     if (last->fallback) {
         o.device_elapsed = get_device_elapsed;
@@ -71,22 +71,22 @@ static kineto_status create_last_events(const kineto_profile *p, const kineto_tr
     return kineto_function_events_create(trace, &o, out, err);
 }
 
-kineto_status kineto_profile_events(const kineto_profile *p, kineto_function_events **out,
+kineto_status kineto_profile_run_events(const kineto_profile_run *p, kineto_function_events **out,
                                     kineto_error *err)
 {
     const kineto_trace *trace;
     kineto_trace *all = NULL;
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_events: out is NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_run_events: out is NULL");
     *out = NULL;
     kineto_status status = get_last_trace(p, &trace, err);
     if (status || p->cycles.count == 1)
         return status ? status : create_last_events(p, trace, out, err);
     /* The merged trace numbers operators anew, so that ids of the fallback would not match. */
-    if (kineto_profile_result(p)->fallback)
+    if (kineto_profile_run_result(p)->fallback)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
                        "device times by events around operators cannot be summed over cycles; "
-                       "use kineto_profile_cycle for a single one");
+                       "use kineto_profile_run_cycle for a single one");
     status = merge_cycles(p, &all, err);
     if (!status)
         status = kineto_function_events_create(all, NULL, out, err);
@@ -94,38 +94,38 @@ kineto_status kineto_profile_events(const kineto_profile *p, kineto_function_eve
     return status;
 }
 
-kineto_status kineto_profile_key_averages(const kineto_profile *p,
+kineto_status kineto_profile_run_key_averages(const kineto_profile_run *p,
                                           const kineto_averages_options *options,
                                           kineto_averages **out, kineto_error *err)
 {
     kineto_function_events *events;
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_key_averages: out is NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_run_key_averages: out is NULL");
     *out = NULL;
-    kineto_status status = kineto_profile_events(p, &events, err);
+    kineto_status status = kineto_profile_run_events(p, &events, err);
     if (!status)
         status = kineto_averages_create(events, options, out, err);
-    kineto_function_events_release(events);
+    kineto_function_events_destroy(events);
     return status;
 }
 
-kineto_status kineto_profile_export_stacks(const kineto_profile *p, const char *path,
+kineto_status kineto_profile_run_export_stacks(const kineto_profile_run *p, const char *path,
                                            const char *metric, kineto_error *err)
 {
     kineto_function_events *events = NULL;
     kineto_stacks_options o = {.size = sizeof o, .metric = metric};
     if (!p || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_export_stacks: an argument is NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_run_export_stacks: an argument is NULL");
     if (!p->config.values.with_stack)
         return kb_fail(err, KINETO_E_STATE, "export_stacks() requires with_stack=True");
-    kineto_status status = kineto_profile_events(p, &events, err);
+    kineto_status status = kineto_profile_run_events(p, &events, err);
     if (!status)
         status = kineto_stacks_save(events, &o, path, NULL, err);
-    kineto_function_events_release(events);
+    kineto_function_events_destroy(events);
     return status;
 }
 
-kineto_status kineto_profile_export_memory_timeline(const kineto_profile *p, const char *path,
+kineto_status kineto_profile_run_export_memory_timeline(const kineto_profile_run *p, const char *path,
                                                     const char *device, kineto_error *err)
 {
     const kineto_trace *trace;
@@ -133,7 +133,7 @@ kineto_status kineto_profile_export_memory_timeline(const kineto_profile *p, con
     kineto_memory_timeline_options o = {.size = sizeof o, .device = device};
     if (!p || !path)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_profile_export_memory_timeline: an argument is NULL");
+                       "kineto_profile_run_export_memory_timeline: an argument is NULL");
     if (!p->config.values.profile_memory)
         return kb_fail(err, KINETO_E_STATE, "profile_memory=True required for memory profiling.");
     kineto_status status = get_last_trace(p, &trace, err);
@@ -141,11 +141,11 @@ kineto_status kineto_profile_export_memory_timeline(const kineto_profile *p, con
         status = create_last_events(p, trace, &events, err);
     if (!status)
         status = kineto_memory_timeline_save(events, &o, path, NULL, err);
-    kineto_function_events_release(events);
+    kineto_function_events_destroy(events);
     return status;
 }
 
-kineto_status kineto_profile_export_execution_trace(const kineto_profile *p, const char *path,
+kineto_status kineto_profile_run_export_execution_trace(const kineto_profile_run *p, const char *path,
                                                     kineto_error *err)
 {
     const kineto_trace *trace;
@@ -198,7 +198,7 @@ static kineto_status write_worker_name(const char *given, char *out, size_t byte
     return KINETO_OK;
 }
 
-kineto_status kineto_profile_save_tensorboard(const kineto_profile *p,
+kineto_status kineto_profile_run_save_tensorboard(const kineto_profile_run *p,
                                               const kineto_tensorboard *where, char *path,
                                               size_t bytes, kineto_error *err)
 {
@@ -207,7 +207,7 @@ kineto_status kineto_profile_save_tensorboard(const kineto_profile *p,
     const kineto_trace *trace;
     if (!p || !where)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_profile_save_tensorboard: an argument is NULL");
+                       "kineto_profile_run_save_tensorboard: an argument is NULL");
     kineto_status status = kb_options_read(&w, sizeof w, where, "kineto_tensorboard", err);
     if (status)
         return status;
@@ -226,10 +226,10 @@ kineto_status kineto_profile_save_tensorboard(const kineto_profile *p,
         return kb_fail(err, KINETO_E_ARGUMENT, "the path in %.80s… is too long", w.directory);
     if (path)
         memcpy(path, whole, (size_t)n + 1);
-    return kineto_result_save(kineto_profile_result(p), whole, err);
+    return kineto_profiler_result_save(kineto_profile_run_result(p), whole, err);
 }
 
-kineto_status kineto_tensorboard_handler(kineto_profile *profile, void *where, kineto_error *err)
+kineto_status kineto_tensorboard_handler(kineto_profile_run *profile, void *where, kineto_error *err)
 {
-    return kineto_profile_save_tensorboard(profile, where, NULL, 0, err);
+    return kineto_profile_run_save_tensorboard(profile, where, NULL, 0, err);
 }

@@ -1,7 +1,7 @@
 /* The profiler of a long run: steps, the actions that a schedule requests between them, and the
  * cycles that are recorded. Uses profiler.c for each cycle and schedule.c for the order of calls
  * between two steps; a profile is used by one thread at a time. */
-#include "profiler/profile.h"
+#include "profiler/profile_run.h"
 #include "record/record.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 /* ---- making one ------------------------------------------------------------------------------ */
 
 /* Copies the caller's schedule, which may be of another version, and logs what is odd about it. */
-static kineto_status copy_schedule(kineto_profile *p, kineto_error *err)
+static kineto_status copy_schedule(kineto_profile_run *p, kineto_error *err)
 {
     const char *warning;
     const kineto_schedule *schedule = p->options.schedule;
@@ -20,7 +20,7 @@ static kineto_status copy_schedule(kineto_profile *p, kineto_error *err)
     kineto_status status = kineto_schedule_check(schedule, &warning, err);
     if (status || !schedule)
         return status;
-    p->schedule = (kineto_schedule)KINETO_SCHEDULE_INIT;
+    kineto_schedule_init(&p->schedule);
     memcpy(&p->schedule, schedule, KB_MIN(schedule->size, sizeof p->schedule));
     p->schedule.size = sizeof p->schedule;
     p->options.schedule = &p->schedule;
@@ -30,7 +30,7 @@ static kineto_status copy_schedule(kineto_profile *p, kineto_error *err)
 }
 
 /* Copies the caller's config; without one, the defaults of state KINETO. */
-static kineto_status copy_profile_config(kineto_profile *p, kineto_error *err)
+static kineto_status copy_profile_config(kineto_profile_run *p, kineto_error *err)
 {
     kineto_profiler_config usual;
     kineto_profiler_config_init(&usual, KINETO_STATE_KINETO);
@@ -40,18 +40,19 @@ static kineto_status copy_profile_config(kineto_profile *p, kineto_error *err)
     return status;
 }
 
-kineto_status kineto_profile_create(const kineto_profile_options *options, kineto_profile **out,
+kineto_status kineto_profile_run_create(const kineto_profile_run_options *options, kineto_profile_run **out,
                                     kineto_error *err)
 {
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_create: out is NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_run_create: out is NULL");
     *out = NULL;
-    kineto_profile_options all = KINETO_PROFILE_OPTIONS_INIT;
+    kineto_profile_run_options all;
+    kineto_profile_run_options_init(&all);
     kineto_status status = kb_options_read(&all, sizeof all, options,
-                                           "profile options, see KINETO_PROFILE_OPTIONS_INIT", err);
+                                           "options of a profile run, see kineto_profile_run_options_init", err);
     if (status)
         return status;
-    kineto_profile *p = calloc(1, sizeof *p);
+    kineto_profile_run *p = calloc(1, sizeof *p);
     if (!p)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     p->options = all;
@@ -63,7 +64,7 @@ kineto_status kineto_profile_create(const kineto_profile_options *options, kinet
     if (!status)
         status = copy_schedule(p, err);
     if (status)
-        kineto_profile_destroy(p);
+        kineto_profile_run_destroy(p);
     else
         *out = p;
     return status;
@@ -72,7 +73,7 @@ kineto_status kineto_profile_create(const kineto_profile_options *options, kinet
 /* ---- header and ledger ----------------------------------------------------------------------- */
 
 /* Frees the header lines of a cycle; with `presets` also those that stay for all cycles. */
-static void clear_header_lines(kineto_profile *p, bool presets)
+static void clear_header_lines(kineto_profile_run *p, bool presets)
 {
     size_t kept = 0;
     for (size_t i = 0; i < p->header.count; i++) {
@@ -89,7 +90,7 @@ static void clear_header_lines(kineto_profile *p, bool presets)
 
 /* Adds a line to the header of the next trace. Takes ownership of json_value, which may be NULL
  * after a failed allocation. */
-static kineto_status put_header_line(kineto_profile *p, const char *key, char *json_value,
+static kineto_status put_header_line(kineto_profile_run *p, const char *key, char *json_value,
                                      bool preset, kineto_error *err)
 {
     kp_header_line line = {strdup(key), json_value, preset};
@@ -100,7 +101,7 @@ static kineto_status put_header_line(kineto_profile *p, const char *key, char *j
     return kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-static kineto_status add_header_json(kineto_profile *p, const char *key, const char *json_value,
+static kineto_status add_header_json(kineto_profile_run *p, const char *key, const char *json_value,
                                      bool preset, kineto_error *err)
 {
     if (!p || !key || !json_value)
@@ -112,19 +113,19 @@ static kineto_status add_header_json(kineto_profile *p, const char *key, const c
     return put_header_line(p, key, strdup(json_value), preset, err);
 }
 
-kineto_status kineto_profile_add_metadata_json(kineto_profile *p, const char *key,
+kineto_status kineto_profile_run_add_metadata_json(kineto_profile_run *p, const char *key,
                                                const char *json_value, kineto_error *err)
 {
     return add_header_json(p, key, json_value, false, err);
 }
 
-kineto_status kineto_profile_preset_metadata_json(kineto_profile *p, const char *key,
+kineto_status kineto_profile_run_preset_metadata_json(kineto_profile_run *p, const char *key,
                                                   const char *json_value, kineto_error *err)
 {
     return add_header_json(p, key, json_value, true, err);
 }
 
-kineto_status kineto_profile_add_metadata(kineto_profile *p, const char *key, const char *text,
+kineto_status kineto_profile_run_add_metadata(kineto_profile_run *p, const char *key, const char *text,
                                           kineto_error *err)
 {
     if (!p || !key || !text)
@@ -138,9 +139,9 @@ kineto_status kineto_profile_add_metadata(kineto_profile *p, const char *key, co
 
 /* Adds the trace id to the header. False: out of memory. An id may be any text, so it is
  * escaped. */
-static bool put_trace_id(kineto_profile *p)
+static bool put_trace_id(kineto_profile_run *p)
 {
-    return !p->trace_id[0] || !kineto_profile_add_metadata(p, "trace_id", p->trace_id, NULL);
+    return !p->trace_id[0] || !kineto_profile_run_add_metadata(p, "trace_id", p->trace_id, NULL);
 }
 
 /* The header lines and ledger notes that one stop adds to its trace. A note for each kind of
@@ -152,7 +153,7 @@ typedef struct ledger_additions {
 } ledger_additions;
 
 /* The texts stay the profile's. False: out of memory. */
-static bool collect_header_lines(const kineto_profile *p, ledger_additions *a)
+static bool collect_header_lines(const kineto_profile_run *p, ledger_additions *a)
 {
     for (size_t i = 0; i < p->header.count; i++) {
         const kp_header_line *line = &p->header.data[i];
@@ -163,7 +164,7 @@ static bool collect_header_lines(const kineto_profile *p, ledger_additions *a)
 }
 
 /* Warnings and discarded events that no ledger reports yet. */
-static void collect_ledger_notes(const kineto_profile *p, ledger_additions *a)
+static void collect_ledger_notes(const kineto_profile_run *p, ledger_additions *a)
 {
     for (uint32_t call = 0; call < KINETO_CALL_COUNT; call++)
         if (p->unreported & 1u << call)
@@ -181,7 +182,7 @@ static void collect_ledger_notes(const kineto_profile *p, ledger_additions *a)
 
 /* Writes a new id to p->next_id: the program's function decides, else a random UUID (RFC 4122,
  * version 4) as libkineto writes it. Without entropy, early at boot, the clock has to do. */
-static void generate_trace_id(kineto_profile *p)
+static void generate_trace_id(kineto_profile_run *p)
 {
     uint8_t random[16] = {0};
     char *out = p->next_id;
@@ -203,7 +204,7 @@ static void generate_trace_id(kineto_profile *p)
 
 /* Creates the profiler of the next cycle. The new one is created before the old one is destroyed,
  * so that they share the recorder's memory. */
-static kineto_status prepare_cycle(kineto_profile *p, kineto_error *err)
+static kineto_status prepare_cycle(kineto_profile_run *p, kineto_error *err)
 {
     kineto_profiler_config config = p->config.values;
     kineto_profiler *profiler;
@@ -223,7 +224,7 @@ static kineto_status prepare_cycle(kineto_profile *p, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status start_cycle(kineto_profile *p, kineto_error *err)
+static kineto_status start_cycle(kineto_profile_run *p, kineto_error *err)
 {
     kineto_status status = p->profiler ? KINETO_OK : prepare_cycle(p, err);
     return status ? status : kineto_profiler_start(p->profiler, err);
@@ -231,11 +232,11 @@ static kineto_status start_cycle(kineto_profile *p, kineto_error *err)
 
 /* Drops the result of a cycle that ended before it was complete. It counts its events also if the
  * config exposes no list of them. */
-static void discard_cycle(kineto_profile *p, kineto_profiler_result *result, kineto_action action)
+static void discard_cycle(kineto_profile_run *p, kineto_profiler_result *result, kineto_action action)
 {
-    const kineto_trace *trace = kineto_result_trace(result);
+    const kineto_trace *trace = kineto_profiler_result_trace(result);
     uint64_t count = action == KINETO_ACTION_RECORD && trace ? kineto_trace_count(trace) : 0;
-    kineto_result_release(result);
+    kineto_profiler_result_release(result);
     p->discarded += count;
     if (count)
         kb_log(KINETO_LOG_WARNING,
@@ -246,7 +247,7 @@ static void discard_cycle(kineto_profile *p, kineto_profiler_result *result, kin
 
 /* Stops the profiler with header lines and notes in the trace. They count as reported only if the
  * trace is kept. */
-static kineto_status stop_with_additions(kineto_profile *p, ledger_additions *a, bool keep,
+static kineto_status stop_with_additions(kineto_profile_run *p, ledger_additions *a, bool keep,
                                          kineto_profiler_result **result, kineto_error *err)
 {
     if (!put_trace_id(p) || !collect_header_lines(p, a))
@@ -269,7 +270,7 @@ static kineto_status stop_with_additions(kineto_profile *p, ledger_additions *a,
 
 /* Stops the cycle after `action`. `keep`: the result becomes p->stopped; else it is discarded. The
  * session may free its memory if `next` needs no profiler. */
-static kineto_status stop_cycle(kineto_profile *p, kineto_action action, kineto_action next,
+static kineto_status stop_cycle(kineto_profile_run *p, kineto_action action, kineto_action next,
                                 bool keep, kineto_error *err)
 {
     kineto_profiler_result *result = NULL;
@@ -285,7 +286,7 @@ static kineto_status stop_cycle(kineto_profile *p, kineto_action action, kineto_
         kineto_profiler_destroy(p->profiler);
         p->profiler = NULL;
     } else if (keep) {
-        kineto_result_release(p->stopped);
+        kineto_profiler_result_release(p->stopped);
         p->stopped = result;
     } else {
         discard_cycle(p, result, action);
@@ -295,14 +296,14 @@ static kineto_status stop_cycle(kineto_profile *p, kineto_action action, kineto_
 
 /* Adds the stopped result to the cycles, in place of the last one unless acc_events, and calls
  * on_trace_ready. */
-static kineto_status hand_over_cycle(kineto_profile *p, kineto_error *err)
+static kineto_status hand_over_cycle(kineto_profile_run *p, kineto_error *err)
 {
     if (!p->stopped)
         return KINETO_OK;
     if (!p->options.acc_events && p->cycles.count)
-        kineto_result_release(p->cycles.data[--p->cycles.count]);
+        kineto_profiler_result_release(p->cycles.data[--p->cycles.count]);
     if (!kb_vec_push(&p->cycles, p->stopped)) {
-        kineto_result_release(p->stopped);
+        kineto_profiler_result_release(p->stopped);
         p->stopped = NULL;
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     }
@@ -312,7 +313,7 @@ static kineto_status hand_over_cycle(kineto_profile *p, kineto_error *err)
 }
 
 /* Logs a warning of the schedule once and notes it for the next ledger. */
-static void warn_of_call(kineto_profile *p, kineto_call call)
+static void warn_of_call(kineto_profile_run *p, kineto_call call)
 {
     KB_ASSERT((unsigned)call < KINETO_CALL_COUNT);
     const char *text = kineto_call_warning(call);
@@ -324,7 +325,7 @@ static void warn_of_call(kineto_profile *p, kineto_call call)
 
 /* Makes the calls between two actions (schedule.c), in their order. All calls are made even if one
  * fails; the first failure is returned. A cycle whose preparation failed is not started. */
-static kineto_status run_transition(kineto_profile *p, kineto_action previous, kineto_action next,
+static kineto_status run_transition(kineto_profile_run *p, kineto_action previous, kineto_action next,
                                     kineto_error *err)
 {
     KB_ASSERT((unsigned)previous < KINETO_ACTION_END && (unsigned)next <= KINETO_ACTION_END);
@@ -359,7 +360,7 @@ static kineto_status run_transition(kineto_profile *p, kineto_action previous, k
 
 /* While a profile runs it marks steps itself: iterations that the program counts are not marked
  * then. */
-static void set_profile_running(kineto_profile *p, bool on)
+static void set_profile_running(kineto_profile_run *p, bool on)
 {
     if (p->running != on)
         kineto_rt_steps_marked(on);
@@ -367,7 +368,7 @@ static void set_profile_running(kineto_profile *p, bool on)
 }
 
 /* The action of a step by the program's function or by the schedule; NONE for an unknown number. */
-static kineto_action action_of_step(const kineto_profile *p, uint64_t step)
+static kineto_action action_of_step(const kineto_profile_run *p, uint64_t step)
 {
     if (!p->options.action)
         return kineto_schedule_action(p->options.schedule, step);
@@ -376,11 +377,12 @@ static kineto_action action_of_step(const kineto_profile *p, uint64_t step)
 }
 
 /* Opens the annotation "ProfilerStep#N". Without a schedule there are no steps. */
-static void begin_step_annotation(kineto_profile *p)
+static void begin_step_annotation(kineto_profile_run *p)
 {
     KINETO_FUNCTION_SITE(site, KINETO_SCOPE_USER_SCOPE, "ProfilerStep");
     char name[48];
-    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function_info info;
+    kineto_function_info_init(&info);
     if (!p->options.schedule && !p->options.action)
         return;
     snprintf(name, sizeof name, "ProfilerStep#%" PRIu64, p->step);
@@ -390,7 +392,7 @@ static void begin_step_annotation(kineto_profile *p)
 }
 
 /* Ends annotations of this thread that another thread left open, the innermost first. */
-static void end_own_orphans(kineto_profile *p)
+static void end_own_orphans(kineto_profile_run *p)
 {
     size_t kept = p->orphans.count;
     for (size_t i = p->orphans.count; i-- > 0;) {
@@ -405,7 +407,7 @@ static void end_own_orphans(kineto_profile *p)
 
 /* A range can only end on its own thread: from another thread the annotation becomes an orphan,
  * which its thread ends at its next call. */
-static void end_step_annotation(kineto_profile *p)
+static void end_step_annotation(kineto_profile_run *p)
 {
     end_own_orphans(p);
     if (p->annotation_thread == kb_os_tid())
@@ -417,7 +419,7 @@ static void end_step_annotation(kineto_profile *p)
 
 /* Refuses calls from the program's functions that a step calls: the rest of that step would undo
  * them. */
-static kineto_status check_not_in_step(const kineto_profile *p, kineto_error *err)
+static kineto_status check_not_in_step(const kineto_profile_run *p, kineto_error *err)
 {
     return p->busy ? kb_fail(err, KINETO_E_STATE,
                              "the profile is within a step, start or stop that called this "
@@ -427,17 +429,17 @@ static kineto_status check_not_in_step(const kineto_profile *p, kineto_error *er
 
 /* Ends a step, start or stop: destroys the profile if a function of the program asked for that
  * meanwhile. */
-static kineto_status leave_step(kineto_profile *p, kineto_status status)
+static kineto_status leave_step(kineto_profile_run *p, kineto_status status)
 {
     KB_ASSERT(p->busy);
     p->busy = false;
     if (p->doomed)
-        kineto_profile_destroy(p);
+        kineto_profile_run_destroy(p);
     return status;
 }
 
 /* The transition into the first step. A failure leaves the profile stopped. */
-static kineto_status begin_profile(kineto_profile *p, kineto_error *err)
+static kineto_status begin_profile(kineto_profile_run *p, kineto_error *err)
 {
     p->current = action_of_step(p, p->step);
     kineto_status status = run_transition(p, KINETO_ACTION_NONE, p->current, err);
@@ -453,10 +455,10 @@ static kineto_status begin_profile(kineto_profile *p, kineto_error *err)
     return KINETO_OK;
 }
 
-kineto_status kineto_profile_start(kineto_profile *p, kineto_error *err)
+kineto_status kineto_profile_run_start(kineto_profile_run *p, kineto_error *err)
 {
     if (!p)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_start: profile is NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_run_start: profile is NULL");
     kineto_status status = check_not_in_step(p, err);
     if (status)
         return status;
@@ -466,7 +468,7 @@ kineto_status kineto_profile_start(kineto_profile *p, kineto_error *err)
     return leave_step(p, begin_profile(p, err));
 }
 
-static kineto_status check_profile_running(const kineto_profile *p, kineto_error *err)
+static kineto_status check_profile_running(const kineto_profile_run *p, kineto_error *err)
 {
     if (!p)
         return kb_fail(err, KINETO_E_ARGUMENT, "profile is NULL");
@@ -477,7 +479,7 @@ static kineto_status check_profile_running(const kineto_profile *p, kineto_error
 }
 
 /* The transition from a step into the next one. */
-static kineto_status advance_step(kineto_profile *p, kineto_error *err)
+static kineto_status advance_step(kineto_profile_run *p, kineto_error *err)
 {
     end_step_annotation(p);
     p->step++;
@@ -491,7 +493,7 @@ static kineto_status advance_step(kineto_profile *p, kineto_error *err)
     return status;
 }
 
-kineto_status kineto_profile_step(kineto_profile *p, kineto_error *err)
+kineto_status kineto_profile_run_step(kineto_profile_run *p, kineto_error *err)
 {
     kineto_status status = check_profile_running(p, err);
     if (status)
@@ -500,7 +502,7 @@ kineto_status kineto_profile_step(kineto_profile *p, kineto_error *err)
     return leave_step(p, advance_step(p, err));
 }
 
-kineto_status kineto_profile_stop(kineto_profile *p, kineto_error *err)
+kineto_status kineto_profile_run_stop(kineto_profile_run *p, kineto_error *err)
 {
     kineto_status status = check_profile_running(p, err);
     if (status)
@@ -511,7 +513,7 @@ kineto_status kineto_profile_stop(kineto_profile *p, kineto_error *err)
     return leave_step(p, run_transition(p, p->current, KINETO_ACTION_END, err));
 }
 
-kineto_status kineto_profile_pause(kineto_profile *p, bool paused, kineto_error *err)
+kineto_status kineto_profile_run_pause(kineto_profile_run *p, bool paused, kineto_error *err)
 {
     kineto_status status = check_profile_running(p, err);
     if (status)
@@ -522,7 +524,7 @@ kineto_status kineto_profile_pause(kineto_profile *p, bool paused, kineto_error 
     return kineto_profiler_pause(p->profiler, paused, err);
 }
 
-void kineto_profile_destroy(kineto_profile *p)
+void kineto_profile_run_destroy(kineto_profile_run *p)
 {
     if (!p)
         return;
@@ -535,9 +537,9 @@ void kineto_profile_destroy(kineto_profile *p)
     kb_vec_free(&p->orphans);
     kineto_profiler_destroy(p->profiler);
     for (size_t i = 0; i < p->cycles.count; i++)
-        kineto_result_release(p->cycles.data[i]);
+        kineto_profiler_result_release(p->cycles.data[i]);
     kb_vec_free(&p->cycles);
-    kineto_result_release(p->stopped);
+    kineto_profiler_result_release(p->stopped);
     clear_header_lines(p, true);
     kb_vec_free(&p->header);
     kp_config_free(&p->config);
@@ -546,28 +548,28 @@ void kineto_profile_destroy(kineto_profile *p)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-uint64_t kineto_profile_step_number(const kineto_profile *p) { return p ? p->step : 0; }
+uint64_t kineto_profile_run_step_number(const kineto_profile_run *p) { return p ? p->step : 0; }
 
-kineto_action kineto_profile_current_action(const kineto_profile *p)
+kineto_action kineto_profile_run_current_action(const kineto_profile_run *p)
 {
     return p && p->running ? p->current : KINETO_ACTION_NONE;
 }
 
-const char *kineto_profile_trace_id(const kineto_profile *p) { return p ? p->trace_id : ""; }
+const char *kineto_profile_run_trace_id(const kineto_profile_run *p) { return p ? p->trace_id : ""; }
 
-uint64_t kineto_profile_discarded(const kineto_profile *p) { return p ? p->discarded : 0; }
+uint64_t kineto_profile_run_discarded(const kineto_profile_run *p) { return p ? p->discarded : 0; }
 
-kineto_profiler_result *kineto_profile_result(const kineto_profile *p)
+kineto_profiler_result *kineto_profile_run_result(const kineto_profile_run *p)
 {
     return p && p->cycles.count ? p->cycles.data[p->cycles.count - 1] : NULL;
 }
 
-uint32_t kineto_profile_cycle_count(const kineto_profile *p)
+uint32_t kineto_profile_run_cycle_count(const kineto_profile_run *p)
 {
     return p ? (uint32_t)p->cycles.count : 0;
 }
 
-kineto_profiler_result *kineto_profile_cycle(const kineto_profile *p, uint32_t index)
+kineto_profiler_result *kineto_profile_run_cycle(const kineto_profile_run *p, uint32_t index)
 {
-    return index < kineto_profile_cycle_count(p) ? p->cycles.data[index] : NULL;
+    return index < kineto_profile_run_cycle_count(p) ? p->cycles.data[index] : NULL;
 }

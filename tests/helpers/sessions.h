@@ -1,0 +1,30 @@
+/* Sessions of tests in one call: create and start, stop and destroy. */
+#ifndef TESTS_SESSIONS_H
+#define TESTS_SESSIONS_H
+
+#include <ckineto/session.h>
+
+/* The session is NULL on failure. */
+static inline kineto_status begin_session(const kineto_session_options *options, kineto_session **out,
+                                          kineto_error *err)
+{
+    kineto_status status = kineto_session_create(options, out, err);
+    if (!status)
+        status = kineto_session_start(*out, err);
+    if (status) {
+        kineto_session_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* The session is destroyed whatever is returned. */
+static inline kineto_status end_session(kineto_session *session, kineto_trace **out,
+                                        kineto_error *err)
+{
+    kineto_status status = kineto_session_stop(session, out, err);
+    kineto_session_destroy(session);
+    return status;
+}
+
+#endif
