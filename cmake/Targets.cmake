@@ -7,7 +7,8 @@ set(ckineto_warnings -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wm
 
 function(ckineto_compile target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  # Names of older versions are for others; nothing of ours uses one.
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE KINETO_NO_OLD_NAMES)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:${ckineto_warnings}>)
   if(CKINETO_ASSERTIONS)
     target_compile_definitions(${target} PRIVATE CKINETO_ASSERTIONS)

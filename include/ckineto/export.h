@@ -109,7 +109,7 @@ KINETO_API kineto_status kineto_analysis_save_json(const kineto_analysis *analys
                                                    kineto_error *err);
 
 /** Findings as JSON: docs/findings.schema.json describes it. @param path  "-": the standard output.
- *  @return an error of writing. threads: any. */
+ *  @return an error of writing, as kineto_analysis_save_csv. threads: any. */
 KINETO_API kineto_status kineto_findings_save_json(const kineto_findings *findings, const char *path,
                                                    kineto_error *err);
 

@@ -17,6 +17,8 @@ import api_cpp
 from api_headers import PUBLIC, Header, without_trailing
 
 WORDS = {"hot": "hot", "any": "any", "owner": "owner"}
+# Names of older versions have no pages.
+OLD_NAMES = ("deprecated.h", "profile.h")
 CPP, CPP_PAGE = "ckineto.hpp", "ckineto-hpp.md"
 HEAD = """# API reference
 
@@ -31,8 +33,8 @@ One page for each header of [include/ckineto](../../include/ckineto), made of it
 
 Everywhere: times are integer nanoseconds since the Unix epoch, unless a name ends in another unit. Functions that
 can fail return a [`kineto_status`](base.md) and fill in a `kineto_error`, which may be NULL. What is *borrowed* is
-valid as long as the object it was asked of; what a function makes is released by the `…_release`, `…_destroy` or
-`…_end` of its type. A pointer that is NULL is refused where a status is returned; elsewhere a handle must not be NULL
+valid as long as the object it was asked of; what a function makes is released by the `…_release` (reference
+counts) or `…_destroy` of its type. A pointer that is NULL is refused where a status is returned; elsewhere a handle must not be NULL
 unless it is said. Structs of a program's own begin with their `size`, which has to be set. *Since* is the version of
 the symbol in the library: 0.1 is the first.
 
@@ -59,7 +61,7 @@ class Book:
     def __init__(self, source):
         self.versions = symbol_versions(source)
         folder = os.path.join(source, "include/ckineto")
-        names = sorted(n for n in os.listdir(folder) if n.endswith(".h"))
+        names = sorted(n for n in os.listdir(folder) if n.endswith(".h") and n not in OLD_NAMES)
         self.cpp = read(folder, CPP)
         self.headers = [Header(n, read(folder, n)) for n in names]
         self.home = {}

@@ -105,7 +105,7 @@ class Header:
         while True:
             code = re.sub(r"/\*.*?\*/|/\*.*$|^ *\*.*$|\"(?:[^\"\\]|\\.)*\"|//.*", "", lines[at])
             depth += 0 if code.startswith("#") else code.count("{") - code.count("}")
-            ended = depth == 0 and (code.rstrip().endswith(";") or code.rstrip().endswith("}"))
+            ended = depth == 0 and (code.rstrip().endswith((";", "}")) or code.startswith("KINETO_INIT_FUNCTION("))
             at += 1
             if ended:
                 break
@@ -174,6 +174,9 @@ def macro(lines, number):
 
 def declared(text, number):
     code = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+    if code.startswith("KINETO_INIT_FUNCTION("):  # it belongs to the struct before it
+        name = re.search(r"\((\w+)\)", code)[1]
+        return Item("type", name + "_init", f"void {name}_init({name} *out);", number, "")
     if re.match(r"(struct|union) \w+;|\w+_ASSERT\(", code):
         return None
     if code.startswith("typedef"):
