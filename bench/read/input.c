@@ -1,5 +1,5 @@
 /* The input of a peer: mapped, or inflated as a whole, with readable bytes behind it. */
-#include "trace/bytes/input.h"
+#include "read/input.h"
 
 #include <errno.h>
 #include <fcntl.h>

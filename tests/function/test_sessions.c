@@ -8,7 +8,7 @@
 #include "base/base.h"
 
 #include "function.h"
-#include "cli/launch/plugins.h"
+#include "helpers/plugins.h"
 
 KINETO_OPERATOR(op_site, "test::op");
 KINETO_OPERATOR(second_site, "test::second");

@@ -1,5 +1,5 @@
 /* names.c of the NVTX source, whose memory can be given back. */
-#include "analyze/compat/names.c" /* NOLINT(bugprone-suspicious-include) */
+#include "nvtx/names.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include "nvtx_parts.h"
 

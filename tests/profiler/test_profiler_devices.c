@@ -8,7 +8,7 @@
 
 #include "profiler/profiling.h"
 
-#include "cli/launch/plugins.h"
+#include "helpers/plugins.h"
 
 #include <ckineto/stubs.h>
 #include <sim.h>

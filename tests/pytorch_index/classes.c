@@ -6,7 +6,7 @@
 
 #include "profiler/profiling.h"
 
-#include "cli/launch/plugins.h"
+#include "helpers/plugins.h"
 
 /* KinetoThreadLocalState → a kineto_profiler of the thread: each thread may have one, with a config
  * of its own, and sees its own operators only. */
