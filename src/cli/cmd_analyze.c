@@ -30,7 +30,7 @@ static const kc_option option_list[] = {
      "list the tables, with --findings the rules; with --json FILE also what\nthey are and their "
      "columns"},
     {"findings", 'f', KC_FLAG, &findings, NULL,
-     "report findings instead of tables: bottlenecks, estimated savings and advice"},
+     "report findings instead of tables: bottlenecks, savings and advice"},
     {"gate", 0, KC_TEXTS, &gates, "ID[=LIMIT]",
      "exit with 1 if this is found, or saves more than LIMIT (5%, 2ms) of\na step; 'copy' "
      "stands "

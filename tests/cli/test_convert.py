@@ -402,7 +402,7 @@ class Mistakes(Convert):
     def test_unknown_formats_and_endings_are_told_what_exists(self):
         self.check(["convert", self.source, "-o", "x.xml"], "x.xml", ".json, ", ".folded", ".pb.gz")
         self.check(["convert", self.source, "-o", "x", "--to", "xml"], "unknown format 'xml'", "chrome", "csv")
-        self.check(["convert", self.source, "-o", "x", "--to", "pprof.zst"], "leave .zst out")
+        self.check(["convert", self.source, "-o", "x", "--to", "pprof.zst"], "drop .zst")
         for ending in ("sqlite.gz", "db.zst", "pprof.zst"):
             self.check(["convert", self.source, "-o", f"x.{ending}"], "does not support this compression")
         self.check(["convert", self.source, "-o", "-"], "--to")

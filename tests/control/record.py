@@ -430,7 +430,7 @@ class Ring(RecordTest):
             self.assertTrue(line["detail"].startswith(f"ProfilerStep#{len(steps)} ("), line)
             done = subprocess.run([COMMAND, "slice", "--step", str(len(steps)), "-o", "s.json", "last.json"],
                                   capture_output=True, cwd=self.here)
-            self.assertIn(b"'ckineto info' names those that had begun", done.stderr)
+            self.assertIn(b"'ckineto info' lists steps that were open", done.stderr)
 
     def test_a_dump_lies_beside_the_output_and_says_why(self):
         process = self.start("-s", "-p", "2000", "-l", "30", str(self.ms(200)), LONG,

@@ -6,11 +6,11 @@
 
 /* The session is NULL on failure. */
 static inline kineto_status begin_session(const kineto_session_options *options, kineto_session **out,
-                                          kineto_error *err)
+                                          kineto_error *error)
 {
-    kineto_status status = kineto_session_create(options, out, err);
+    kineto_status status = kineto_session_create(options, out, error);
     if (!status)
-        status = kineto_session_start(*out, err);
+        status = kineto_session_start(*out, error);
     if (status) {
         kineto_session_destroy(*out);
         *out = NULL;
@@ -20,9 +20,9 @@ static inline kineto_status begin_session(const kineto_session_options *options,
 
 /* The session is destroyed whatever is returned. */
 static inline kineto_status end_session(kineto_session *session, kineto_trace **out,
-                                        kineto_error *err)
+                                        kineto_error *error)
 {
-    kineto_status status = kineto_session_stop(session, out, err);
+    kineto_status status = kineto_session_stop(session, out, error);
     kineto_session_destroy(session);
     return status;
 }

@@ -113,7 +113,7 @@ static void errors(void)
     expect_no_kind("", "", "empty");
     expect_no_kind(" , ,", "", "empty");
     expect_no_kind("kernel cpu_op", "'kernel cpu_op'", "");
-    expect_no_kind("cuda_runtime\x01", "no kind", "");
+    expect_no_kind("cuda_runtime\x01", "unknown activity kind", "");
     assert_int_equal(kineto_kinds_parse(NULL, NULL, NULL), KINETO_E_ARGUMENT);
 }
 
