@@ -508,7 +508,7 @@ kineto_status kineto_profiler_pause(kineto_profiler *p, bool paused, kineto_erro
     if (p->callback)
         status =
             paused ? kineto_function_disable(p->callback) : kineto_function_reenable(p->callback);
-    return p->session ? kineto_session_pause(p->session, !paused, err) : status;
+    return p->session ? kineto_session_pause(p->session, paused, err) : status;
 }
 
 /* Join or leave for session and callback alike: if the second fails, the first is undone. */

@@ -531,7 +531,7 @@ uint64_t kineto_profiler_step_count(void) { return kb_load_relaxed(&step_count);
 
 /* ---- while it runs --------------------------------------------------------------------------- */
 
-kineto_status kineto_profiler_pause_collection(bool on, uint32_t activities,
+kineto_status kineto_profiler_pause_collection(bool paused, uint32_t activities,
                                                         kineto_error *err)
 {
     if (!activities || activities >> KINETO_NUM_ACTIVITY_TYPES)
@@ -539,7 +539,7 @@ kineto_status kineto_profiler_pause_collection(bool on, uint32_t activities,
     lock_registry();
     kineto_profiler *p = find_current_profiler();
     kineto_status status =
-        p ? kineto_profiler_pause(p, !on, err)
+        p ? kineto_profiler_pause(p, paused, err)
           : kb_fail(err, KINETO_E_STATE, "no profiler is enabled that could be paused or resumed");
     unlock_registry();
     return status;

@@ -167,7 +167,7 @@ def without_trailing(text):
 
 def macro(lines, number):
     name = re.match(r"#define (\w+)", lines[0])[1]
-    if name.endswith("_H") or name.endswith("_") or name in ("KINETO_X", "KINETO_CONCAT"):
+    if name.endswith(("_H", "_", "_DECLARED")) or name in ("KINETO_X", "KINETO_CONCAT"):
         return None
     return Item("macro", name, "\n".join(re.sub(r"\s+\\$", " \\\\", line) for line in lines), number, "")
 
@@ -176,7 +176,7 @@ def declared(text, number):
     code = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     if code.startswith("KINETO_INIT_FUNCTION("):  # it belongs to the struct before it
         name = re.search(r"\((\w+)\)", code)[1]
-        return Item("type", name + "_init", f"void {name}_init({name} *out);", number, "")
+        return Item("macro", name + "_init", f"void {name}_init({name} *out);", number, "")
     if re.match(r"(struct|union) \w+;|\w+_ASSERT\(", code):
         return None
     if code.startswith("typedef"):

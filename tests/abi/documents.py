@@ -117,6 +117,8 @@ def words_of_sources(root):
                 if name.endswith(SOURCES):
                     words |= set(re.findall(r"\w*KINETO_\w+|\w*kineto_\w+|KinetoPlugin_\w+", read(place, name)))
     for name in os.listdir(os.path.join(root, "include/ckineto")):
+        words |= {made + "_init" for made in re.findall(r"KINETO_INIT_FUNCTION\((\w+)\)",
+                                                        read(root, "include/ckineto", name))}
         for table, body in re.findall(r"#define KINETO_(\w+)_MAP\(X\)(.*?)\n\n", read(root, "include/ckineto", name),
                                       flags=re.S):
             for item in re.findall(r"X\((\w+),", body):

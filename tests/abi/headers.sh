@@ -29,8 +29,8 @@ for path in "$include"/ckineto/*.h; do
     for compiler in g++ clang++; do
         command -v $compiler >/dev/null 2>&1 && compile $compiler c++ c++17 "$header"
     done
-    if grep -n '^ *# *include' "$path" | grep -v -E '<(ckineto/[a-z]+\.h|stdbool\.h|stddef\.h|stdint\.h)>'; then
-        echo "$header includes more than <ckineto/…>, <stdbool.h>, <stddef.h>, <stdint.h>"
+    if grep -n '^ *# *include' "$path" | grep -v -E '<(ckineto/[a-z_]+\.h|stdbool\.h|stddef\.h|stdint\.h|string\.h)>'; then
+        echo "$header includes more than <ckineto/…>, <stdbool.h>, <stddef.h>, <stdint.h>, <string.h>"
         failed=1
     fi
 done

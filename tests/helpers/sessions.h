@@ -11,7 +11,7 @@ static inline kineto_status begin_session(const kineto_session_options *options,
     kineto_status status = kineto_session_create(options, out, error);
     if (!status)
         status = kineto_session_start(*out, error);
-    if (status) {
+    if (status && out) {
         kineto_session_destroy(*out);
         *out = NULL;
     }

@@ -65,7 +65,7 @@ class Layout(support.TestCase):
 
     def test_every_function_is_there_and_takes_as_many_arguments_as_in_the_headers(self):
         text = ""
-        for name in sorted(os.listdir(os.path.join(HEADERS, "ckineto"))):
+        for name in sorted(set(os.listdir(os.path.join(HEADERS, "ckineto"))) - {"deprecated.h"}):
             with open(os.path.join(HEADERS, "ckineto", name), encoding="utf-8") as file:
                 text += file.read()
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
