@@ -2,7 +2,7 @@
  * agreed at (the default), the unwinder alone; and backtrace() of the C library beside them.
  * Compiled with frame pointers, as programs are that want cheap stacks. */
 #include "bench.h"
-#include "record/stack.h"
+#include "record/unwind.h"
 
 #include <execinfo.h>
 

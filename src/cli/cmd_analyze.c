@@ -111,7 +111,7 @@ static kineto_status parse_steps(kineto_analysis_options *o)
  * files that are named. 0: the library's choice. */
 static ka_table_set choose_tables(void)
 {
-    ka_table_set set = only ? 0 : ka_tables_with(KA_DEFAULT);
+    ka_table_set set = only ? 0 : ka_tables_with(KA_SHOWN_BY_DEFAULT);
     if (!only && (every || series || csv || json))
         return 0;
     if (execution_trace)

@@ -196,7 +196,7 @@ static void put_table_spec(kb_json *j, const ka_table_spec *spec)
     kb_json_put_string(j, "title", kb_string(spec->title));
     kb_json_put_string(j, "definition", kb_string(spec->definition));
     kb_json_put_string(j, "page", kb_string(spec->page));
-    kb_json_put_bool(j, "default", spec->flags & KA_DEFAULT);
+    kb_json_put_bool(j, "default", spec->flags & KA_SHOWN_BY_DEFAULT);
     kb_json_put_bool(j, "per_event", spec->flags & KA_PER_EVENT);
     kb_json_put_bool(j, "merged", spec->flags & KA_SUMMED);
     kb_json_put_bool(j, "diff", spec->flags & KA_DIFF);

@@ -5,7 +5,7 @@
 
 #include "record/encode.h"
 #include "record/perf.h"
-#include "record/stack.h"
+#include "record/unwind.h"
 
 /* kineto_function.state */
 #define KR_FUNCTION_RECORDED 1u

@@ -1,7 +1,7 @@
 /* The code that a process has mapped: which file, which part, which build. It is read from the
  * kernel's list (/proc/self/maps) with system calls only, because stacks are captured in signal
  * handlers, too. */
-#include "record/stack.h"
+#include "record/unwind.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -358,7 +358,7 @@ kineto_status kr_modules_note(kr_module_visit visit, void *context, kineto_error
         error = visit_mappings(text, sizeof text, note_mapping, &n);
         kb_store_release(&known->count, KB_MIN(n.count, RANGES));
         kb_store_release(&known->turn, known->turn + 1);
-        /* Different code may be mapped now at addresses that stack.c has learned. */
+        /* Different code may be mapped now at addresses that unwind.c has learned. */
         if (n.hash != known->hash)
             kr_stack_forget();
         known->hash = n.hash;

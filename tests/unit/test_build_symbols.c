@@ -1,6 +1,6 @@
 /* Addresses to text: functions and lines of this program and its libraries, code made in memory,
  * files that are gone, another build, or damaged in any way. */
-#include "record/stack.h"
+#include "record/unwind.h"
 #include "trace/from_recording/symbols.h"
 
 #include "unit.h"

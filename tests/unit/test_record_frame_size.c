@@ -2,7 +2,7 @@
  * every instruction that an unwinder may meet is followed, or the frame is not told. */
 #include "unit.h"
 
-#include "record/stack.h"
+#include "record/unwind.h"
 
 #if defined(__x86_64__)
 

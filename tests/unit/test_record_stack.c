@@ -1,7 +1,7 @@
 /* Native call stacks: by frame pointers, by tables, and by the two together; whatever is in the
  * frame pointer; in signal handlers and threads; and the modules that addresses lie in. This file
  * is compiled with frame pointers, see CMakeLists.txt. */
-#include "record/stack.h"
+#include "record/unwind.h"
 
 #include "unit.h"
 

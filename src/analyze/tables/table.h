@@ -32,7 +32,7 @@ enum {
     KA_HIDDEN = 2,    /* input of reductions when all ranks are there; never shown */
     KA_SUMMED = 4,    /* several ranks: rows with the same keys are merged, there is no rank */
     KA_DIFF = 8,      /* of two traces: only kineto_diff_run fills it */
-    KA_DEFAULT = 16,  /* `ckineto analyze` prints it without options */
+    KA_SHOWN_BY_DEFAULT = 16,  /* `ckineto analyze` prints it without options */
     KA_RUN_FIRST = 32 /* its analysis needs the most memory: it runs before all others */
 };
 

@@ -290,7 +290,7 @@ void kc_own_daemon_serve(kc_trigger_run *run, int64_t wait_ms);
 /** Has every process that received a request polled once more? */
 bool kc_own_daemon_settled(const kc_trigger_run *run);
 
-/* ---- trigger_files.c ------------------------------------------------------------------------- */
+/* ---- trigger_trace_files.c ------------------------------------------------------------------------- */
 /** Choose the path for the request and the final path. False: it may not write there; it is FAILED. */
 bool kc_files_choose(const kc_trigger_run *run, kc_target *t, bool wire);
 /** Look for traces of targets that do not report completion, and move complete ones. */

@@ -7,7 +7,7 @@
  * Memory that all readers have passed is released to the system, and the producer stays at
  * most KT_AHEAD_BYTES ahead of them. When the file has been parsed, the address range of a
  * decompressed text is unmapped, and later reads of parts of it (arguments of events)
- * decompress the chunk that holds them (seek_index.h, chunk_cache.c). A reader that never
+ * decompress the chunk that holds them (seek_index.h, decompressed_cache.c). A reader that never
  * calls kt_input_mark_passed keeps the whole text mapped.
  *
  * Life: kt_input_open, kt_input_wait/_ready and kt_input_mark_passed by any readers,
@@ -121,7 +121,7 @@ static inline size_t kt_input_ready(kt_input *in, size_t bytes)
     return ready >= bytes ? ready : kt_input_wait(in, bytes);
 }
 
-/* ---- chunk_cache.c: text that is no longer at its addresses ---------------------------------- */
+/* ---- decompressed_cache.c: text that is no longer at its addresses ---------------------------------- */
 #ifndef KT_CHUNK_CACHE_BYTES
 #define KT_CHUNK_CACHE_BYTES ((size_t)16 << 20) /* of chunks in the cache; each thread holds one more */
 #endif
@@ -131,7 +131,7 @@ kineto_string kt_chunk_cache_read(kt_input *in, uint64_t offset, size_t bytes);
 /** Drops the chunks of this input from the cache. */
 void kt_chunk_cache_drop(kt_input *in);
 
-/* ---- resident_parts.c: memory of large mapped files ------------------------------------------ */
+/* ---- mapped_pages.c: memory of large mapped files ------------------------------------------ */
 /** Begins to limit the resident parts of a large mapped file; does nothing for other inputs. */
 void kt_resident_parts_begin(kt_input *in);
 /** Before a read from a part that is not resident: enters it, and releases the oldest ones. */

@@ -1,6 +1,6 @@
 /* The seek index of a text (see seek_index.h): chunks are added while the text is read, by
  * the producer (seek points) or by the parsers that have passed them (compressed text), and
- * loaded by chunk_cache.c. The mutex protects the list of chunks and the idle packers;
+ * loaded by decompressed_cache.c. The mutex protects the list of chunks and the idle packers;
  * compression itself runs outside it. */
 #include "trace/bytes/seek_index.h"
 #include "trace/bytes/input.h"

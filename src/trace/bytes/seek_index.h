@@ -4,7 +4,7 @@
  * The text is cut into chunks of equal size. Of a gzip file, a chunk is a seek point: a
  * position in the file and the state of the decoder there. Of an input that cannot be read
  * twice (a pipe) or not from the middle (zstd), it is the text itself, compressed. The
- * producer and the parsers fill the index while they read (read_ahead.c); chunk_cache.c loads
+ * producer and the parsers fill the index while they read (read_ahead.c); decompressed_cache.c loads
  * chunks from it afterwards. */
 #ifndef KT_SEEK_INDEX_H
 #define KT_SEEK_INDEX_H
@@ -23,7 +23,7 @@
 
 struct kt_inflate;
 
-/* ---- chunk_store.c: compressed chunks -------------------------------------------------------- */
+/* ---- chunk_codec.c: compressed chunks -------------------------------------------------------- */
 typedef struct kt_packed {
     char *data;
     size_t bytes; /* of data; == size: stored without compression */

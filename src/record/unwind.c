@@ -1,8 +1,8 @@
 /* Capturing call stacks: by frame pointers or constant frame sizes where those are known to be
- * right, otherwise by the unwinder. stack.h explains the method; frame_size.c reads the unwinder's
+ * right, otherwise by the unwinder. unwind.h explains the method; unwind_cfi.c reads the unwinder's
  * tables; modules.c knows what is code. Runs in signal handlers: no heap, no locks, little
  * stack. */
-#include "record/stack.h"
+#include "record/unwind.h"
 
 #include <dlfcn.h>
 #include <unwind.h>

@@ -44,7 +44,7 @@ kr_stack_by kr_stack_is_by(void);
 uint32_t kr_stack_capture(kr_stack_thread *thread, const void *frame, uint64_t *addresses,
                           uint32_t limit);
 
-/* ---- frame_size.c ---------------------------------------------------------------------------- */
+/* ---- unwind_cfi.c ---------------------------------------------------------------------------- */
 
 /** Where the caller's frame is, for code without a frame pointer. */
 typedef struct kr_frame_size {
@@ -78,12 +78,12 @@ kineto_status kr_modules_note(kr_module_visit visit, void *context, kineto_error
  *  since, and they have to be noted again. threads: hot. */
 bool kr_modules_are_stale(void);
 
-/* For stack.c: */
+/* For unwind.c: */
 typedef enum kr_module_is { KR_MODULE_UNKNOWN, KR_MODULE_CODE, KR_MODULE_RUNTIME } kr_module_is;
 /** Of a noted module; RUNTIME: the C library and those that start threads. threads: hot. */
 kr_module_is kr_module_of(uint64_t address);
 void kr_modules_set_stale(void);
-/** stack.c: forget what was learned about return addresses. */
+/** unwind.c: forget what was learned about return addresses. */
 void kr_stack_forget(void);
 /** The mapping that holds an address. False: none, or the list cannot be read. threads: hot. */
 bool kr_mapping_of(uint64_t address, uint64_t *start, uint64_t *end);

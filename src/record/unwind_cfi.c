@@ -2,13 +2,13 @@
  * address, in the simple case that most functions without a frame pointer are in: the caller's
  * frame is at a constant distance from the stack pointer. Everything else (expressions, other
  * registers, tables of other versions) is refused, and the unwinder itself finds the caller
- * (stack.c). The tables are those that the process runs with, so they are trusted as much as the
+ * (unwind.c). The tables are those that the process runs with, so they are trusted as much as the
  * unwinder trusts them; still nothing is read past an entry's end.
  *
  * Names and numbers: DWARF 5 sections 6.4 and 7.24, and the Linux Standard Base for .eh_frame. An
  * entry is a CIE (common information entry) or an FDE (frame description entry) that refers to
  * one. */
-#include "record/stack.h"
+#include "record/unwind.h"
 
 #if defined(__x86_64__)
 
