@@ -44,7 +44,8 @@ static const kc_option option_list[] = {
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
      "exact (the default), or as HolisticTraceAnalysis counts, to compare"},
-    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/reference/kernel-rules.md"},
+    {"rules", 0, KC_TEXT, &rules, "FILE",
+     "more rules for names of kernels: docs/reference/kernel-rules.md"},
     {"annotation", 0, KC_TEXT, &annotation, "TEXT",
      "the critical path of one range whose name contains TEXT, not of the\nwhole trace"},
     {"instance", 0, KC_NUMBER, &instance, "N", "which one, if several ranges match; counts from 0"},
@@ -107,8 +108,8 @@ static kineto_status parse_steps(kineto_analyze_options *o)
     return KINETO_OK;
 }
 
-/* Tables besides those of --only: without any option those that say most, and those that are made of
- * files that are named. 0: the library's choice. */
+/* Tables besides those of --only: without any option those that say most, and those that are made
+ * of files that are named. 0: the library's choice. */
 static ka_table_set choose_tables(void)
 {
     ka_table_set set = only ? 0 : ka_tables_with(KA_DEFAULT);

@@ -1,5 +1,5 @@
-/* ckineto plugin check: does a plug-in keep the rules of the interface? Options, the printed report and
- * the exit status; the check itself is src/plugincheck. */
+/* ckineto plugin check: does a plug-in keep the rules of the interface? Options, the printed
+ * report and the exit status; the check itself is src/plugincheck. */
 #include "cli/cli.h"
 #include "cli/install_paths.h"
 #include "cli/plugin_check_print.h"

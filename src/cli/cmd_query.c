@@ -99,8 +99,8 @@ static kineto_status fail_interrupted(kineto_string all, kineto_string rest, kin
     return err->code;
 }
 
-/* Run the statements of `all` one after the other. @param exit  receives the exit status of an error,
- * which was reported. */
+/* Run the statements of `all` one after the other. @param exit  receives the exit status of an
+ *    error, which was reported. */
 static kineto_status run_statements(ke_sql *sql, kineto_string all, kc_query_output *out, int *exit)
 {
     kineto_string rest = all;
@@ -226,7 +226,8 @@ static kineto_status check_query_operands(int operands, char **argv)
     return KINETO_OK;
 }
 
-/* Where the query comes from: a file, "-" for the standard input, or NULL: the last operand itself. */
+/* Where the query comes from: a file, "-" for the standard input, or NULL: the last operand
+ * itself. */
 static const char *find_query_file(const char *last_operand)
 {
     if (query_file)

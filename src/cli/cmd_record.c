@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 static const char *output, *activities, *policy, *log_file, *plugin_config, *budget;
-static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256, log_level = KINETO_LOG_WARNING;
+static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256,
+                log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
 static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
 static kc_texts plugin_files;

@@ -169,8 +169,9 @@ static kineto_status write_repaired_file(repair_work *r, kineto_error *err)
 static void count_lossy_changes(repair_work *r)
 {
     for (uint32_t k = 0; k < KT_REPAIR_KINDS; k++)
-        r->lost +=
-            kt_repair_loss_of((kt_repair_kind)k) != KT_LOSES_NOTHING ? r->repairs.kinds[k].count : 0;
+        r->lost += kt_repair_loss_of((kt_repair_kind)k) != KT_LOSES_NOTHING
+                       ? r->repairs.kinds[k].count
+                       : 0;
 }
 
 /* Read, repair, write and report. @return the exit status. */

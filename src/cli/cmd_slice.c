@@ -279,7 +279,8 @@ static void format_selectors(char *text, size_t size)
 static void format_ranks(const kineto_trace *trace, char *text, size_t size)
 {
     kt_ranks ranks = {0};
-    bool is_there = !kt_add_trace_ranks(&ranks, trace) || !kt_add_rank(&ranks, kt_header_rank(trace));
+    bool is_there =
+        !kt_add_trace_ranks(&ranks, trace) || !kt_add_rank(&ranks, kt_header_rank(trace));
     for (size_t i = 0; i < ranks.count; i++)
         is_there |= strtol(rank, NULL, 10) == ranks.data[i];
     *text = '\0';

@@ -69,7 +69,8 @@ void kc_health_print(const kc_health *h, FILE *out)
     fprintf(out, "%s %s, ", kc_count(h->traces).s, kc_noun(h->traces, "trace", "traces"));
     if (h->ranks > h->traces)
         fprintf(out, "%s ranks, ", kc_count(h->ranks).s);
-    fprintf(out, "%s %s", kc_count(h->activities).s, kc_noun(h->activities, "activity", "activities"));
+    fprintf(out, "%s %s", kc_count(h->activities).s,
+            kc_noun(h->activities, "activity", "activities"));
     fprintf(out, ", %s lost.\n", kc_lost_text(h->lost, h->is_cut).s);
     if (h->lines.count)
         fwrite(h->lines.data, 1, h->lines.count, out);

@@ -211,9 +211,11 @@ static void put_headline(const page *p, uint32_t count, int64_t step_ns, uint32_
         return;
     fprintf(l.out, "%u %s", count, kc_noun(count, "finding", "findings"));
     if (steps)
-        fprintf(l.out, "; savings are per step with its work, %s (mean of %u)", kb_duration(step_ns).s, steps);
+        fprintf(l.out, "; savings are per step with its work, %s (mean of %u)",
+                kb_duration(step_ns).s, steps);
     else if (step_ns > 1)
-        fprintf(l.out, "; savings are of %s, from the first activity to the last", kb_duration(step_ns).s);
+        fprintf(l.out, "; savings are of %s, from the first activity to the last",
+                kb_duration(step_ns).s);
     line_close(&l, p, "\n", "");
 }
 

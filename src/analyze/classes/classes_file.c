@@ -1,5 +1,5 @@
-/* Reads rules for names of kernels, from a file of the user and the built-in list, and builds
- * the index by grams. docs/reference/kernel-rules.md defines the syntax. The built-in rules alone are
+/* Reads rules for names of kernels, from a file of the user and the built-in list, and builds the
+ * index by grams. docs/reference/kernel-rules.md defines the syntax. The built-in rules alone are
  * parsed once per process and shared. */
 #include "analyze/classes/classes_rules.h"
 

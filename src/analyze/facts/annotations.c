@@ -50,6 +50,8 @@ static bool has_work(const ka_dataset *s, const ka_stream *stream, int64_t start
     return low < end && s->work[low].start_ns <= end_ns;
 }
 
+/* Annotations on the track of a stream. They are no work of the dataset, so the rows of the
+ * trace are read. Those without work in them are left out. */
 static bool add_of_stream(const ka_dataset *s, const ka_stream *stream, tallies *t)
 {
     kineto_track track;

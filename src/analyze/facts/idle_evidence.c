@@ -30,6 +30,8 @@ ka_idle ka_gap_reason(const ka_gap *gap)
     return (ka_idle)best;
 }
 
+/* A text under construction in a buffer of the caller's. What does not fit is cut; `size`
+ * stays below `room`. */
 typedef struct sentence {
     char *text;
     size_t room, size;
@@ -45,8 +47,10 @@ KINETO_PRINTF(2, 3) static void say(sentence *to, const char *fmt, ...)
         to->size = KB_MIN(to->size + (size_t)n, to->room - 1);
 }
 
+/* Bytes of a name in a sentence. */
 #define MAX_OF_NAME 60u
-/* The front of a name; kernels' are long. */
+/* Appends the beginning of a name, cut between characters of UTF-8: names of kernels
+ * (templates) are long. */
 static void say_name(sentence *to, kineto_string name)
 {
     size_t size = KB_MIN(name.size, (size_t)MAX_OF_NAME);
@@ -62,6 +66,8 @@ static void say_work(sentence *to, const ka_dataset *s, uint32_t work)
 
 /* ---- what the host did ----------------------------------------------------------------------- */
 
+/* The longest part of a gap that has the gap's reason; `slice` may be KA_NONE (outside of
+ * every range). */
 typedef struct longest {
     ka_idle reason;
     uint32_t slice;
@@ -77,6 +83,8 @@ static void keep_longest(void *context, uint32_t slice, ka_idle reason, int64_t 
     l->ns = ns;
 }
 
+/* Appends the range, the operator that encloses it (except for operators themselves), and how
+ * long the range took. */
 static void say_slice(sentence *to, const ka_dataset *s, uint32_t slice)
 {
     const ka_slice *at = &s->slices[slice];
@@ -89,6 +97,8 @@ static void say_slice(sentence *to, const ka_dataset *s, uint32_t slice)
     say(to, " (%s)", kb_duration(ka_slice_ns(at)).s);
 }
 
+/* The sentence for reasons of the host. It names the thread of the longest part, or the one of
+ * the call where that part is in no range. */
 static void say_host(sentence *to, const ka_dataset *s, const ka_gap *gap, const longest *l)
 {
     uint32_t call = s->work[gap->after].call;
@@ -106,7 +116,8 @@ static void say_host(sentence *to, const ka_dataset *s, const ka_gap *gap, const
 
 /* ---- what the device did --------------------------------------------------------------------- */
 
-/* Without its call the work was launched no later than what follows it in its stream. */
+/* Appends when the work after the gap was launched. Without a record of its call it was
+ * launched no later than what follows it in its stream, which queued_ns is then. */
 static void say_launch(sentence *to, const ka_idleness *idle, const ka_gap *gap)
 {
     const ka_dataset *s = idle->s;
@@ -123,6 +134,8 @@ static void say_launch(sentence *to, const ka_idleness *idle, const ka_gap *gap)
         kb_duration(kb_length_ns(queued_ns, w->start_ns)).s);
 }
 
+/* The list is in the order of ends, so nothing bounds the starts: of work that ends after the
+ * gap only the first MAX_LATER pieces are checked. */
 #define MAX_LATER 64u
 /* The work of another stream that took the most of the gap; of what ended later, the first ones are
  * looked at. */
@@ -147,6 +160,8 @@ static uint32_t longest_other(const ka_idleness *idle, const ka_gap *gap, ka_idl
     return best;
 }
 
+/* For waits on another stream or rank: the longest work there, unrecorded work of graphs, and
+ * the work whose end released the stream. */
 static void say_others(sentence *to, const ka_idleness *idle, const ka_gap *gap, ka_idle reason)
 {
     int64_t ns, unrecorded = ka_sums_within(&idle->devices.data[gap->device].unrecorded,
@@ -167,6 +182,8 @@ static void say_others(sentence *to, const ka_idleness *idle, const ka_gap *gap,
     say_work(to, idle->s, release);
 }
 
+/* For time without a record inside of graphs: which graph it was and, if the gap came back in
+ * other launches, how long it was in these. */
 static void say_unrecorded(sentence *to, const ka_idleness *idle, const ka_gap *gap)
 {
     uint32_t graph = gap->whole ? ka_gap_graph(idle, gap) : gap->after;
@@ -198,6 +215,8 @@ static void say_device(sentence *to, const ka_idleness *idle, const ka_gap *gap,
         say(to, "; nothing else of the device ran meanwhile");
 }
 
+/* How many launches of the stream had not begun when this call was made; nothing for a call
+ * without work. */
 static void say_waiting(sentence *to, const ka_idleness *idle, uint32_t slice)
 {
     const ka_slice *call = &idle->s->slices[slice];

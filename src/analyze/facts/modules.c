@@ -5,6 +5,7 @@
 
 #include <ckineto/record.h>
 
+/* A module of the model: one name and id; its backward pass is an entry of its own. */
 typedef struct module {
     uint32_t name;
     int64_t id, parent; /* -1: none */
@@ -24,7 +25,8 @@ typedef struct call {
     call_index around;
 } call;
 
-/* What may be an operator, inside of a module. */
+/* A range inside a module that may be an operator: the attribution decides, which is made
+ * later. */
 typedef struct inside {
     kineto_row row;
     uint32_t module;
@@ -46,6 +48,7 @@ typedef struct modules {
 
 static void add(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
 
+/* Index of the module, which is appended if it is new. KA_NONE: out of memory. */
 static uint32_t find_module(modules *m, uint32_t name, int64_t id, int64_t parent, bool backward)
 {
     int64_t key[] = {name, id, backward};
@@ -59,7 +62,8 @@ static uint32_t find_module(modules *m, uint32_t name, int64_t id, int64_t paren
     return (uint32_t)*at;
 }
 
-/* Functions of modules are called so by PyTorch; the argument says which of them it is. */
+/* PyTorch names calls of modules "nn.Module: …" and gives them a "Python module id". *id is -1
+ * if there is none. Decided once for each name; only the id is read again. */
 static bool is_module(modules *m, const ka_slice *slice, int64_t *id)
 {
     *id = -1;
@@ -81,6 +85,8 @@ static uint32_t module_of(const modules *m, call_index at)
     return at == KA_NONE ? KA_NONE : m->calls.data[at].module;
 }
 
+/* Counts a call of module `at` inside one of `outer` (or KA_NONE), whose own time it is not. A
+ * recursive call adds nothing to the time with callees. */
 static void count_call(modules *m, uint32_t index, uint32_t at, uint32_t outer)
 {
     const ka_slice *slice = &m->s->slices[index];
@@ -107,6 +113,8 @@ static void enter_module(modules *m, uint32_t index, int64_t id, call_index arou
     count_call(m, index, at, outer);
 }
 
+/* Walks over ranges in the order in which what encloses comes first: the innermost call around
+ * a range is that of its parent. */
 static void find_modules(modules *m)
 {
     int64_t id;
@@ -123,6 +131,7 @@ static void find_modules(modules *m)
 
 /* ---- operators inside ------------------------------------------------------------------------ */
 
+/* Operators of the attribution that are directly inside a module's call, by row. */
 static void give_operators(modules *m)
 {
     for (size_t i = 0; i < m->operators.count; i++) {
@@ -135,7 +144,8 @@ static void give_operators(modules *m)
     }
 }
 
-/* Device time of each call of a module and of the modules around it, once. */
+/* Device time counts once for each module around the launch: `seen` keeps recursive calls from
+ * adding the same work twice. */
 static void give_device_time(modules *m)
 {
     for (uint32_t i = 0; i < m->s->work_count; i++) {
@@ -167,6 +177,7 @@ static uint32_t frame_of(const modules *m, uint32_t op)
     return op;
 }
 
+/* Adds the backward operator `op` of a module's forward operator, with its callees [op, next). */
 static void give_backward(modules *m, uint32_t at, uint32_t op)
 {
     const module from = m->list.data[at];
@@ -183,6 +194,8 @@ static void give_backward(modules *m, uint32_t at, uint32_t op)
     add(&to->device_self_ns, o->device_self_ns);
 }
 
+/* Follows the links from forward to backward operators. Several links may lead into one frame,
+ * which counts once, for the first module. False: out of memory. */
 static bool fold_backward(modules *m)
 {
     const kineto_trace *t = m->s->trace;
@@ -226,6 +239,7 @@ static void put_module(const modules *m, const module *of, ka_table *t)
     ka_put_number(t, of->calls ? ka_us(of->host_ns) / (double)of->calls : 0);
 }
 
+/* Makes the index of operators by row. False: out of memory. */
 static bool number_operators(modules *m)
 {
     size_t rows = (size_t)kineto_trace_count(m->s->trace) + 1;
@@ -248,6 +262,7 @@ static bool has_python(const ka_dataset *s)
     return false;
 }
 
+/* The attribution is expensive: it is made only if the trace has modules. */
 static kineto_status make_module_list(modules *m, ka_attribution *v, kineto_error *err)
 {
     m->is_module = calloc((size_t)m->s->name_count + 1, 1);
@@ -269,7 +284,8 @@ static kineto_status make_module_list(modules *m, ka_attribution *v, kineto_erro
     return fold_backward(m) ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-/* Table modules. Makes the part KA_ATTRIBUTION_OPERATORS of the view only if the trace has modules. */
+/* Table modules. Makes the part KA_ATTRIBUTION_OPERATORS of the view only if the trace has
+ * modules. */
 kineto_status ka_analyze_modules(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_modules);

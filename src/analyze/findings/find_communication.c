@@ -101,7 +101,8 @@ static int64_t show_host_collectives(ka_finder *f, ka_found *x, const char *begi
     for (uint32_t i = 0; i < f->s->slice_count; i++) {
         const ka_slice *slice = &f->s->slices[i];
         if ((slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_USER_ANNOTATION) ||
-            !kb_string_starts_with(ka_name(f->s, slice->name), begins) || !ka_is_in_steps(f, slice->step))
+            !kb_string_starts_with(ka_name(f->s, slice->name), begins) ||
+            !ka_is_in_steps(f, slice->step))
             continue;
         ns = ka_add_ns(ns, ka_slice_ns(slice));
         ka_show_row(f, x, slice->row, ka_slice_ns(slice), NULL);
@@ -180,7 +181,10 @@ static bool next_collective(collective_rows *c, uint64_t *row)
     return false;
 }
 
-static const char *per_device_text(const ka_finder *f) { return f->device_count > 1 ? " a device" : ""; }
+static const char *per_device_text(const ka_finder *f)
+{
+    return f->device_count > 1 ? " a device" : "";
+}
 
 static small_ones sum_small_collectives(const ka_finder *f)
 {
@@ -385,7 +389,8 @@ void ka_find_communication_exposed(ka_finder *f)
 void ka_find_communication_share(ka_finder *f)
 {
     ka_exposure e;
-    if (!ka_exposed_time(f, select_communication, NULL, NULL, &e) || ka_share(f, e.ns) < SHARE_PERCENT)
+    if (!ka_exposed_time(f, select_communication, NULL, NULL, &e) ||
+        ka_share(f, e.ns) < SHARE_PERCENT)
         return;
     ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string(""));
     if (!x)
@@ -474,12 +479,13 @@ static void say_broadcasts(ka_finder *f, const broadcasts *b, int64_t saved)
            "DistributedDataParallel broadcasts buffers %llu times in its forward passes: %s on "
            "devices and %s of the host",
            (unsigned long long)b->count, kb_duration(b->device_ns).s, kb_duration(b->host_ns).s);
-    ka_advise(f, x, "%s",
-              ka_find_range(s, "SyncBatchNorm") != KA_NONE
-                  ? "DistributedDataParallel(model, broadcast_buffers=False): SyncBatchNorm keeps the "
-                    "buffers of all ranks the same already"
-                  : "DistributedDataParallel(model, broadcast_buffers=False) if ranks need not have the "
-                    "same buffers in training; broadcast them once before evaluation and checkpoints");
+    ka_advise(
+        f, x, "%s",
+        ka_find_range(s, "SyncBatchNorm") != KA_NONE
+            ? "DistributedDataParallel(model, broadcast_buffers=False): SyncBatchNorm keeps the "
+              "buffers of all ranks the same already"
+            : "DistributedDataParallel(model, broadcast_buffers=False) if ranks need not have the "
+              "same buffers in training; broadcast them once before evaluation and checkpoints");
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (b->chosen[i])
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
@@ -536,7 +542,8 @@ static bool add_rank_exposed(const ka_finder *f, rank_waits *list, kb_map *at)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_distributed_overlap);
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        rank_wait *r = find_rank_wait(list, at, ka_fact_int(t, row, KA_COL_distributed_overlap_rank));
+        rank_wait *r =
+            find_rank_wait(list, at, ka_fact_int(t, row, KA_COL_distributed_overlap_rank));
         if (!r)
             return false;
         r->exposed_ns = ka_add_ns(
@@ -576,8 +583,8 @@ static void report_imbalance(ka_finder *f, const rank_waits *list, int64_t mean)
     ka_say(f, x,
            "Ranks wait for one another in collectives for %s of a step on average, without any "
            "computation: rank %lld waits for %s, rank %lld, which arrives last, for %s",
-           kb_duration(mean).s, (long long)early->rank,
-           kb_duration(lost_rank_ns(early)).s, (long long)late->rank, kb_duration(lost_rank_ns(late)).s);
+           kb_duration(mean).s, (long long)early->rank, kb_duration(lost_rank_ns(early)).s,
+           (long long)late->rank, kb_duration(lost_rank_ns(late)).s);
     ka_advise(f, x,
               "See what rank %lld does more than the others before its collectives: ckineto diff "
               "of its trace and that of rank %lld; larger shards or longer sequences there, its "

@@ -64,8 +64,9 @@ static void check_copy_calls(ka_finder *f, const ka_waits *waits, ka_what_if_mas
     ka_say(f, x,
            "%llu synchronous copy or memset call%s the host for %s; devices are "
            "idle for %s after them, until it has launched again%s. The longest one is in %s",
-           (unsigned long long)sum.count, sum.count == 1 ? " keeps" : "s keep", kb_duration(sum.ns).s,
-           kb_duration(sum.idle_ns).s, ka_later_text(saved, sum.idle_ns).s, name.s);
+           (unsigned long long)sum.count, sum.count == 1 ? " keeps" : "s keep",
+           kb_duration(sum.ns).s, kb_duration(sum.idle_ns).s, ka_later_text(saved, sum.idle_ns).s,
+           name.s);
     ka_advise(f, x,
               "Call the Async form on the stream that needs the data (cudaMemcpyAsync, "
               "hipMemcpyAsync, cudaMemsetAsync), from pinned memory; in PyTorch "
@@ -118,7 +119,8 @@ static double measured_gbps(const ka_finder *f)
     double best = 0, bytes;
     for (uint32_t i = 0; i < f->s->work_count; i++) {
         const ka_work *w = &f->s->work[i];
-        if (w->kind != KINETO_KIND_GPU_MEMCPY || !kb_string_contains(ka_name(f->s, w->name), "Pinned"))
+        if (w->kind != KINETO_KIND_GPU_MEMCPY ||
+            !kb_string_contains(ka_name(f->s, w->name), "Pinned"))
             continue;
         if (copy_bytes(f, w, &bytes) && bytes >= MIN_BYTES && ka_work_ns(w) > 0)
             best = KB_MAX(best, bytes / (double)ka_work_ns(w));
@@ -356,8 +358,8 @@ static uint32_t find_fill_before(const ka_dataset *s, uint32_t slice, uint32_t *
         if (!fills_tensor(ka_name(s, s->slices[i].name)))
             return KA_NONE;
         uint32_t outer = i, around;
-        while ((around = ka_operator_around(s, outer)) != KA_NONE && s->slices[around].next <= slice &&
-               steps++ < MAX_BACK)
+        while ((around = ka_operator_around(s, outer)) != KA_NONE &&
+               s->slices[around].next <= slice && steps++ < MAX_BACK)
             outer = around;
         *filled = i;
         return is_host_fill(s, outer) ? outer : KA_NONE;
@@ -415,7 +417,8 @@ static bool is_extra(const ka_finder *f, uint32_t work, extra *out)
         return false;
     *out = (extra){.to = to, .work = work};
     out->fill = find_fill_before(s, to, &out->filled);
-    return out->fill != KA_NONE && copies_as_it_is(f, copy) && has_as_many_elements(f, out->filled, copy);
+    return out->fill != KA_NONE && copies_as_it_is(f, copy) &&
+           has_as_many_elements(f, out->filled, copy);
 }
 
 /* Functions of PyTorch that make a tensor on the device of their argument `device`. */

@@ -24,16 +24,76 @@ static uint8_t classify_host_operator(kineto_string name)
 {
     static const char *const copies[] = {"copy_", "clone", "contiguous", "cat", "stack", "_to_copy",
                                          "to", "repeat", "constant_pad_nd"};
-    static const char *const elementwise[] = {
-        "add", "add_", "sub", "sub_", "rsub", "mul", "mul_", "div", "div_", "neg", "exp", "log", "sqrt",
-        "sqrt_", "rsqrt", "pow", "abs", "relu", "relu_", "threshold_backward", "gelu", "gelu_backward",
-        "silu", "silu_", "silu_backward", "sigmoid", "sigmoid_", "sigmoid_backward", "tanh", "tanh_",
-        "tanh_backward", "leaky_relu", "leaky_relu_", "leaky_relu_backward", "elu", "hardtanh", "hardtanh_",
-        "where", "masked_fill", "masked_fill_", "clamp", "clamp_", "clamp_min", "clamp_min_", "eq", "ne",
-        "lt", "gt", "le", "ge", "addcmul", "addcmul_", "addcdiv", "addcdiv_", "lerp", "lerp_", "fill_",
-        "zero_", "sum", "mean", "native_layer_norm", "native_layer_norm_backward", "native_batch_norm",
-        "native_batch_norm_backward", "native_group_norm", "native_group_norm_backward", "_softmax",
-        "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data"};
+    static const char *const elementwise[] = {"add",
+                                              "add_",
+                                              "sub",
+                                              "sub_",
+                                              "rsub",
+                                              "mul",
+                                              "mul_",
+                                              "div",
+                                              "div_",
+                                              "neg",
+                                              "exp",
+                                              "log",
+                                              "sqrt",
+                                              "sqrt_",
+                                              "rsqrt",
+                                              "pow",
+                                              "abs",
+                                              "relu",
+                                              "relu_",
+                                              "threshold_backward",
+                                              "gelu",
+                                              "gelu_backward",
+                                              "silu",
+                                              "silu_",
+                                              "silu_backward",
+                                              "sigmoid",
+                                              "sigmoid_",
+                                              "sigmoid_backward",
+                                              "tanh",
+                                              "tanh_",
+                                              "tanh_backward",
+                                              "leaky_relu",
+                                              "leaky_relu_",
+                                              "leaky_relu_backward",
+                                              "elu",
+                                              "hardtanh",
+                                              "hardtanh_",
+                                              "where",
+                                              "masked_fill",
+                                              "masked_fill_",
+                                              "clamp",
+                                              "clamp_",
+                                              "clamp_min",
+                                              "clamp_min_",
+                                              "eq",
+                                              "ne",
+                                              "lt",
+                                              "gt",
+                                              "le",
+                                              "ge",
+                                              "addcmul",
+                                              "addcmul_",
+                                              "addcdiv",
+                                              "addcdiv_",
+                                              "lerp",
+                                              "lerp_",
+                                              "fill_",
+                                              "zero_",
+                                              "sum",
+                                              "mean",
+                                              "native_layer_norm",
+                                              "native_layer_norm_backward",
+                                              "native_batch_norm",
+                                              "native_batch_norm_backward",
+                                              "native_group_norm",
+                                              "native_group_norm_backward",
+                                              "_softmax",
+                                              "_softmax_backward_data",
+                                              "_log_softmax",
+                                              "_log_softmax_backward_data"};
     if (!kb_string_starts_with(name, "aten::"))
         return OP_OTHER;
     if (ka_is_eligible(name))
@@ -132,7 +192,8 @@ static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, c
     }
     if (names)
         qsort(names, count, sizeof *names, compare_host_names);
-    for (uint32_t i = 0; names && i < KB_MIN(count, (size_t)f->evidence_limit) && names[i].count; i++) {
+    for (uint32_t i = 0; names && i < KB_MIN(count, (size_t)f->evidence_limit) && names[i].count;
+         i++) {
         ka_shapes in = {0};
         (void)ka_shapes_of(s->trace, s->slices[names[i].longest].row, &in);
         kineto_string stack = ka_stack_of(f, names[i].longest);
@@ -205,13 +266,14 @@ static void report_cores(ka_finder *f, const host_operators *o, const products *
            (unsigned long long)p->all.count, ka_share(f, p->all.ns), gflops,
            slow ? "one core alone does more"
                 : "about what one core does; other cores are unused or missing");
-    ka_advise(f, x, "%s",
-              slow ? "Threads may wait for one another: set as many as there are cores for this "
-                     "process (torch.set_num_threads(N) or OMP_NUM_THREADS=N, where N is what nproc "
-                     "says in the same container), and no other program on these cores"
-                   : "Use more threads, torch.set_num_threads(N) or OMP_NUM_THREADS=N, if nproc says "
-                     "that there are more cores (containers and taskset leave a process fewer); "
-                     "larger batches make products large enough for them");
+    ka_advise(
+        f, x, "%s",
+        slow ? "Threads may wait for one another: set as many as there are cores for this "
+               "process (torch.set_num_threads(N) or OMP_NUM_THREADS=N, where N is what nproc "
+               "says in the same container), and no other program on these cores"
+             : "Use more threads, torch.set_num_threads(N) or OMP_NUM_THREADS=N, if nproc says "
+               "that there are more cores (containers and taskset leave a process fewer); "
+               "larger batches make products large enough for them");
     show_operators(f, x, o, p->chosen);
 }
 
@@ -258,10 +320,11 @@ void ka_find_cpu_float32(ka_finder *f)
             ka_set_extent(x, ka_share(f, all.ns));
             ka_set_severity(x, ka_share(f, all.ns) >= FLOAT_MEDIUM ? KINETO_FINDING_MEDIUM
                                                                   : KINETO_FINDING_LOW);
-            ka_say(f, x,
-                   "%llu products of matrices, convolutions and attentions in 32 bits take %.1f %% of "
-                   "the time on the host",
-                   (unsigned long long)all.count, ka_share(f, all.ns));
+            ka_say(
+                f, x,
+                "%llu products of matrices, convolutions and attentions in 32 bits take %.1f %% of "
+                "the time on the host",
+                (unsigned long long)all.count, ka_share(f, all.ns));
             show_operators(f, x, &o, o.kind);
         }
     }
@@ -292,7 +355,8 @@ void ka_find_cpu_copies(ka_finder *f)
         if (x) {
             x->count = all.count;
             ka_say(f, x,
-                   "%llu operators only move data (copy_, clone, contiguous, cat, to) and take %.1f %% "
+                   "%llu operators only move data (copy_, clone, contiguous, cat, to) and take "
+                   "%.1f %% "
                    "of the time on the host",
                    (unsigned long long)all.count, ka_share(f, all.ns));
             show_operators(f, x, &o, o.kind);
@@ -332,7 +396,8 @@ static void report_memory_bound(ka_finder *f, const host_operators *o, const ka_
     ka_say(f, x,
            "%llu operators that do little with each number they read (element-wise, normalization, "
            "softmax, sums of 1 MiB and more) take %.1f %% of the time and move %.1f GB/s",
-           (unsigned long long)all->count, ka_share(f, all->ns), bytes / (double)KB_MAX(all->ns, 1));
+           (unsigned long long)all->count, ka_share(f, all->ns),
+           bytes / (double)KB_MAX(all->ns, 1));
     show_operators(f, x, o, o->kind);
 }
 
@@ -383,13 +448,15 @@ void ka_find_cpu_tiny(ka_finder *f)
         }
         uint64_t each = all.count / KB_MAX(f->step_count, 1u);
         int64_t most = (int64_t)((double)all.ns * (1 - TINY_LEFT));
-        ka_found *x = each >= MIN_TINY && ka_share(f, all.ns) >= TINY_PERCENT
-                          ? ka_open_finding(f, estimate_host_savings(f, &o, most), 0.4, kb_string(""))
-                          : NULL;
+        ka_found *x =
+            each >= MIN_TINY && ka_share(f, all.ns) >= TINY_PERCENT
+                ? ka_open_finding(f, estimate_host_savings(f, &o, most), 0.4, kb_string(""))
+                : NULL;
         if (x) {
             x->count = all.count;
             ka_say(f, x,
-                   "%llu operators%s take less than %s each, without those in them, and %.1f %% of the time together: most of "
+                   "%llu operators%s take less than %s each, without those in them, and %.1f %% of "
+                   "the time together: most of "
                    "that is dispatch, not computation",
                    (unsigned long long)each, f->step_count ? " a step" : "",
                    kb_duration(TINY_OPERATOR_NS).s, ka_share(f, all.ns));
@@ -423,12 +490,14 @@ static bool find_time_between_operators(ka_finder *f, ka_spans *between)
     ka_spans whole = {0}, busy = {0};
     for (uint32_t i = 0; i < (f->step_count ? s->step_count : 0); i++)
         if (s->steps[i].slice != KA_NONE)
-            f->no_memory |= !kb_vec_push(&whole, (ka_span){s->steps[i].start_ns, s->steps[i].end_ns});
+            f->no_memory |=
+                !kb_vec_push(&whole, (ka_span){s->steps[i].start_ns, s->steps[i].end_ns});
     if (!f->step_count)
         f->no_memory |= !kb_vec_push(&whole, (ka_span){s->start_ns, s->end_ns});
     for (uint32_t i = 0; i < s->slice_count && !f->no_memory; i++)
         if (is_recorded_work(s, &s->slices[i]))
-            f->no_memory |= !kb_vec_push(&busy, (ka_span){s->slices[i].start_ns, s->slices[i].end_ns});
+            f->no_memory |=
+                !kb_vec_push(&busy, (ka_span){s->slices[i].start_ns, s->slices[i].end_ns});
     ka_spans_unite(&whole);
     ka_spans_unite(&busy);
     f->no_memory |= !ka_spans_without(&whole, &busy, between);
@@ -454,11 +523,14 @@ static void show_time_between_operators(ka_finder *f, ka_found *x, const ka_span
             char text[400];
             int n = kb_snprintf(text, sizeof text, "before %s%s%.*s",
                                 ka_short_name(ka_name(s, s->slices[i].name)).s,
-                                stack.size ? ", called by " : "", (int)KB_MIN(stack.size, (size_t)200),
-                                stack.data);
-            char *copy = n > 0 ? kb_arena_copy(&f->out->arena, text, KB_MIN((size_t)n, sizeof text - 1)) : NULL;
+                                stack.size ? ", called by " : "",
+                                (int)KB_MIN(stack.size, (size_t)200), stack.data);
+            char *copy =
+                n > 0 ? kb_arena_copy(&f->out->arena, text, KB_MIN((size_t)n, sizeof text - 1))
+                      : NULL;
             if (copy)
-                x->evidence.data[e].text = (kineto_string){copy, KB_MIN((size_t)n, sizeof text - 1)};
+                x->evidence.data[e].text =
+                    (kineto_string){copy, KB_MIN((size_t)n, sizeof text - 1)};
             break;
         }
 }

@@ -1,10 +1,9 @@
 /* Rules about the data loader: time in which the program waits for the next batch, and loaders
  * without worker processes.
  *
- * A wait is a range whose name is that of a data loader's __next__ (ka_is_dataloader), in
- * steps and between them or, without steps, in the whole trace. Savings are the part of the waits in
- * which devices are idle, too; on programs without devices, the critical path without the
- * waits. */
+ * A wait is a range whose name is that of a data loader's __next__ (ka_is_dataloader), in steps
+ * and between them or, without steps, in the whole trace. Savings are the part of the waits in
+ * which devices are idle, too; on programs without devices, the critical path without the waits. */
 #include "analyze/findings/finding.h"
 
 /* ---- the data loader ------------------------------------------------------------------------- */
@@ -226,8 +225,8 @@ static bool is_python_function(const ka_dataset *s, uint32_t slice, const char *
                                const char *name)
 {
     kineto_string text = ka_name(s, s->slices[slice].name);
-    return s->slices[slice].kind == KINETO_KIND_PYTHON_FUNCTION && kb_string_ends_with(text, name) &&
-           kb_string_contains(text, file);
+    return s->slices[slice].kind == KINETO_KIND_PYTHON_FUNCTION &&
+           kb_string_ends_with(text, name) && kb_string_contains(text, file);
 }
 
 static bool has_inside(const ka_dataset *s, uint32_t slice, const char *name)

@@ -264,7 +264,8 @@ void ka_find_tensor_cores(ka_finder *f)
     products p;
     if (!has_device_peaks(f))
         return;
-    if (list_products(f, &p) && p.unit != KA_MATRIX_NONE && p.eligible_ns > 0 && no_product_uses_tensor_cores(&p))
+    if (list_products(f, &p) && p.unit != KA_MATRIX_NONE && p.eligible_ns > 0 &&
+        no_product_uses_tensor_cores(&p))
         report_tensor_cores(f, &p);
     free(p.is);
 }
@@ -355,7 +356,8 @@ void ka_find_fp32_partly(ka_finder *f)
     products p;
     if (!has_device_peaks(f))
         return;
-    if (list_products(f, &p) && p.unit != KA_MATRIX_NONE && p.could.count && !no_product_uses_tensor_cores(&p))
+    if (list_products(f, &p) && p.unit != KA_MATRIX_NONE && p.could.count &&
+        !no_product_uses_tensor_cores(&p))
         report_fp32_partly(f, &p);
     free(p.is);
 }

@@ -192,7 +192,8 @@ void ka_find_memory_limit(ka_finder *f)
         ka_set_extent(x, part);
         ka_set_severity(x, part > SERIOUS_PERCENT ? KINETO_FINDING_HIGH : KINETO_FINDING_MEDIUM);
         ka_say(f, x, "%.*s has %.2f of its %.1f GiB allocated at the peak, %.1f %%",
-               (int)KB_MIN(u.name.size, (size_t)40), u.name.data, gib_text(u.peak), gib_text(u.limit), part);
+               (int)KB_MIN(u.name.size, (size_t)40), u.name.data, gib_text(u.peak),
+               gib_text(u.limit), part);
         ka_advise(
             f, x,
             "torch.utils.checkpoint around the largest blocks, 16-bit activations (autocast), "
@@ -204,8 +205,8 @@ void ka_find_memory_limit(ka_finder *f)
 }
 
 #define WARM_UP_PART  3 /* of a trace without steps */
-/* When the program should have all the memory it needs: after its first step, whether that is looked
- * at or not, or after a third of what was recorded. */
+/* When the program should have all the memory it needs: after its first step, whether that is
+ * looked at or not, or after a third of what was recorded. */
 static int64_t warm_from_ns(const ka_finder *f)
 {
     const ka_dataset *s = f->s;
@@ -254,8 +255,8 @@ typedef struct proofs {
 static int64_t find_growth(const ka_finder *f, const curve *c, size_t i)
 {
     const moment *m = &c->list.data[i], *before = i ? &c->list.data[i - 1] : NULL;
-    if (!before || m->ns < warm_from_ns(f) || m->reserved < 0 || before->reserved < 0 || m->bytes <= 0 ||
-        m->reserved <= before->reserved || unused_bytes_at(before) < m->bytes)
+    if (!before || m->ns < warm_from_ns(f) || m->reserved < 0 || before->reserved < 0 ||
+        m->bytes <= 0 || m->reserved <= before->reserved || unused_bytes_at(before) < m->bytes)
         return 0;
     return kb_length_ns(before->reserved, m->reserved);
 }
@@ -266,9 +267,9 @@ static bool is_allocation_retry(const ka_finder *f, uint32_t slice)
                                         "hipMemUnmap"};
     const ka_slice *s = &f->s->slices[slice];
     kineto_string name = ka_name(f->s, s->name);
-    if (!kt_kind_is_launch(s->kind) || s->start_ns < warm_from_ns(f) || !ka_is_in_steps(f, s->step) ||
-        kb_string_contains(name, "Async") || kb_string_contains(name, "Host") ||
-        ka_operator_of(f->s, slice) == KA_NONE)
+    if (!kt_kind_is_launch(s->kind) || s->start_ns < warm_from_ns(f) ||
+        !ka_is_in_steps(f, s->step) || kb_string_contains(name, "Async") ||
+        kb_string_contains(name, "Host") || ka_operator_of(f->s, slice) == KA_NONE)
         return false;
     for (size_t i = 0; i < KB_COUNT(calls); i++)
         if (kb_string_starts_with(name, calls[i]))
@@ -507,7 +508,9 @@ static void check_growth(ka_finder *f, const use *u)
     curve c;
     level *levels = malloc(MAX_STEPS * sizeof *levels);
     f->no_memory |= !levels;
-    uint32_t count = levels && read_memory_curve(f, u->type, u->device, u->pid, &c) ? find_step_levels(f, &c, levels) : 0;
+    uint32_t count = levels && read_memory_curve(f, u->type, u->device, u->pid, &c)
+                         ? find_step_levels(f, &c, levels)
+                         : 0;
     double slope;
     if (count >= MIN_STEPS && is_growing(levels, count, false, &slope))
         report_growth(f, u, levels, count, false, slope);

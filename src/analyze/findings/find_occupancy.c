@@ -63,7 +63,8 @@ static limits find_device_limits(kineto_string device)
                     .registers = ka_property_number(device, "regsPerMultiprocessor"),
                     .shared = shared,
                     .warp = KB_MAX(ka_property_number(device, "warpSize"), 1),
-                    .blocks = max_resident_blocks(major, ka_property_number(device, "computeMinor")),
+                    .blocks =
+                        max_resident_blocks(major, ka_property_number(device, "computeMinor")),
                     .reserved = major >= 8 ? RESERVED_SHARED : 0};
 }
 

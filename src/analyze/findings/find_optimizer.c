@@ -143,10 +143,11 @@ static void advise_optimizer(ka_finder *f, ka_found *x, const char *name, const 
 {
     const fused_support *fused = fused_advice(name);
     if (fused)
-        ka_advise(f, x,
-                  "torch.optim.%s(…, fused=True)%s, which needs torch >= %s for CUDA and ROCm devices; "
-                  "before that foreach=True",
-                  name, more, fused->on_device);
+        ka_advise(
+            f, x,
+            "torch.optim.%s(…, fused=True)%s, which needs torch >= %s for CUDA and ROCm devices; "
+            "before that foreach=True",
+            name, more, fused->on_device);
     else
         ka_advise(f, x, "torch.optim.%s(…, foreach=True)", name);
 }
@@ -200,11 +201,12 @@ static void advise_fused(ka_finder *f, ka_found *x, const calls *c)
     if (fused_advice(class.s))
         advise_optimizer(f, x, class.s, c->foreach ? ", where foreach is used now" : "");
     else
-        ka_advise(f, x,
-                  "%s in the optimizer, or a fused one of its kind (for CUDA and ROCm devices Adam, "
-                  "AdamW since torch 2.0, SGD since 2.3 and Adagrad since 2.12 have fused=True); "
-                  "torch.compile of its step does the same for your own",
-                  c->foreach ? "Fewer and larger parameters" : "foreach=True");
+        ka_advise(
+            f, x,
+            "%s in the optimizer, or a fused one of its kind (for CUDA and ROCm devices Adam, "
+            "AdamW since torch 2.0, SGD since 2.3 and Adagrad since 2.12 have fused=True); "
+            "torch.compile of its step does the same for your own",
+            c->foreach ? "Fewer and larger parameters" : "foreach=True");
 }
 
 static void report_unfused(ka_finder *f, const calls *c, int64_t saved)
@@ -244,7 +246,8 @@ void ka_find_optimizer_unfused(ka_finder *f)
 
 static uint8_t is_zero_grad(kineto_string name)
 {
-    return kb_string_starts_with(name, "Optimizer.zero_grad") || kb_string_ends_with(name, ": zero_grad");
+    return kb_string_starts_with(name, "Optimizer.zero_grad") ||
+           kb_string_ends_with(name, ": zero_grad");
 }
 
 static uint8_t is_zero_fill(kineto_string name)

@@ -180,7 +180,8 @@ void ka_find_loop_indexing(ka_finder *f)
 {
     siblings x = {0};
     loops l = {0};
-    bool ok = make_sibling_lists(f, &x) && ka_answers_make(f, &l.selects) && ka_factors_make(f, &l.x);
+    bool ok =
+        make_sibling_lists(f, &x) && ka_answers_make(f, &l.selects) && ka_factors_make(f, &l.x);
     if (ok)
         walk_loop_slices(f, &x, &l, add_loop);
     int64_t saved = ok && l.all.count ? ka_saved_with(f, &l.x) : 0;

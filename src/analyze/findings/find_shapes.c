@@ -156,8 +156,9 @@ static void add_shape_work(ka_finder *f, shapes *all, uint8_t wanted, ka_factors
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->work_count && !f->no_memory; i++) {
         const ka_work *w = &s->work[i];
-        uint32_t op =
-            ka_is_in_steps(f, w->step) && is_product_work(s, w) ? ka_operator_of(s, w->call) : KA_NONE;
+        uint32_t op = ka_is_in_steps(f, w->step) && is_product_work(s, w)
+                          ? ka_operator_of(s, w->call)
+                          : KA_NONE;
         shape *of = op == KA_NONE ? NULL : operator_shape_at(f, all, op);
         if (!of || of->is != wanted)
             continue;
@@ -199,9 +200,10 @@ static void show_shapes(ka_finder *f, ka_found *x, const shapes *all)
         (void)ka_shapes_of(s->trace, s->slices[of->op].row, &in);
         kineto_string stack = ka_stack_of(f, of->op);
         ka_show_row(f, x, s->slices[of->op].row, of->kernels.ns,
-                    "%s: round %s; %llu kernels, %s%s%.*s", ka_shapes_text(&in).s, padding_factor(of).s,
-                    (unsigned long long)of->kernels.count, kb_duration(of->kernels.ns).s,
-                    stack.size ? "; called by " : "", (int)stack.size, stack.data);
+                    "%s: round %s; %llu kernels, %s%s%.*s", ka_shapes_text(&in).s,
+                    padding_factor(of).s, (unsigned long long)of->kernels.count,
+                    kb_duration(of->kernels.ns).s, stack.size ? "; called by " : "",
+                    (int)stack.size, stack.data);
     }
 }
 
@@ -222,11 +224,12 @@ static void report_shapes(ka_finder *f, shapes *all, const char *what, int64_t s
     kb_text name = ka_short_name(ka_name(f->s, f->s->slices[most->op].name)),
             sizes = ka_shapes_text(&in);
     x->count = sum.count;
-    ka_say(f, x,
-           "%llu kernels of %s have sizes that are not multiples of %u and take %s, %.1f %% of all; "
-           "most of it %s %s",
-           (unsigned long long)sum.count, what, most->multiple, kb_duration(sum.ns).s,
-           ka_share(f, sum.ns), name.s, sizes.s);
+    ka_say(
+        f, x,
+        "%llu kernels of %s have sizes that are not multiples of %u and take %s, %.1f %% of all; "
+        "most of it %s %s",
+        (unsigned long long)sum.count, what, most->multiple, kb_duration(sum.ns).s,
+        ka_share(f, sum.ns), name.s, sizes.s);
     ka_advise(f, x, "Round up where the model or the batch is made: %s for %s %s%s",
               padding_factor(most).s, name.s, sizes.s,
               most->multiple == 8 ? " (multiples of 64 are better still)" : "");
@@ -250,7 +253,10 @@ static void check_shapes(ka_finder *f, uint8_t wanted, const char *what)
     free(all.of);
 }
 
-void ka_find_unaligned_matmul(ka_finder *f) { check_shapes(f, MATMUL_16, "products of 16-bit matrices"); }
+void ka_find_unaligned_matmul(ka_finder *f)
+{
+    check_shapes(f, MATMUL_16, "products of 16-bit matrices");
+}
 
 void ka_find_unaligned_shapes(ka_finder *f)
 {

@@ -71,7 +71,8 @@ static void add_wait_to_site(sites *all, uint32_t wait, kineto_string stack)
     all->site_of[wait] = (uint32_t)*at;
 }
 
-/* Hash of a place. Without the text of the stack, which takes long to make and would stay in memory. */
+/* Hash of a place. Without the text of the stack, which takes long to make and would stay in
+ * memory. */
 static uint64_t site_text(const ka_dataset *s, uint32_t slice)
 {
     uint32_t names[MAX_FRAMES], count = 0, out = 0;
@@ -135,8 +136,8 @@ static int64_t savings_of_site(sites *all, uint32_t which)
     return saved;
 }
 
-/* Savings without each site alone. Sites after the first MAX_SITES are assumed to save as much of the idle time after
- * them as the first do; where that is nothing, of what they wait. */
+/* Savings without each site alone. Sites after the first MAX_SITES are assumed to save as much of
+ * the idle time after them as the first do; where that is nothing, of what they wait. */
 static int64_t share_site_savings(sites *all)
 {
     int64_t alone = 0, idle = 0, waited = 0;
@@ -199,7 +200,8 @@ static kineto_string find_own_frame(kineto_string stack)
 static void advise_sync(ka_finder *f, ka_found *x, const site *of, const char *where)
 {
     kineto_string name = of->name;
-    bool reads = kb_string_contains(name, "item") || kb_string_contains(name, "_local_scalar_dense") ||
+    bool reads = kb_string_contains(name, "item") ||
+                 kb_string_contains(name, "_local_scalar_dense") ||
                  kb_string_contains(name, "is_nonzero");
     bool masks = kb_string_contains(name, "nonzero") || kb_string_contains(name, "index") ||
                  kb_string_contains(name, "masked_select") || kb_string_contains(name, "unique");

@@ -282,7 +282,8 @@ static uint8_t classify_wait(const ka_dataset *s, const ka_wait *w)
     if (w->copy == KA_NONE)
         return KA_WAIT_OTHER;
     kineto_string name = ka_name(s, s->work[w->copy].name);
-    return ka_is_upload(name) && kb_string_contains(name, "Pageable") ? KA_WAIT_UPLOAD : KA_WAIT_OTHER;
+    return ka_is_upload(name) && kb_string_contains(name, "Pageable") ? KA_WAIT_UPLOAD
+                                                                      : KA_WAIT_OTHER;
 }
 
 /* An operator that copies and then synchronises waits once. Bit 0 of `seen` is for calls. */
@@ -348,8 +349,8 @@ static void collect_waits(ka_finder *f, const ka_path *p, uint8_t *seen, ka_wait
         if (!is_waiting_call(p, e))
             continue;
         uint32_t call = p->nodes.data[e->dst].index;
-        if (seen[call] & 1 || !ka_is_in_steps(f, f->s->slices[call].step) || ka_cannot_block(f->s, call) ||
-            is_memory_call(ka_name(f->s, f->s->slices[call].name)))
+        if (seen[call] & 1 || !ka_is_in_steps(f, f->s->slices[call].step) ||
+            ka_cannot_block(f->s, call) || is_memory_call(ka_name(f->s, f->s->slices[call].name)))
             continue;
         seen[call] |= 1;
         append_wait(f, out, seen, call);

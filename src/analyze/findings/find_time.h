@@ -45,8 +45,8 @@ enum {
 };
 bool ka_what_if_mask_create(ka_finder *f, ka_what_if_mask *w, bool with_work);
 void ka_what_if_mask_free(ka_what_if_mask *w);
-/** How much shorter all would be; KA_NO_SAVINGS if that is not known. Bits of a slice become those of
- * all that is in it. */
+/** How much shorter all would be; KA_NO_SAVINGS if that is not known. Bits of a slice become those
+ * of all that is in it. */
 int64_t ka_saved_by_mask(ka_finder *f, ka_what_if_mask *w);
 
 /* ---- calls in which the host waited ---------------------------------------------------------- */

@@ -95,8 +95,8 @@ static void show_outliers(ka_finder *f, ka_found *x, const ka_table *t)
 
 static bool is_explained(const outliers *o, kineto_string what)
 {
-    return o->explained_ns >= EXPLAINED * (double)o->worst_ns && !kb_string_starts_with(what, "outside of") &&
-           !kb_string_starts_with(what, "nothing");
+    return o->explained_ns >= EXPLAINED * (double)o->worst_ns &&
+           !kb_string_starts_with(what, "outside of") && !kb_string_starts_with(what, "nothing");
 }
 
 static void advise_outliers(ka_finder *f, ka_found *x, const outliers *o, kineto_string what,
@@ -135,7 +135,8 @@ static void report_outliers(ka_finder *f, const ka_table *t, const outliers *o)
     else
         kb_snprintf(why, sizeof why, "no recorded activity explains most of it");
     ka_say(f, x,
-           "%llu of %lld steps%s %s longer than the median of %s and the usual deviations from it, by at "
+           "%llu of %lld steps%s %s longer than the median of %s and the usual deviations from it, "
+           "by at "
            "most %s in all; step %s most, by %s: %s",
            (unsigned long long)o->count, (long long)(f->step_count - warm_up),
            warm_up ? " after the warm-up" : "", o->count == 1 ? "is" : "are",
@@ -220,7 +221,8 @@ static bool is_runtime_call(const ka_slice *s)
 static uint8_t add_lazy_at(const ka_finder *f, lazy *l, uint32_t i)
 {
     const ka_slice *s = &f->s->slices[i];
-    uint8_t is = is_runtime_call(s) ? ka_answer(f->s, &l->names, s->name, classify_lazy_call) : NOT_LAZY;
+    uint8_t is =
+        is_runtime_call(s) ? ka_answer(f->s, &l->names, s->name, classify_lazy_call) : NOT_LAZY;
     int64_t mean = l->every_launch.ns / (int64_t)KB_MAX(l->every_launch.count, 1u);
     if ((is == LAUNCHES || is == TAKES) && s->start_ns >= l->warm_ns)
         return NOT_LAZY;
@@ -583,7 +585,8 @@ static void report_unfit(ka_finder *f, const doubts *d)
     ka_set_severity(x, KINETO_FINDING_HIGH);
     ka_set_extent(x, d->lost_percent);
     if (d->is_cut) {
-        n = (size_t)snprintf(text, sizeof text, "the file ends early, how many events are missing is not known");
+        n = (size_t)snprintf(text, sizeof text,
+                             "the file ends early, how many events are missing is not known");
     } else if (d->lost_percent >= LOST_PERCENT) {
         n = write_lost_text(text, sizeof text, n, d->unrecorded, all, "could not be recorded");
         n = write_lost_text(text, sizeof text, n, d->unread, all, "of the file could not be used");
@@ -620,7 +623,8 @@ typedef struct unrecorded {
     double percent;
 } unrecorded;
 
-/* The device of whose time the largest part was taken by graphs without a record of what they did. */
+/* The device of whose time the largest part was taken by graphs without a record of what they
+ * did. */
 static unrecorded find_unrecorded(const ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_idle_named);
@@ -650,9 +654,11 @@ static void report_unrecorded(ka_finder *f, const unrecorded *u)
            "for %.1f %% of the time of device %lld graphs ran whose kernels were not recorded, "
            "%s: findings about kernels, gaps and operators cover only the rest",
            u->percent, (long long)u->device, kb_duration(u->ns).s);
-    ka_advise(f, x,
-              "Record the nodes of graphs: start the profiler before the graphs are captured, or record "
-              "the program without graphs (without mode=\"reduce-overhead\"; servers have an option for it)");
+    ka_advise(
+        f, x,
+        "Record the nodes of graphs: start the profiler before the graphs are captured, or record "
+        "the program without graphs (without mode=\"reduce-overhead\"; servers have an option for "
+        "it)");
     ka_show_span(f, x, f->s->start_ns, f->s->end_ns, u->ns, "%s unrecorded", kb_duration(u->ns).s);
 }
 

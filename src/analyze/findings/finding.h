@@ -1,9 +1,9 @@
 /* Findings: the data of rules, and the functions that rules use.
  *
  * A rule (finding_rules.def) is a function that reads the facts and the dataset of one trace and
- * opens findings. The engine (findings.c) turns the time that they would save into savings per step,
- * sorts them, and keeps them after the trace is released. docs/how-to/contributing.md adds a rule step by
- * step. Everything of one kineto_find runs on one thread. */
+ * opens findings. The engine (findings.c) turns the time that they would save into savings per
+ * step, sorts them, and keeps them after the trace is released. docs/how-to/contributing.md adds
+ * a rule step by step. Everything of one kineto_find runs on one thread. */
 #ifndef KA_FINDING_H
 #define KA_FINDING_H
 
@@ -127,8 +127,8 @@ void ka_show_span(ka_finder *f, ka_found *x, int64_t start_ns, int64_t end_ns, i
 /** Skip the rule although the trace meets its needs; why, and what to do. */
 void ka_skip_rule(ka_finder *f, const char *fmt, ...) KINETO_PRINTF(2, 3);
 
-/** A table of the facts that the rule declares in `reads`; never NULL, but it may be empty. Cells by
- *  KA_COL_<table>_<column>. */
+/** A table of the facts that the rule declares in `reads`; never NULL, but it may be empty. Cells
+ * by KA_COL_<table>_<column>. */
 const ka_table *ka_fact_table(const ka_finder *f, ka_table_id id);
 static inline int64_t ka_fact_int(const ka_table *t, uint64_t row, uint32_t column)
 {

@@ -1,6 +1,6 @@
-/* Findings of one trace: which tables the rules need, running the rules, the savings per step of what
- * they found, and its order. kineto_find splits a trace of several ranks and merges their findings
- * (findings_ranks.c). */
+/* Findings of one trace: which tables the rules need, running the rules, the savings per step of
+ * what they found, and its order. kineto_find splits a trace of several ranks and merges their
+ * findings (findings_ranks.c). */
 #include "analyze/findings/finding.h"
 #include "analyze/dataset/each_rank.h"
 
@@ -132,16 +132,17 @@ void ka_findings_sort(kineto_findings *out)
 /* Since which PyTorch there is what advice names, and for which devices, where not for all. */
 static const struct {
     const char *word, *name, *needs;
-} features[] = {{"torch.compile", "torch.compile", "torch >= 2.0"},
-                {"expandable_segments", "expandable_segments", "torch >= 2.1 and an NVIDIA device"},
-                {"make_graphed_callables", "make_graphed_callables", "torch >= 1.10 and a CUDA device"},
-                {"set_float32_matmul_precision", "set_float32_matmul_precision", "torch >= 1.12"},
-                {"torch.autocast(", "torch.autocast", "torch >= 1.10"},
-                {"torch.amp.GradScaler", "torch.amp.GradScaler", "torch >= 2.3"},
-                {"nonzero_static", "nonzero_static", "torch >= 2.6 on CUDA devices"},
-                {"foreach=True", "foreach", "torch >= 1.12"},
-                {"set_modules_to_forward_prefetch", "fully_shard", "torch >= 2.6"},
-                {"inference_mode", "inference_mode", "torch >= 1.9"}};
+} features[] = {
+    {"torch.compile", "torch.compile", "torch >= 2.0"},
+    {"expandable_segments", "expandable_segments", "torch >= 2.1 and an NVIDIA device"},
+    {"make_graphed_callables", "make_graphed_callables", "torch >= 1.10 and a CUDA device"},
+    {"set_float32_matmul_precision", "set_float32_matmul_precision", "torch >= 1.12"},
+    {"torch.autocast(", "torch.autocast", "torch >= 1.10"},
+    {"torch.amp.GradScaler", "torch.amp.GradScaler", "torch >= 2.3"},
+    {"nonzero_static", "nonzero_static", "torch >= 2.6 on CUDA devices"},
+    {"foreach=True", "foreach", "torch >= 1.12"},
+    {"set_modules_to_forward_prefetch", "fully_shard", "torch >= 2.6"},
+    {"inference_mode", "inference_mode", "torch >= 1.9"}};
 
 /* The advice, with what it needs after it. */
 static kineto_string append_requirements(kineto_findings *out, kineto_string advice)
@@ -218,8 +219,8 @@ static kineto_status copy_across_tables(const kineto_analysis *facts, kineto_ana
     return status;
 }
 
-/* Tables that the chosen rules and the engine read. Not the critical path: the first rule that needs
- * it computes it (ka_saved_by). */
+/* Tables that the chosen rules and the engine read. Not the critical path: the first rule that
+ * needs it computes it (ka_saved_by). */
 static ka_table_set tables_to_compute(const kineto_findings *out)
 {
     return ka_tables_of_rules(out->chosen) | across_tables | KA_TABLE_BIT(KA_TABLE_modules) |
@@ -235,7 +236,8 @@ static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *tra
     o.tables = NULL;
     o.series = false;
     o.definitions = KINETO_DEFINITIONS_EXACT;
-    kineto_status status = ka_measure_tables(trace, &o, facts ? 0 : tables_to_compute(out), &m, err);
+    kineto_status status =
+        ka_measure_tables(trace, &o, facts ? 0 : tables_to_compute(out), &m, err);
     ka_finder f = {
         .s = &m.dataset, .facts = m.facts, .evidence_limit = out->evidence_limit, .out = out};
     if (!status) {

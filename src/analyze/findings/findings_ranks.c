@@ -1,5 +1,5 @@
-/* Findings of several ranks: merging those that say the same, and the rules that compare ranks, which
- * run on the merged tables of all ranks when these are complete. */
+/* Findings of several ranks: merging those that say the same, and the rules that compare ranks,
+ * which run on the merged tables of all ranks when these are complete. */
 #include "analyze/findings/finding.h"
 #include "analyze/dataset/each_rank.h"
 
@@ -18,7 +18,8 @@ static bool copy_found(kineto_findings *to, const ka_found *from, ka_found *copy
 {
     *copy = *from;
     memset(&copy->evidence, 0, sizeof copy->evidence);
-    bool ok = copy_text_to_arena(&to->arena, &copy->subject) && copy_text_to_arena(&to->arena, &copy->sentence) &&
+    bool ok = copy_text_to_arena(&to->arena, &copy->subject) &&
+              copy_text_to_arena(&to->arena, &copy->sentence) &&
               copy_text_to_arena(&to->arena, &copy->advice);
     for (size_t i = 0; ok && i < from->evidence.count; i++) {
         ka_evidence e = from->evidence.data[i];

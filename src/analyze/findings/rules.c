@@ -206,7 +206,8 @@ static const char *first_unmet_need(uint32_t needed, uint32_t has)
 static void run_rule(ka_finder *f, ka_finding_rule which)
 {
     ka_verdict *verdict = &f->out->verdicts[which];
-    KB_ASSERT((rules[which].needs & KA_NEEDS_RANKS) != 0 || f->s != NULL || !(f->out->chosen >> which & 1));
+    KB_ASSERT((rules[which].needs & KA_NEEDS_RANKS) != 0 || f->s != NULL ||
+              !(f->out->chosen >> which & 1));
     const char *missing = first_unmet_need(rules[which].needs, f->has);
     if (!(f->out->chosen >> which & 1)) {
         *verdict = (ka_verdict){KINETO_NOT_ASKED, {"", 0}};

@@ -74,7 +74,8 @@ static ka_cell mean_of_cells(const ka_table *t, uint32_t column, const ka_cell *
     uint32_t of = t->columns[column].of;
     KB_ASSERT(t->columns[column].merge == KA_MEAN && of < t->column_count);
     double x = cell_as_number(t, of, a[of]), y = cell_as_number(t, of, b[of]);
-    double sum = cell_as_number(t, column, a[column]) * x + cell_as_number(t, column, b[column]) * y;
+    double sum =
+        cell_as_number(t, column, a[column]) * x + cell_as_number(t, column, b[column]) * y;
     return cell_from_number(t, column, x + y > 0 ? sum / (x + y) : 0);
 }
 

@@ -150,7 +150,8 @@ static void key_texts(const sorting *s, group *g)
     if (!g->ended)
         g->from = first_difference(s, g);
     for (size_t i = 0; i < g->count; i++)
-        g->rows[i].key = g->ended ? sort_text_of(s, g, i).size : text_key(sort_text_of(s, g, i), g->from);
+        g->rows[i].key =
+            g->ended ? sort_text_of(s, g, i).size : text_key(sort_text_of(s, g, i), g->from);
 }
 
 static void key_cells(const sorting *s, group *g)

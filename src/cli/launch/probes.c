@@ -61,8 +61,8 @@ static void probe_buffer(kc_probe_result *f)
     uint64_t free_bytes = known ? (uint64_t)st.f_bavail * st.f_frsize : 0;
     bool in_memory = strcmp(path, "/dev/shm") == 0;
     kc_probe_answer(f, in_memory ? KC_PROBE_OK : KC_PROBE_NOTE,
-                    "the buffer of %u MiB fits into %.200s (%s free%s)", KS_DEFAULT_BUFFER_BYTES >> 20,
-                    path, kc_bytes(free_bytes).s,
+                    "the buffer of %u MiB fits into %.200s (%s free%s)",
+                    KS_DEFAULT_BUFFER_BYTES >> 20, path, kc_bytes(free_bytes).s,
                     in_memory ? "" : "; /dev/shm is faster: it is memory");
 }
 

@@ -242,7 +242,9 @@ static void print_steps(const screen *s)
     for (uint64_t r = 0; r < info.row_count; r++)
         longest =
             KB_MAX(longest, get_fact_number(s, table, r, find_fact_column(s, table, "dur_us")));
-    uint64_t *order = info.row_count > MAX_STEPS ? sort_rows_by(s, table, find_fact_column(s, table, "dur_us")) : NULL;
+    uint64_t *order = info.row_count > MAX_STEPS
+                          ? sort_rows_by(s, table, find_fact_column(s, table, "dur_us"))
+                          : NULL;
     print_chart_title(s, "Steps");
     for (uint64_t r = 0; longest > 0 && r < KB_MIN(info.row_count, (uint64_t)MAX_STEPS); r++)
         print_step(s, table, order ? order[r] : r, longest);
