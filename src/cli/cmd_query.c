@@ -235,7 +235,8 @@ static const char *find_query_file(const char *last_operand)
     return strcmp(last_operand, "-") == 0 ? last_operand : NULL;
 }
 
-/* All checks of the command line that need no trace. @param traces  the number of trace operands. */
+/* All checks of the command line that need no trace.
+ * @param traces  the number of trace operands. */
 static kineto_status check_query_options(int operands, int traces, char **argv,
                                          kc_query_format *format)
 {

@@ -1,7 +1,7 @@
 /* Classifies kernels by name. Rules are patterns with a gram of KA_GRAM bytes each; a name is
  * walked once, its grams are looked up in a hash table, and only patterns whose gram occurs are
  * compared in full. The first rule that sets an attribute wins, so rules of the user come before
- * the built- in ones. */
+ * the built-in ones. */
 #include "analyze/classes/classes_rules.h"
 
 /* ---- words ----------------------------------------------------------------------------------- */

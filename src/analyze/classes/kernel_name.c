@@ -5,7 +5,7 @@
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* ---- mangled names ("_ZN2at6native13reduce_kernelILi512E…") ------------------------------------- */
+/* ---- mangled names ("_ZN2at6native13reduce_kernelILi512E…") ---------------------------------- */
 
 /* The number at `*at`, at most what is left of the name; 0 if there is none. */
 static size_t parse_length(kineto_string name, size_t *at)
@@ -30,7 +30,7 @@ static kineto_string own_mangled_name(kineto_string name)
     return end > begin ? (kineto_string){name.data + begin, end - begin} : name;
 }
 
-/* ---- demangled names ---------------------------------------------------------------------------- */
+/* ---- demangled names ------------------------------------------------------------------------- */
 
 static const char anonymous[] = "(anonymous namespace)";
 
@@ -71,7 +71,7 @@ kineto_string ka_own_name(kineto_string name)
     return kb_string_starts_with(name, "_Z") ? own_mangled_name(name) : own_demangled_name(name);
 }
 
-/* ---- words -------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 enum { PUNCTUATION, DIGIT, SMALL, CAPITAL };
 

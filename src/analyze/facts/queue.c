@@ -155,7 +155,7 @@ bool ka_queue_points(const ka_dataset *s, ka_queue_point *point, void *context)
     return !c.no_memory;
 }
 
-/* ---- as the definitions count ----------------------------------------------------------------- */
+/* ---- as the definitions count ---------------------------------------------------------------- */
 
 static void count_collected(counting *c)
 {

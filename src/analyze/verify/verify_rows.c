@@ -64,7 +64,7 @@ static bool classify_tracks_and_names(ka_verify *v)
     return true;
 }
 
-/* ---- times that cannot be ---------------------------------------------------------------------- */
+/* ---- times that cannot be -------------------------------------------------------------------- */
 
 /* Before the year 2000. */
 static bool is_early(int64_t start) { return start < KA_EARLIEST_NS; }

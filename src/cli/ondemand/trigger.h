@@ -198,7 +198,8 @@ typedef struct kc_endpoint {
     uint64_t inode;
 } kc_endpoint;
 
-/* One run of the command on this host. Times ending in _ns are CLOCK_MONOTONIC, but for start_ns. */
+/* One run of the command on this host. Times ending in _ns are CLOCK_MONOTONIC, but for
+ * start_ns. */
 typedef struct kc_trigger_run {
     const kc_request *request;
     KB_VEC(kc_target *) targets;

@@ -459,7 +459,8 @@ static void run_trigger(kc_trigger_run *run)
     discover_again(run);
     choose_common_start(run);
     kc_show_begin(run);
-    /* The daemon first: it may also pass the request to descendants of the processes it is given. */
+    /* The daemon first: it may also pass the request to descendants of the processes that it is
+     * given. */
     kc_daemon_ask(run);
     kc_socket_ask(run);
     while (!interrupted && !is_run_finished(run))

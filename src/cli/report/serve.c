@@ -24,7 +24,8 @@
 #define IDLE_TIMEOUT_NS (UINT64_C(20) * 1000000000)
 
 /* Phases follow each other in this order. A connection is read, answered, and then drained until
- * the peer has closed: closing it with unread bytes would reset it, and the answer could be lost. */
+ * the peer has closed: closing it with unread bytes would reset it, and the answer could
+ * be lost. */
 typedef enum phase { PHASE_READING, PHASE_ANSWERING, PHASE_ENDING } phase;
 
 typedef struct connection {
