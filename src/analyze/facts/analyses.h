@@ -40,7 +40,7 @@ typedef struct ka_measured {
 /** @param m  to be freed with ka_measured_free, also on failure. */
 kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options *options,
                          ka_measured *m, kineto_error *err);
-/** The same with tables chosen by the caller, besides those of options->tables. Neither: all that
+/** The same with tables chosen by the caller, in addition to those of options->tables. Neither: all that
  * are not per event. */
 kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analyze_options *options,
                                 ka_table_set tables, ka_measured *m, kineto_error *err);
@@ -105,7 +105,7 @@ bool ka_queue_points(const ka_dataset *s, ka_queue_point *point, void *context);
 
 /* ---- step_statistics.c ----------------------------------------------------------------------- */
 typedef struct ka_durations {
-    double *us;     /* of the steps that are looked at */
+    double *us;     /* of the selected steps */
     uint32_t *step; /* index of steps of each … */
     int32_t *place; /* … and by that index: which it is; -1: left out */
     uint32_t count, warm_up;

@@ -74,7 +74,7 @@ static ka_table_set default_tables(const kineto_analyze_options *options)
     return set;
 }
 
-/* @param set  chosen by the caller besides options->tables; may be empty. */
+/* @param set  chosen by the caller in addition to options->tables; may be empty. */
 static kineto_status want_tables(kineto_analysis *a, const kineto_analyze_options *options,
                                  ka_table_set set, kineto_error *err)
 {

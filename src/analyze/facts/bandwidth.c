@@ -15,7 +15,7 @@ typedef struct counting {
     ka_table *summary, *series;
     changes list;
     kb_intern labels;   /* "Memcpy HtoD" */
-    uint32_t *label_of; /* by name; 0: not looked at, else its label + 1 */
+    uint32_t *label_of; /* by name; 0: not checked yet, else its label + 1 */
     bool no_memory;
 } counting;
 

@@ -86,7 +86,7 @@ static void join_samples(meter *m)
     }
 }
 
-/* Counters are rare: only blocks that hold some are looked at. */
+/* Counters are rare: only blocks that hold some are read. */
 static bool collect_samples(const ka_dataset *s, meters *all)
 {
     const uint64_t counters =

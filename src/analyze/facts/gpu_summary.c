@@ -80,7 +80,7 @@ typedef struct edge {
 typedef KB_VEC(edge) edge_list;
 
 typedef struct use {
-    int64_t start_ns, end_ns; /* looked at */
+    int64_t start_ns, end_ns; /* the selected time */
     ka_spans busy;
     edge_list starts, ends, edges; /* of blocks per multiprocessor; both in order */
     double occupancy, occupancy_ns;

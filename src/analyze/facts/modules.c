@@ -39,7 +39,7 @@ typedef struct modules {
     KB_VEC(call) calls;
     KB_VEC(inside) operators;
     kb_map by_key;
-    uint8_t *is_module;  /* by name: 0 not looked at, 1 no, 2 yes */
+    uint8_t *is_module;  /* by name: 0 not checked yet, 1 no, 2 yes */
     call_index *call_of; /* by slice: the innermost one that it is in, or is */
     uint32_t *op_of_row; /* by row: index of ops */
     uint32_t *module_of_op;

@@ -18,7 +18,7 @@ typedef struct grouping {
     size_t shown;
     int64_t *stack_cells; /* by id in stacks: the table's cell; KA_NO_INT: it is not there yet */
     int64_t *name_cells;  /* the same, by name */
-    uint8_t *eligible;    /* by name: 0 not looked at, 1 no, 2 yes */
+    uint8_t *eligible;    /* by name: 0 not checked yet, 1 no, 2 yes */
 } grouping;
 
 /* ---- shapes and stacks ----------------------------------------------------------------------- */

@@ -21,7 +21,7 @@ typedef struct sequence {
 typedef struct finding {
     const ka_dataset *s;
     uint64_t least;
-    uint8_t *holds; /* by name: does it hold what was asked for? 0: not looked at, 1 no, 2 */
+    uint8_t *holds; /* by name: does it hold what was asked for? 0: not checked yet, 1 no, 2 */
     KB_VEC(uint32_t) works; /* under one operator */
     KB_VEC(uint32_t) names; /* of kernels, of all sequences */
     KB_VEC(sequence) all;

@@ -139,7 +139,7 @@ typedef struct contents {
     int64_t *now;           /* by name: sum of the step under way … */
     uint8_t *kind;          /* … and kind + 1; */
     KB_VEC(uint32_t) named; /* those that have one */
-    uint8_t *waits;         /* by name: 0 not looked at, 1 no, 2 yes */
+    uint8_t *waits;         /* by name: 0 not checked yet, 1 no, 2 yes */
     bool no_memory;
 } contents;
 
@@ -200,7 +200,7 @@ static int content_kind(contents *c, const ka_slice *s)
     }
 }
 
-/* Slice of the first step that is looked at. */
+/* Slice of the first selected step. */
 static uint32_t first_step(const ka_dataset *s)
 {
     uint32_t i = 0;

@@ -10,6 +10,8 @@
 
 /* ---- operators by what they do --------------------------------------------------------------- */
 
+/* Classes of operators: products of matrices, copies, and operators that do little with each
+ * number (element-wise, normalization, softmax, sums). */
 enum { OP_OTHER, OP_PRODUCT, OP_COPY, OP_ELEMENTWISE };
 
 static bool is_name_in_list(kineto_string name, const char *const *list, size_t count)
@@ -20,6 +22,7 @@ static bool is_name_in_list(kineto_string name, const char *const *list, size_t 
     return false;
 }
 
+/* Class of an operator of PyTorch by its exact name; other names are OP_OTHER. */
 static uint8_t classify_host_operator(kineto_string name)
 {
     static const char *const copies[] = {"copy_", "clone", "contiguous", "cat", "stack", "_to_copy",
@@ -104,8 +107,8 @@ static uint8_t classify_host_operator(kineto_string name)
                                                                  : OP_OTHER;
 }
 
-/* The operators that are looked at, with the time they take themselves: without that of operators
- * in them. */
+/* Operators in steps with their own time: without that of operators inside them. Data loaders
+ * are left out. Rules scale their time in `x` to estimate savings. */
 typedef struct host_operators {
     int64_t *self_ns; /* by slice; 0: not an operator that counts */
     uint8_t *kind;    /* by slice */
@@ -119,6 +122,8 @@ static void free_host_operators(host_operators *o)
     ka_factors_free(&o->x);
 }
 
+/* Slices are in an order in which what encloses comes first: its own time is set before the
+ * operators inside reduce it. */
 static void fill_host_operators(ka_finder *f, host_operators *o, ka_answers *names)
 {
     const ka_dataset *s = f->s;
@@ -153,7 +158,8 @@ static bool list_host_operators(ka_finder *f, host_operators *o)
     return !f->no_memory;
 }
 
-/* What all would be shorter by; where the critical path cannot say, what the operators would. */
+/* Savings with the times of o->x, at most most_ns, which also stands in where the critical
+ * path is not known. */
 static int64_t estimate_host_savings(ka_finder *f, const host_operators *o, int64_t most_ns)
 {
     int64_t saved = ka_saved_with(f, &o->x);
@@ -175,6 +181,7 @@ static int compare_host_names(const void *left, const void *right)
     return (a->longest > b->longest) - (a->longest < b->longest);
 }
 
+/* Shows the longest call of each chosen name, with the sum over the name; `x` may be NULL. */
 static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, const uint8_t *chosen
                            )
 {
@@ -209,12 +216,15 @@ static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, c
 
 /* ---- cores that products of matrices use ----------------------------------------------------- */
 
+/* Limits are of one core with AVX2 or NEON: libraries reach about 100 GFLOP/s in 32 bits at
+ * most. Slower than SLOW_CORE_GFLOPS is slower than one core that works alone. */
 #define MIN_FLOPS        1e6   /* of an operator: smaller ones gain nothing from several threads */
 #define ONE_CORE_GFLOPS  100.0 /* in 32 bits: what one core does, at most, as libraries use it */
 #define SLOW_CORE_GFLOPS 8.0   /* slower than one core at work */
 #define PRODUCTS_PERCENT 10.0
 #define MORE_CORES       2.0 /* what more threads are taken to make of it */
 
+/* Operators with FLOPs; `slowest` is the one with the longest call. */
 typedef struct products {
     uint8_t *chosen; /* by slice */
     double flops;
@@ -222,7 +232,8 @@ typedef struct products {
     uint32_t slowest; /* slice */
 } products;
 
-/* FLOPs of operators that do them themselves: those inside one that is counted are how it does. */
+/* Chooses operators with FLOPs of their own (ka_own_flops), and assumes in o->x that they
+ * become MORE_CORES times as fast. p->chosen is freed by the caller. False: out of memory. */
 static bool find_products(ka_finder *f, host_operators *o, products *p)
 {
     const ka_dataset *s = f->s;
@@ -252,6 +263,8 @@ static bool find_products(ka_finder *f, host_operators *o, products *p)
     return !f->no_memory;
 }
 
+/* The advice depends on the speed: below one core, threads hinder one another; about one core,
+ * others are unused. */
 static void report_cores(ka_finder *f, const host_operators *o, const products *p, double gflops)
 {
     int64_t most = (int64_t)((double)p->all.ns * (1 - 1 / MORE_CORES));
@@ -371,7 +384,8 @@ void ka_find_cpu_copies(ka_finder *f)
 #define BOUND_PERCENT 15.0
 #define FUSED_LEFT    0.5
 
-/* Inputs that are read, and a result as large as the largest of them. */
+/* Bytes of the inputs, and of a result as large as the largest of them. Inputs of unknown
+ * types count 0. */
 static double bytes_moved(const ka_shapes *in)
 {
     double sum = 0, most = 0;
@@ -428,6 +442,7 @@ void ka_find_cpu_memory_bound(ka_finder *f)
 
 /* ---- many tiny operators --------------------------------------------------------------------- */
 
+/* Dispatch of an operator in PyTorch takes a few microseconds. */
 #define TINY_OPERATOR_NS INT64_C(10000)
 #define TINY_PERCENT     10.0
 #define MIN_TINY         100u /* of a step */

@@ -14,7 +14,8 @@
 #define SMALL_LEFT   0.5
 #define ZERO_PERCENT 0.5
 
-/* Ranges of some kind, and what is in them. */
+/* Calls of an optimizer and the kernels they launch. host_ns is the time of all calls; in `x`
+ * they take HOST_LEFT of their time, small kernels SMALL_LEFT. */
 typedef struct calls {
     KB_VEC(uint32_t) list; /* slices, no one in another */
     ka_factors x;
@@ -34,6 +35,7 @@ static bool is_optimizer_kernel(const ka_work *w)
     return w->kind == KINETO_KIND_CONCURRENT_KERNEL && w->type != KA_TYPE_COMMUNICATION;
 }
 
+/* Adds the kernels that a slice launched itself. */
 static void add_optimizer_work(ka_finder *f, calls *c, uint32_t slice)
 {
     const ka_dataset *s = f->s;
@@ -51,7 +53,8 @@ static void add_optimizer_work(ka_finder *f, calls *c, uint32_t slice)
     }
 }
 
-/* Outermost ranges whose name the question says yes to. */
+/* Lists the outermost ranges in steps whose name `ask` accepts, with all work inside. Freed by
+ * the caller, also on failure. False: out of memory. */
 static bool list_optimizer_calls(ka_finder *f, calls *c, ka_question *ask)
 {
     const ka_dataset *s = f->s;
@@ -91,7 +94,8 @@ static void show_optimizer_calls(ka_finder *f, ka_found *x, const calls *c)
 
 /* ---- a loop over parameters ------------------------------------------------------------------ */
 
-/* "torch/optim/adam.py(334): _single_tensor_adam" */
+/* "torch/optim/adam.py(334): _single_tensor_adam": PyTorch's loop over parameters. Nothing but
+ * letters may follow the word, so that helper functions are not accepted. */
 static uint8_t is_single_tensor(kineto_string name)
 {
     const char *part = name.size ? memmem(name.data, name.size, "_single_tensor_", 15) : NULL;
@@ -101,7 +105,8 @@ static uint8_t is_single_tensor(kineto_string name)
     return part != NULL;
 }
 
-/* "_single_tensor_adam" → "Adam" */
+/* Class of the first call's function: "_single_tensor_adam" gives "Adam"; "Optimizer" if it is
+ * not known. */
 static kb_text find_optimizer_name(const ka_dataset *s, const calls *c)
 {
     static const struct {
@@ -126,7 +131,7 @@ typedef struct fused_support {
     const char *name, *on_device;
 } fused_support;
 
-/* NULL: it has none. */
+/* Entry of an optimizer's class; NULL: it has no fused implementation. */
 static const fused_support *fused_advice(const char *name)
 {
     static const fused_support all[] = {{"Adam", "1.13"},
@@ -139,6 +144,7 @@ static const fused_support *fused_advice(const char *name)
     return NULL;
 }
 
+/* `more` is inserted after the call of a fused optimizer; may be empty. */
 static void advise_optimizer(ka_finder *f, ka_found *x, const char *name, const char *more)
 {
     const fused_support *fused = fused_advice(name);
@@ -185,7 +191,7 @@ void ka_find_optimizer_single(ka_finder *f)
 
 static uint8_t is_step(kineto_string name) { return kb_string_starts_with(name, "Optimizer.step"); }
 
-/* "Optimizer.step#Adam.step" → "Adam"; empty: it does not say. */
+/* "Optimizer.step#Adam.step" gives "Adam"; empty if the name has no class. */
 static kb_text find_class_name(kineto_string name)
 {
     kb_text text = ka_short_name(name), class = {""};
@@ -256,7 +262,8 @@ static uint8_t is_zero_fill(kineto_string name)
            kb_string_equal(name, kb_string("aten::_foreach_zero_"));
 }
 
-/* aten::zeros makes something new, and fills that. */
+/* Does the operator set an existing tensor to zero? aten::zeros makes a new one, and fills
+ * that. */
 static bool is_gradient_fill(const ka_dataset *s, ka_answers *names, uint32_t i)
 {
     const ka_slice *slice = &s->slices[i];
@@ -265,6 +272,7 @@ static bool is_gradient_fill(const ka_dataset *s, ka_answers *names, uint32_t i)
            (op == KA_NONE || !kb_string_starts_with(ka_name(s, s->slices[op].name), "aten::zeros"));
 }
 
+/* The slice and all in it, with its work, take no time in c->x. */
 static void mask_optimizer_slice(const ka_dataset *s, calls *c, uint32_t slice)
 {
     for (uint32_t i = slice; i < s->slices[slice].next; i++) {
@@ -274,7 +282,8 @@ static void mask_optimizer_slice(const ka_dataset *s, calls *c, uint32_t slice)
     }
 }
 
-/* Without the filling: it and its kernels take no time. Everything else is as it was. */
+/* Resets c->x to recorded times, and removes the fills in the listed calls; returns their
+ * number. */
 static uint64_t mask_zero_fills(ka_finder *f, calls *c)
 {
     const ka_dataset *s = f->s;
