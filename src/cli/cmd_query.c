@@ -92,6 +92,7 @@ static kineto_status run_statement(ke_sql *sql, kineto_string all, kineto_string
     return status;
 }
 
+/* An interrupt between two statements: the next one is named as the place. */
 static kineto_status fail_interrupted(kineto_string all, kineto_string rest, kineto_error *err)
 {
     kb_fail(err, KINETO_E_STATE, "the query was interrupted");

@@ -37,7 +37,7 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* Combinations of options that exclude each other. */
+/* Refuses combinations of options that exclude each other, before any trace is read. */
 static kineto_status check_report_options(void)
 {
     if (output && text)
@@ -52,6 +52,8 @@ static kineto_status check_report_options(void)
     return KINETO_OK;
 }
 
+/* Page, text and flame graph are made one after the other; each reads the traces again.
+ * is_read distinguishes errors of the input from those of the output. */
 int kc_report(int argc, char **argv)
 {
     int operands;

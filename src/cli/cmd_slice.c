@@ -59,18 +59,21 @@ static const kc_options options = {
 
 /* ---- texts → numbers ------------------------------------------------------------------------- */
 
+/* The text [from, to). */
 static kineto_string make_string(const char *from, const char *to)
 {
     return (kineto_string){from, (size_t)(to - from)};
 }
 
+/* True only if something is before the suffix. */
 static bool has_unit(kineto_string s, const char *suffix)
 {
     size_t size = strlen(suffix);
     return s.size > size && memcmp(s.data + s.size - size, suffix, size) == 0;
 }
 
-/* "1.5ms" in nanoseconds, exactly. */
+/* "1.5ms" in nanoseconds, exactly: no floating point is involved. Without a unit: nanoseconds.
+ * Only digits may begin it. */
 static bool parse_duration(kineto_string text, int64_t *ns)
 {
     static const struct {
@@ -100,7 +103,8 @@ static bool parse_percent(kineto_string text, int64_t start, int64_t end, int64_
     return true;
 }
 
-/* One end of --time; `none` if the text is empty. */
+/* One end of --time in nanoseconds; `none` if the text is empty, also for 0 % and 100 %: these
+ * do not cut off what reaches beyond the window. */
 static bool parse_time_edge(kineto_string text, int64_t start, int64_t end, int64_t none,
                             int64_t *ns)
 {
@@ -140,6 +144,7 @@ static kineto_status select_time(const kineto_trace *trace, kineto_selection *ho
     return KINETO_OK;
 }
 
+/* Only digits: signs and blanks are refused. */
 static bool parse_step_number(kineto_string text, uint64_t *number)
 {
     return kt_json_uint(text, number);
@@ -200,6 +205,7 @@ static kineto_status select_longest(kineto_selection *how)
     return kc_usage_error("slice", "--per needs kind, track or name, not '%s'", top_per);
 }
 
+/* Without --kind, how->kinds stays 0: all kinds. */
 static kineto_status select_kinds(kineto_selection *how)
 {
     kineto_error err = {.message = ""};

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <time.h>
 
+/* Powers of 1000, as disks and networks are measured. */
 kb_text kc_bytes(uint64_t bytes)
 {
     kb_text t;
@@ -33,6 +34,7 @@ kb_text kc_lost_text(uint64_t lost, bool is_cut)
     return text;
 }
 
+/* With commas between groups of three digits. */
 kb_text kc_count(uint64_t n)
 {
     kb_text t;

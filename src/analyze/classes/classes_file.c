@@ -32,7 +32,8 @@ static kineto_status fail_rules_memory(kineto_error *err)
 
 /* ---- pieces of text -------------------------------------------------------------------------- */
 
-/* What is before the separator; *rest is what follows it, or has no data if there is none. */
+/* The text before the separator; *rest is the text after it, or has no data if there is no
+ * separator. */
 static kineto_string split_at(kineto_string s, const char *separator, kineto_string *rest)
 {
     size_t size = strlen(separator);
@@ -127,7 +128,9 @@ static bool end_piece(ka_rules *r, ka_name_pattern *p, uint32_t *begin)
     return true;
 }
 
-/* The pieces between stars; a backslash takes the next byte as it is. */
+/* Appends the pieces between stars to r->pieces. A backslash takes the next byte as it is. A
+ * star at an end makes that end open: the piece there need not begin, or end, a word. False:
+ * out of memory. */
 static bool read_pieces(ka_rules *r, ka_name_pattern *p, kineto_string text)
 {
     uint32_t begin = (uint32_t)r->text.count;
@@ -162,7 +165,8 @@ static bool ends_with_anchor(kineto_string s)
     return slashes % 2 == 0;
 }
 
-/* "@~^pieces*of text$" */
+/* "@~^pieces*of text$": '@' restricts the pattern to the function's own name, '~' ignores
+ * case, '^' and '$' anchor it. The pattern belongs to the rule that was appended last. */
 static kineto_status read_pattern(ka_rules *r, kineto_string text, const place *at,
                                   kineto_error *err)
 {
@@ -270,7 +274,8 @@ static uint32_t gram_at(const char *text)
     return gram;
 }
 
-/* Text that many names contain: a poor gram to search for. */
+/* Text that many names of kernels contain. Its grams count a thousand times, so that no
+ * pattern is found by them if it has another gram. */
 static const char usual[] = "void at::native::(anonymous "
                             "namespace)::vectorized_elementwise_kernel<4, float, unsigned long> "
                             "at::native::unrolled_elementwise_kernel<at::native::gpu_kernel_impl_"
@@ -305,7 +310,8 @@ static void count_grams(const ka_rules *r, uint16_t *counts)
         count_gram(counts, usual + at, 1000);
 }
 
-/* The pattern's gram that few others have; false: it has none. */
+/* Sets the pattern's gram to the rarest of its grams, by `counts`. False: no piece is long
+ * enough to have a gram. */
 static bool choose_gram(const ka_rules *r, ka_name_pattern *p, const uint16_t *counts)
 {
     uint32_t least = UINT32_MAX;
@@ -323,7 +329,7 @@ static bool choose_gram(const ka_rules *r, ka_name_pattern *p, const uint16_t *c
     return least != UINT32_MAX;
 }
 
-/* Chains patterns by the hash of their rarest gram; those without a gram are tried for every
+/* Chains patterns by the hash of their rarest gram. Those without a gram are tried for every
  * name. */
 static kineto_status index_patterns(ka_rules *r, kineto_error *err)
 {
@@ -347,6 +353,7 @@ static kineto_status index_patterns(ka_rules *r, kineto_error *err)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+/* Not for the shared rules, which other traces use. */
 static void free_rules(ka_rules *r)
 {
     kb_vec_free(&r->rules);
@@ -357,11 +364,12 @@ static void free_rules(ka_rules *r)
     free(r);
 }
 
-/* The built-in ones are the same for all traces, and never change: made once, they stay. */
+/* The built-in rules are the same for all traces and never change: they are made once, and
+ * stay. shared_rules is written with the lock held, and read without it. */
 static kb_lock built_in_lock;
 static ka_rules *shared_rules; /* atomic */
 
-/* Rules of the user first, as the first rule wins. */
+/* Rules of the user come first, as the first rule wins. *out is NULL on failure. */
 static kineto_status make_rules(const char *path, ka_rules **out, kineto_error *err)
 {
     ka_rules *r = calloc(1, sizeof *r);

@@ -40,8 +40,8 @@ typedef struct ka_measured {
 /** @param m  to be freed with ka_measured_free, also on failure. */
 kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options *options,
                          ka_measured *m, kineto_error *err);
-/** The same with tables chosen by the caller, in addition to those of options->tables. Neither: all that
- * are not per event. */
+/** The same with tables chosen by the caller, in addition to those of options->tables. Neither:
+ * all that are not per event. */
 kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analyze_options *options,
                                 ka_table_set tables, ka_measured *m, kineto_error *err);
 /** kineto_analyze with such a choice. */

@@ -346,6 +346,7 @@ void ka_find_cpu_float32(ka_finder *f)
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
+/* Some copies are needed: a quarter of their time is taken to remain. */
 #define COPY_LEFT 0.25 /* of their time: some are needed */
 
 void ka_find_cpu_copies(ka_finder *f)
@@ -483,6 +484,7 @@ void ka_find_cpu_tiny(ka_finder *f)
 
 /* ---- between operators ----------------------------------------------------------------------- */
 
+/* Below a fifth of the time, gaps between operators are usual for programs on the host. */
 #define BETWEEN_PERCENT 20.0
 
 /* Collectives on the host and loaders of data are not the program's own code. */
@@ -498,7 +500,8 @@ static bool is_recorded_work(const ka_dataset *s, const ka_slice *slice)
     return false;
 }
 
-/* When no thread is in a recorded operator; false: out of memory. */
+/* Fills `between` with the selected time in which no thread is in a recorded operator; the
+ * caller frees it, also on failure. False: out of memory. */
 static bool find_time_between_operators(ka_finder *f, ka_spans *between)
 {
     const ka_dataset *s = f->s;
@@ -521,7 +524,8 @@ static bool find_time_between_operators(ka_finder *f, ka_spans *between)
     return !f->no_memory;
 }
 
-/* The operator that begins where a gap ends. */
+/* Shows the longest gaps, then adds to each that was kept the operator that begins where it
+ * ends: stacks are slow to make, and only few gaps are shown. */
 static void show_time_between_operators(ka_finder *f, ka_found *x, const ka_spans *between)
 {
     const ka_dataset *s = f->s;

@@ -30,6 +30,7 @@ static void free_optimizer_calls(calls *c)
     ka_factors_free(&c->x);
 }
 
+/* Collectives in the optimizer's step are another rule's. */
 static bool is_optimizer_kernel(const ka_work *w)
 {
     return w->kind == KINETO_KIND_CONCURRENT_KERNEL && w->type != KA_TYPE_COMMUNICATION;
@@ -79,6 +80,7 @@ static bool list_optimizer_calls(ka_finder *f, calls *c, ka_question *ask)
     return ok && !f->no_memory;
 }
 
+/* Evidence: each call with the number of its launches. */
 static void show_optimizer_calls(ka_finder *f, ka_found *x, const calls *c)
 {
     const ka_dataset *s = f->s;
@@ -306,6 +308,7 @@ static uint64_t mask_zero_fills(ka_finder *f, calls *c)
     return count;
 }
 
+/* The advice saves more than the fills: backward writes gradients then, in place of adding. */
 static void report_zero_fills(ka_finder *f, const calls *c, uint64_t count, int64_t saved)
 {
     ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));

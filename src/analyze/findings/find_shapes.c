@@ -152,6 +152,8 @@ static shape *operator_shape_at(ka_finder *f, shapes *all, uint32_t op)
     return f->no_memory ? NULL : &all->list.data[all->of[op] - 1];
 }
 
+/* Kernels of an operator that do not multiply (copies, reductions) do not depend on the
+ * alignment. */
 static bool is_product_work(const ka_dataset *s, const ka_work *w)
 {
     uint8_t family = s->class_of[w->name].family;
@@ -247,6 +249,7 @@ static void report_shapes(ka_finder *f, shapes *all, const char *what, int64_t s
     show_shapes(f, x, all);
 }
 
+/* The common part of both rules; `wanted` is the class of sizes, `what` names the kernels. */
 static void check_shapes(ka_finder *f, uint8_t wanted, const char *what)
 {
     shapes all = {.of = calloc((size_t)f->s->slice_count + 1, sizeof *all.of)};

@@ -138,6 +138,7 @@ static kineto_status compare_ranks(kineto_findings *to, kineto_error *err)
     return f.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
 }
 
+/* Findings are sorted also if the comparison failed: they stay usable. */
 static kineto_status compare_and_sort(kineto_findings *to, kineto_error *err)
 {
     kineto_status status = compare_ranks(to, err);

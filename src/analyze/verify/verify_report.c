@@ -16,7 +16,7 @@ typedef struct finding {
 struct kineto_verify_report {
     kb_arena arena;
     KB_VEC(finding) findings;
-    KB_VEC(kineto_verify_place) places; /* of a finding, side by side */
+    KB_VEC(kineto_verify_place) places; /* those of a finding are adjacent */
 };
 
 _Static_assert(KA_RULE_COUNT <= 64, "rules are bits of a mask");
@@ -209,7 +209,7 @@ void ka_report_sort(kineto_verify_report *report)
         qsort(report->findings.data, report->findings.count, sizeof(finding), compare_findings);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- access ---------------------------------------------------------------------------------- */
 
 void kineto_verify_report_release(kineto_verify_report *report)
 {

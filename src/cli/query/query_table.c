@@ -13,6 +13,8 @@ typedef struct cell_text {
     bool right;
 } cell_text;
 
+/* Rows that were collected and not written yet. After the first block the widths are fixed,
+ * and rows are written as soon as a block is full. */
 typedef struct result_table {
     kc_query_output *out;
     /* number of columns */
@@ -123,6 +125,7 @@ static void append_cell(result_table *t, const ke_sql_cell *from)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
+/* `count` times the character. */
 static void write_padding(kb_sink *sink, size_t count, char with)
 {
     for (; count > 0; count--)
@@ -192,6 +195,7 @@ static void measure_columns(result_table *t)
         t->columns[i] = KB_MAX(t->columns[i], 3u);
 }
 
+/* The head is a row like any other, so that it takes part in the widths. */
 static void append_column_names(result_table *t, const ke_sql_query *query)
 {
     for (size_t i = 0; i < t->width; i++) {
