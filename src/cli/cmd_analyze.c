@@ -259,8 +259,8 @@ static kineto_status write_overlay(const work *w, const kineto_trace *trace, kin
     return status;
 }
 
-/* w->is_read tells errors of the input from those of the output: it is false as long as the
- * last trace could not be read. */
+/* w->is_read distinguishes errors of the input from those of the output: it is false as long
+ * as the last trace could not be read. */
 static kineto_status add_files(work *w, const kineto_files *files, kineto_error *err)
 {
     kineto_status status = KINETO_OK;

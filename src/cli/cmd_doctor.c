@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Of one probe: loading the driver of a device may take seconds. */
 #define PROBE_TIMEOUT_MS 30000
 
 static bool as_json;

@@ -262,6 +262,7 @@ static kineto_status show_processes(const kc_traceable *r, kineto_error *err)
     return status;
 }
 
+/* An empty list is a success; a daemon that was named and does not answer is not. */
 int kc_ps(int argc, char **argv)
 {
     int operands;

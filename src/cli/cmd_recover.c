@@ -108,7 +108,8 @@ static kineto_status save_recovered_trace(const kineto_trace *trace, const ks_or
     return status ? status : kineto_trace_save(trace, *to, err);
 }
 
-/* Build and write the trace of one recording. @return the exit status. */
+/* Builds and writes the trace of one recording. The raw recording is removed only after the
+ * trace was written, and not while its recorder is running. Returns the exit status. */
 static int recover_trace(const char *path)
 {
     static ks_orphan what;

@@ -142,7 +142,8 @@ static void report_replacements(const kineto_scrub_result *r)
               stderr);
 }
 
-/* Open, scrub and write. @return the exit status. */
+/* Opens, scrubs and writes. The original is released before the copy is written, as both may
+ * be large. Returns the exit status. */
 static int scrub_trace(char *const *files, int count, int32_t of_rank)
 {
     kineto_error err = {.message = ""};
@@ -184,6 +185,7 @@ static kineto_status check_scrub_output(char *const *files, int count)
     return kc_check_outputs("scrub", files, count, &output, 1, true);
 }
 
+/* The output is checked before the trace is read, which may take long. */
 int kc_scrub(int argc, char **argv)
 {
     int operands;

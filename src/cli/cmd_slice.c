@@ -330,7 +330,9 @@ static void report_slice(const kineto_trace *from, const kineto_trace *to)
              output);
 }
 
-/* Open, select and write. @return the exit status. */
+/* Opens, selects and writes. --time is evaluated only here, since relative times need the
+ * window of the trace. Returns KC_EXIT_USAGE for mistakes in options and for traces that
+ * cannot be read. */
 static int slice_trace(char *const *paths, int count, kineto_selection *how)
 {
     kineto_error err = {.message = ""};
@@ -357,6 +359,7 @@ done:
     return result;
 }
 
+/* All options that need no trace are checked before it is read. */
 int kc_slice(int argc, char **argv)
 {
     int operands;

@@ -291,7 +291,8 @@ static kineto_status write_averages_table(kineto_function_events *events, uint32
     return status;
 }
 
-/* Write the selected form of output. @return the exit status. */
+/* Writes the selected form of output. Arguments that turn out to be wrong only now (a metric,
+ * a device) are usage errors. Returns the exit status. */
 static int print_table_of(const kineto_trace *trace, uint32_t unit)
 {
     kineto_error err = {0};

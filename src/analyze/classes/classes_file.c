@@ -25,6 +25,7 @@ static kineto_status fail_at_line(const place *at, kineto_error *err, const char
                    (int)KB_MIN(text.size, (size_t)60), text.data ? text.data : "", advice);
 }
 
+/* The same message for every allocation of this file. */
 static kineto_status fail_rules_memory(kineto_error *err)
 {
     return kb_fail(err, KINETO_E_MEMORY, "no memory for rules about kernels");
@@ -67,7 +68,7 @@ static uint32_t attribute_number(const attribute *a, kineto_string text)
     return v;
 }
 
-/* "known are: …", as many as there is room for. */
+/* "known are: …" with the names of the values, cut where `size` ends. */
 static const char *known_values(const attribute *a, char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "known are:");
@@ -154,7 +155,8 @@ static bool read_pieces(ka_rules *r, ka_name_pattern *p, kineto_string text)
     return end_piece(r, p, &begin);
 }
 
-/* Does it end with a '$' that is not escaped? */
+/* Does the text end with a '$' that is not escaped? An even number of backslashes before it
+ * escapes itself. */
 static bool ends_with_anchor(kineto_string s)
 {
     size_t slashes = 0;
@@ -230,7 +232,8 @@ static kineto_status parse_rule_text(ka_rules *r, const char *path, kineto_strin
     return s;
 }
 
-/* Built-in rules are checked like those of a file. */
+/* Built-in rules go through the same parser as a file: a mistake in them is an error of every
+ * analysis. */
 static kineto_status read_built_in(ka_rules *r, kineto_error *err)
 {
     kineto_status s = KINETO_OK;
@@ -239,7 +242,7 @@ static kineto_status read_built_in(ka_rules *r, kineto_error *err)
     return s;
 }
 
-/* KINETO_E_LIMIT: longer than 1 MiB. */
+/* Parses the rules of a file. KINETO_E_LIMIT: it is longer than MAX_BYTES. */
 static kineto_status read_rules_file(ka_rules *r, const char *path, kineto_error *err)
 {
     kineto_status s = KINETO_OK;
@@ -300,7 +303,7 @@ static void count_gram(uint16_t *counts, const char *text, unsigned weight)
     *n = (uint16_t)KB_MIN(*n + weight, (unsigned)UINT16_MAX);
 }
 
-/* How often grams of each hash occur in all patterns, and in names. */
+/* Counts grams by hash: those of all patterns once, those of `usual` a thousand times. */
 static void count_grams(const ka_rules *r, uint16_t *counts)
 {
     for (size_t i = 0; i < r->pieces.count; i++)

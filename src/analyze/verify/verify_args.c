@@ -38,7 +38,8 @@ static const char *skip_string(const char *at, const char *end)
     return end;
 }
 
-/* Past the value that begins at `at`: at the comma or bracket of the object around it. */
+/* The end of the value that begins at `at`: the comma or bracket of the object around it, or
+ * `end`. */
 static const char *skip_value(const char *at, const char *end)
 {
     static const bool matters[256] = {
@@ -61,7 +62,8 @@ static const char *skip_value(const char *at, const char *end)
     }
 }
 
-/* Of valid JSON; @return how many members, at most MAX_KEYS. */
+/* Splits valid JSON into the members of its outer object; returns how many there are, at most
+ * MAX_KEYS. Nothing is copied. */
 static size_t members_of(kineto_string text, member *out)
 {
     const char *at = text.data, *end = text.data + text.size;

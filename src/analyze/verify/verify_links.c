@@ -99,7 +99,8 @@ static uint32_t process_of_row(const links *l, kineto_row row)
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* Counts a call and its work as joined and updates what the clocks are compared by. */
+/* Counts a call and its work as linked, and updates what the clocks are compared by. Rows with
+ * implausible times are linked, but not compared. */
 static void link_pair(links *l, item *call, item *work)
 {
     uint64_t *least = &l->least_ids[process_of_row(l, work->row)];
@@ -331,7 +332,8 @@ static bool is_launch_name(const links *l, const name_use *uses, const item *cal
     return use->linked && use->linked * 5 >= use->calls * 4;
 }
 
-/* Launches at the end of the recording without work: device records are missing. */
+/* Launches at the end of the recording without work: device records are missing, which is an
+ * error if many are. Frees `tail` if it has rows. */
 static void find_truncated(links *l, ka_tally *tail, uint64_t all)
 {
     ka_verify *v = l->v;

@@ -66,7 +66,7 @@ static kineto_string copy_to_report(ka_verify *v, const char *data, size_t size)
     return copy ? (kineto_string){copy, size} : (kineto_string){"", 0};
 }
 
-/* The text that stands for a number in a trace's `pid` or `tid`, or the number. */
+/* The text that the file has in place of a number (`pid` or `tid`), else the number. */
 static void format_track_id(char *out, size_t size, kineto_string text, int64_t id)
 {
     if (text.data)
@@ -101,7 +101,7 @@ static kineto_string describe_track(ka_verify *v, uint32_t index)
 
 #define NAME_BYTES 200u
 
-/* A place of the finding under way. */
+/* Appends a place of the finding under construction. Names are cut at NAME_BYTES. */
 static void add_place(ka_verify *v, kineto_row row)
 {
     kineto_activity a;

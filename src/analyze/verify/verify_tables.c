@@ -31,7 +31,8 @@ static uint64_t offset_in(kineto_string s)
     return offset;
 }
 
-/* Is a line about damage that was repaired? */
+/* Is the line about damage that the reader repaired? By its source, or by the names and texts
+ * of repairs. */
 static bool is_repair(const kineto_ledger_line *line)
 {
     if (is_text(line->source, "repair") || is_text(line->reason, KT_REPAIR_DAMAGED) ||

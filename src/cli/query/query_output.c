@@ -107,6 +107,7 @@ static bool append_column_name(column_names *n, const char *name)
     return false;
 }
 
+/* Names are copies, since they may be changed to be unique. */
 static void free_column_names(column_names *n)
 {
     for (size_t i = 0; i < n->count; i++)

@@ -3,7 +3,8 @@
  * never reach a terminal. */
 #include "cli/query/query.h"
 
-/* Widths are those of the first lines; later lines that are wider are not aligned. */
+/* Widths are those of the first lines, so that the output begins before the query ends; later
+ * lines that are wider are not aligned. */
 #define MEASURED_LINES 1000u
 
 /* A cell: its text is at [at, at + size) in result_table.text. */
