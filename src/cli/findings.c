@@ -101,7 +101,7 @@ static void put_evidence(const kineto_finding_evidence *e, int64_t origin_ns, bo
 }
 
 /* Severity and savings, in columns of fixed width. */
-static void put_worth(const kineto_finding *f, FILE *out)
+static void put_savings(const kineto_finding *f, FILE *out)
 {
     if (f->has_worth)
         fprintf(out, "%-6s %10s %5.1f %%  ", kineto_finding_severity_name(f->severity),
@@ -156,7 +156,7 @@ static void print_finding(const kineto_findings *found, uint32_t index, const ki
 {
     kineto_finding_evidence e;
     fputc('\n', p->out);
-    put_worth(f, p->out);
+    put_savings(f, p->out);
     put_title(found, index, f, p);
     put_wrapped(p, "    ", "    ", f->sentence);
     put_wrapped(p, "    -> ", "       ", f->advice);
@@ -198,7 +198,7 @@ static void put_rules_of(const kineto_findings *found, uint32_t first, kineto_st
 
 /* One line for each reason, with the rules that were skipped for it; reasons in the order of
  * the first rule. */
-static void put_not_judged(const kineto_findings *found, const page *p)
+static void put_skipped_rules(const kineto_findings *found, const page *p)
 {
     kineto_finding_rule rule;
     bool any = false;
@@ -242,7 +242,7 @@ void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
     put_headline(&p, count, step_ns, steps);
     for (uint32_t i = 0; kineto_findings_get(found, i, &f); i++)
         print_finding(found, i, &f, &p);
-    put_not_judged(found, &p);
+    put_skipped_rules(found, &p);
 }
 
 /* ---- rules and gates ------------------------------------------------------------------------- */

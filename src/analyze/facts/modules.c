@@ -46,7 +46,7 @@ typedef struct modules {
     bool no_memory;
 } modules;
 
-static void add(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
+static void add_module_ns(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
 
 /* Index of the module, which is appended if it is new. KA_NONE: out of memory. */
 static uint32_t find_module(modules *m, uint32_t name, int64_t id, int64_t parent, bool backward)
@@ -92,13 +92,13 @@ static void count_call(modules *m, uint32_t index, uint32_t at, uint32_t outer)
     const ka_slice *slice = &m->s->slices[index];
     module *to = &m->list.data[at];
     to->calls++;
-    add(&to->host_self_ns, ka_slice_ns(slice));
+    add_module_ns(&to->host_self_ns, ka_slice_ns(slice));
     if (outer != KA_NONE)
-        add(&m->list.data[outer].host_self_ns, -ka_slice_ns(slice));
+        add_module_ns(&m->list.data[outer].host_self_ns, -ka_slice_ns(slice));
     if (index < to->open_until)
         return;
     to->open_until = slice->next;
-    add(&to->host_ns, ka_slice_ns(slice));
+    add_module_ns(&to->host_ns, ka_slice_ns(slice));
 }
 
 static void enter_module(modules *m, uint32_t index, int64_t id, call_index around)
@@ -153,13 +153,13 @@ static void give_device_time(modules *m)
         call_index inner = w->call == KA_NONE ? KA_NONE : m->call_of[w->call];
         if (inner == KA_NONE)
             continue;
-        add(&m->list.data[module_of(m, inner)].device_self_ns, ka_work_ns(w));
+        add_module_ns(&m->list.data[module_of(m, inner)].device_self_ns, ka_work_ns(w));
         for (call_index c = inner; c != KA_NONE; c = m->calls.data[c].around) {
             module *of = &m->list.data[module_of(m, c)];
             if (of->seen == i + 1)
                 continue;
             of->seen = i + 1;
-            add(&of->device_ns, ka_work_ns(w));
+            add_module_ns(&of->device_ns, ka_work_ns(w));
         }
     }
 }
@@ -188,10 +188,10 @@ static void give_backward(modules *m, uint32_t at, uint32_t op)
     module *to = &m->list.data[back];
     to->calls++;
     to->operators += o->next - op;
-    add(&to->host_ns, kb_length_ns(o->start_ns, o->end_ns));
-    add(&to->host_self_ns, o->host_self_ns);
-    add(&to->device_ns, o->device_ns);
-    add(&to->device_self_ns, o->device_self_ns);
+    add_module_ns(&to->host_ns, kb_length_ns(o->start_ns, o->end_ns));
+    add_module_ns(&to->host_self_ns, o->host_self_ns);
+    add_module_ns(&to->device_ns, o->device_ns);
+    add_module_ns(&to->device_self_ns, o->device_self_ns);
 }
 
 /* Follows the links from forward to backward operators. Several links may lead into one frame,

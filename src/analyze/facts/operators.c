@@ -40,7 +40,7 @@ static int64_t intern_once(ka_table *t, int64_t *cell, kineto_string text)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static void add(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
+static void add_group_ns(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
 
 /* A call inside another one of the same group has its time in that one's. */
 static void add_call(grouping *g, uint32_t index)
@@ -52,16 +52,16 @@ static void add_call(grouping *g, uint32_t index)
         g->v->dataset->definitions->operators_without_flops ? 0 : g->in->flops[op->row];
     g->shown += !to->calls;
     to->calls++;
-    add(&to->host_self_ns, op->host_self_ns);
-    add(&to->device_self_ns, op->device_self_ns);
-    add(&to->tensor_self_ns, op->tensor_self_ns);
+    add_group_ns(&to->host_self_ns, op->host_self_ns);
+    add_group_ns(&to->device_self_ns, op->device_self_ns);
+    add_group_ns(&to->tensor_self_ns, op->tensor_self_ns);
     if (again)
         return;
     to->open_until = op->next;
     to->flops = to->flops > UINT64_MAX - flops ? UINT64_MAX : to->flops + flops;
-    add(&to->host_ns, kb_length_ns(op->start_ns, op->end_ns));
-    add(&to->device_ns, op->device_ns);
-    add(&to->tensor_ns, op->tensor_ns);
+    add_group_ns(&to->host_ns, kb_length_ns(op->start_ns, op->end_ns));
+    add_group_ns(&to->device_ns, op->device_ns);
+    add_group_ns(&to->tensor_ns, op->tensor_ns);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -100,7 +100,7 @@ void ka_find_copy_synchronous(ka_finder *f)
 typedef struct pageable {
     uint64_t count;
     int64_t ns, excess_ns; /* of copies; longer than they would take from pinned memory */
-    int64_t told_ns;       /* of copies that say their bytes */
+    int64_t sized_ns;      /* of copies that say their bytes */
     double bytes;
     double gbps;
 } pageable;
@@ -147,7 +147,7 @@ static void add_copy_rate(ka_finder *f, uint32_t work, pageable *sum, ka_what_if
     if (!copy_bytes(f, w, &bytes))
         return;
     sum->bytes += bytes;
-    sum->told_ns = ka_add_ns(sum->told_ns, ka_work_ns(w));
+    sum->sized_ns = ka_add_ns(sum->sized_ns, ka_work_ns(w));
     int64_t pinned_ns = (int64_t)(bytes / sum->gbps),
             excess = bytes >= MIN_BYTES ? ka_work_ns(w) - pinned_ns : 0;
     without->work_ns[work] = KB_MAX(excess, 0);
@@ -183,9 +183,9 @@ static void show_copies(ka_finder *f, ka_found *x)
 static kb_text copy_rates_text(const pageable *sum)
 {
     kb_text text = {""};
-    if (sum->excess_ns > 0 && sum->told_ns > 0)
+    if (sum->excess_ns > 0 && sum->sized_ns > 0)
         kb_snprintf(text.s, sizeof text.s, " (%.1f GB/s; pinned memory reaches %.1f)",
-                    sum->bytes / (double)sum->told_ns, sum->gbps);
+                    sum->bytes / (double)sum->sized_ns, sum->gbps);
     return text;
 }
 

@@ -70,7 +70,7 @@ static uint8_t classify_product(const ka_work *w, const ka_class *c, bool by_vec
                                                                                     : COULD;
 }
 
-static uint8_t eligible(kineto_string name) { return ka_is_eligible(name); }
+static uint8_t is_eligible_operator(kineto_string name) { return ka_is_eligible(name); }
 
 /* `operators` and `kernels` cache answers about names of operators and of kernels. */
 static void add_product(ka_finder *f, products *p, ka_answers *operators, ka_answers *kernels)
@@ -87,7 +87,7 @@ static void add_product(ka_finder *f, products *p, ka_answers *operators, ka_ans
         uint32_t op = ka_operator_of(s, w->call);
         p->is[i] = classify_product(w, c, ka_answer(s, kernels, w->name, is_matrix_vector), tf32);
         p->device_ns = ka_add_ns(p->device_ns, ns);
-        if ((op != KA_NONE && ka_answer(s, operators, s->slices[op].name, eligible)) ||
+        if ((op != KA_NONE && ka_answer(s, operators, s->slices[op].name, is_eligible_operator)) ||
             p->is[i] != OTHER)
             p->eligible_ns = ka_add_ns(p->eligible_ns, ns);
         if (p->is[i] == USES)

@@ -42,7 +42,7 @@ typedef struct kernels {
     ka_factors x;
     ka_amount found;
     uint64_t stated; /* kernels with recorded launch sizes */
-    uint64_t looked_at;
+    uint64_t checked;
     uint32_t worst; /* index of work */
     double worst_ns, worst_value;
 } kernels;
@@ -229,7 +229,7 @@ static void measure_kernel_fill(ka_finder *f, kernels *k, fill_factor *factor_of
         const limits *of = &k->of[w->stream];
         launch l = read_launch_shape(s->trace, w->row, of);
         double value = 0, factor = 1, saved;
-        k->looked_at++;
+        k->checked++;
         k->stated += l.blocks > 0 && of->units > 0;
         if (l.blocks > 0 && of->units > 0)
             factor = factor_of(f, w, &l, of, &value);
@@ -250,7 +250,7 @@ static void measure_kernel_fill(ka_finder *f, kernels *k, fill_factor *factor_of
 /* Skips the rule, and returns false, if kernels were checked and none had launch sizes. */
 static bool is_launch_known(ka_finder *f, const kernels *k)
 {
-    if (k->stated || !k->looked_at)
+    if (k->stated || !k->checked)
         return true;
     ka_skip_rule(f, "kernels do not say how many blocks they have, or the device how many "
                        "multiprocessors");

@@ -238,14 +238,14 @@ static void report_unfused(ka_finder *f, const calls *c, int64_t saved)
 void ka_find_optimizer_unfused(ka_finder *f)
 {
     calls c;
-    bool is_said = f->out->verdicts[KA_FIND_optimizer_single].judgement == KINETO_JUDGED_FOUND;
-    if (!is_said && list_optimizer_calls(f, &c, is_step)) {
+    bool is_reported = f->out->verdicts[KA_FIND_optimizer_single].judgement == KINETO_JUDGED_FOUND;
+    if (!is_reported && list_optimizer_calls(f, &c, is_step)) {
         bool many = c.list.count && c.small.count / c.list.count >= MIN_KERNELS;
         int64_t saved = many ? ka_saved_with(f, &c.x) : 0;
         if (ka_is_significant(f, saved, MIN_PERCENT))
             report_unfused(f, &c, saved);
         free_optimizer_calls(&c);
-    } else if (!is_said) {
+    } else if (!is_reported) {
         free_optimizer_calls(&c);
     }
 }

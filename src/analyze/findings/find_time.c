@@ -69,10 +69,10 @@ kineto_string ka_place_of(const ka_dataset *s, uint32_t call)
 
 /* ---- time that nothing hides ----------------------------------------------------------------- */
 
-/* Spans of one device; `work` are the picked pieces in order of streams, only if `each` is
+/* Spans of one device; `work` are the selected pieces in order of streams, only if `each` is
  * given. */
 typedef struct device_spans {
-    ka_spans picked, covers;
+    ka_spans selected, hiding;
     KB_VEC(uint32_t) work; /* selected, if `each` is given */
 } device_spans;
 
@@ -97,7 +97,7 @@ static device_spans *list_busy_spans(exposing *x, const ka_stream *stream)
     return &x->devices.data[*at];
 }
 
-/* Picked work outside of steps is ignored; hiding work counts wherever it is. */
+/* Selected work outside of steps is ignored; hiding work counts wherever it is. */
 static bool add_selected_work(exposing *x, device_spans *to, uint32_t work, ka_exposure *out)
 {
     const ka_work *w = &x->f->s->work[work];
@@ -107,9 +107,9 @@ static bool add_selected_work(exposing *x, device_spans *to, uint32_t work, ka_e
         (which == KA_SELECTED && !ka_is_in_steps(x->f, w->step)))
         return true;
     if (which == KA_HIDES)
-        return kb_vec_push(&to->covers, span);
+        return kb_vec_push(&to->hiding, span);
     out->count++;
-    return kb_vec_push(&to->picked, span) && (!x->each || kb_vec_push(&to->work, work));
+    return kb_vec_push(&to->selected, span) && (!x->each || kb_vec_push(&to->work, work));
 }
 
 static bool add_stream_spans(exposing *x, const ka_stream *stream, ka_exposure *out)
@@ -131,19 +131,19 @@ static void call_for_each_exposed(const exposing *x, const device_spans *d)
         const ka_work *w = &work[d->work.data[i]];
         if (i && w->start_ns < work[d->work.data[i - 1]].start_ns)
             cursor = 0;
-        int64_t covered = ka_spans_within(&d->covers, w->start_ns, w->end_ns, &cursor);
+        int64_t covered = ka_spans_within(&d->hiding, w->start_ns, w->end_ns, &cursor);
         x->each(x->f, d->work.data[i], ka_work_ns(w) - covered, x->context);
     }
 }
 
-/* Adds one device to `out`, then calls `each` for its picked work. Unites the spans of `d`. */
+/* Adds one device to `out`, then calls `each` for its selected work. Unites the spans of `d`. */
 static bool add_exposed_ns(const exposing *x, device_spans *d, ka_exposure *out)
 {
     ka_spans alone = {0};
-    ka_spans_unite(&d->picked);
-    ka_spans_unite(&d->covers);
-    bool ok = ka_spans_without(&d->picked, &d->covers, &alone);
-    out->ns = ka_add_ns(out->ns, ka_spans_ns(&d->picked));
+    ka_spans_unite(&d->selected);
+    ka_spans_unite(&d->hiding);
+    bool ok = ka_spans_without(&d->selected, &d->hiding, &alone);
+    out->ns = ka_add_ns(out->ns, ka_spans_ns(&d->selected));
     out->exposed_ns = ka_add_ns(out->exposed_ns, ka_spans_ns(&alone));
     kb_vec_free(&alone);
     if (ok && x->each)
@@ -161,8 +161,8 @@ bool ka_exposed_time(ka_finder *f, ka_select *pick, ka_each *each, void *context
     for (size_t i = 0; i < x.devices.count; i++) {
         device_spans *d = &x.devices.data[i];
         ok = ok && add_exposed_ns(&x, d, out);
-        kb_vec_free(&d->picked);
-        kb_vec_free(&d->covers);
+        kb_vec_free(&d->selected);
+        kb_vec_free(&d->hiding);
         kb_vec_free(&d->work);
     }
     if (x.devices.count) {

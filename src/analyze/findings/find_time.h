@@ -24,13 +24,13 @@ enum { KA_SELECTED, KA_HIDES, KA_IGNORE };
 /** Which is it? */
 typedef int ka_select(const ka_finder *f, const ka_work *w, void *context);
 typedef struct ka_exposure {
-    int64_t ns, exposed_ns; /* moments with picked work; of these: without covering work. The mean
+    int64_t ns, exposed_ns; /* moments with selected work; of these: without hiding work. The mean
                                of all devices */
-    uint64_t count;         /* of picked work */
+    uint64_t count;         /* of selected work */
 } ka_exposure;
-/** How much of a piece of picked work nothing covers. */
+/** How much of a piece of selected work nothing hides. */
 typedef void ka_each(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context);
-/** @param each  called for each picked piece; may be NULL. False: out of memory; f->no_memory is
+/** @param each  called for each selected piece; may be NULL. False: out of memory; f->no_memory is
  * set. */
 bool ka_exposed_time(ka_finder *f, ka_select *pick, ka_each *each, void *context, ka_exposure *out);
 

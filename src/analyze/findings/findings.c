@@ -86,10 +86,10 @@ static int compare_found(const void *left, const void *right)
     const ka_found *a = left, *b = right;
     if (a->comes_first != b->comes_first)
         return a->comes_first ? -1 : 1;
-    int64_t worth_a = a->saved_ns == KA_NO_SAVINGS ? -1 : a->step_savings_ns,
-            worth_b = b->saved_ns == KA_NO_SAVINGS ? -1 : b->step_savings_ns;
-    if (worth_a != worth_b)
-        return worth_a > worth_b ? -1 : 1;
+    int64_t savings_a = a->saved_ns == KA_NO_SAVINGS ? -1 : a->step_savings_ns,
+            savings_b = b->saved_ns == KA_NO_SAVINGS ? -1 : b->step_savings_ns;
+    if (savings_a != savings_b)
+        return savings_a > savings_b ? -1 : 1;
     if (a->severity != b->severity)
         return a->severity > b->severity ? -1 : 1;
     if (a->rule != b->rule)

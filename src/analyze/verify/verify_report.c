@@ -119,7 +119,7 @@ static void add_place(ka_verify *v, kineto_row row)
         v->no_memory = true;
 }
 
-static KINETO_PRINTF(2, 0) kineto_string sentence(ka_verify *v, const char *fmt, va_list list)
+static KINETO_PRINTF(2, 0) kineto_string copy_sentence(ka_verify *v, const char *fmt, va_list list)
 {
     char text[512];
     int size = kb_vsnprintf(text, sizeof text, fmt, list);
@@ -141,7 +141,7 @@ void ka_find(ka_verify *v, ka_rule rule, kineto_severity severity, ka_tally *tal
         finding f = {.rule = rule, .severity = severity, .count = tally->count};
         va_list list;
         va_start(list, fmt);
-        f.sentence = sentence(v, fmt, list);
+        f.sentence = copy_sentence(v, fmt, list);
         va_end(list);
         f.first_place = v->report->places.count;
         for (size_t i = 0; i < tally->rows.count; i++)
@@ -173,7 +173,7 @@ void ka_find_text(ka_verify *v, ka_rule rule, kineto_severity severity, uint64_t
     if (!joins) {
         va_list list;
         va_start(list, fmt);
-        last->sentence = sentence(v, fmt, list);
+        last->sentence = copy_sentence(v, fmt, list);
         va_end(list);
     }
     last->count += count;
