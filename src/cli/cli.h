@@ -1,5 +1,5 @@
-/* What every verb includes: its options, its printing, and the table of verbs of main.c. A verb gets
- * its own argv (argv[0] is its name) and returns the exit status. */
+/* What every verb includes: its options, its printing, and the table of verbs of main.c. A verb
+ * gets its own argv (argv[0] is its name) and returns the exit status. */
 #ifndef KC_CLI_H
 #define KC_CLI_H
 

@@ -1,4 +1,7 @@
-/* ckineto analyze: where the time went, of one rank or of many. */
+/* ckineto analyze: where the time went, of one rank or of many. Traces are read one after the
+ * other and released again; facts or findings of each are added to those of the ranks before
+ * it, and what compares ranks is computed once, after the last. The exit status is 1 if a gate
+ * failed or the output could not be written, 2 if options are wrong or a trace cannot be read. */
 #include "cli/open_many.h"
 
 #include "cli/what_if.h"
@@ -44,7 +47,8 @@ static const kc_option option_list[] = {
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
      "exact (the default), or as HolisticTraceAnalysis counts, to compare"},
-    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/reference/kernel-rules.md"},
+    {"rules", 0, KC_TEXT, &rules, "FILE",
+     "more rules for names of kernels: docs/reference/kernel-rules.md"},
     {"annotation", 0, KC_TEXT, &annotation, "TEXT",
      "the critical path of one range whose name contains TEXT, not of the\nwhole trace"},
     {"instance", 0, KC_NUMBER, &instance, "N", "which one, if several ranges match; counts from 0"},
@@ -84,6 +88,7 @@ static const kc_options options = {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+/* "7" or "3..9". False: malformed, or the last step is before the first. */
 static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
 {
     char *end;
@@ -95,6 +100,7 @@ static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
     return !*end && *first <= *last;
 }
 
+/* Sets the choice of steps from --steps; "usual", the default, is left to the definitions. */
 static kineto_status parse_steps(kineto_analysis_options *o)
 {
     if (strcmp(steps, "usual") == 0)
@@ -107,8 +113,8 @@ static kineto_status parse_steps(kineto_analysis_options *o)
     return KINETO_OK;
 }
 
-/* Tables besides those of --only: without any option those that say most, and those that are made of
- * files that are named. 0: the library's choice. */
+/* Tables besides those of --only: without any option those that say most, and those that are made
+ * of files that are named. 0: the library's choice. */
 static ka_table_set choose_tables(void)
 {
     ka_table_set set = only ? 0 : ka_tables_with(KA_SHOWN_BY_DEFAULT);
@@ -121,6 +127,8 @@ static ka_table_set choose_tables(void)
     return set;
 }
 
+/* Options of the analysis that all ranks share; --only may name rules instead of tables, which
+ * the caller of the analysis distinguishes. */
 static kineto_status parse_analyze_options(kineto_analysis_options *o)
 {
     *o = (kineto_analysis_options){.size = sizeof *o,
@@ -169,6 +177,8 @@ static int print_list(void)
 
 /* ---- one rank after the other ---------------------------------------------------------------- */
 
+/* State of one command. With --what-if neither facts nor findings are kept: each trace is
+ * printed at once. */
 typedef struct work {
     kineto_analysis_options options;
     kineto_analysis *facts; /* of all ranks so far; or … */
@@ -178,6 +188,7 @@ typedef struct work {
     bool is_read; /* all that was named could be */
 } work;
 
+/* Findings of one trace, with its health for the first lines of the output. */
 static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t rank,
                                   kineto_error *err)
 {
@@ -201,6 +212,7 @@ static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t ra
     return status;
 }
 
+/* Tables of one trace. With several traces the reductions are deferred until all were added. */
 static kineto_status add_facts(work *w, const kineto_trace *trace, int32_t rank, kineto_error *err)
 {
     kineto_analysis *facts;
@@ -220,6 +232,7 @@ static kineto_status add_facts(work *w, const kineto_trace *trace, int32_t rank,
     return status;
 }
 
+/* The rank comes from the trace, else from the place of the file in the list. */
 static kineto_status add_rank(work *w, const kineto_trace *trace, const char *path, uint32_t index,
                               kineto_error *err)
 {
@@ -232,6 +245,7 @@ static kineto_status add_rank(work *w, const kineto_trace *trace, const char *pa
     return status;
 }
 
+/* Writes the trace with facts drawn into it. Only one trace can be named with --overlay. */
 static kineto_status write_overlay(const work *w, const kineto_trace *trace, kineto_error *err)
 {
     kineto_analysis_options o = w->options;
@@ -245,6 +259,8 @@ static kineto_status write_overlay(const work *w, const kineto_trace *trace, kin
     return status;
 }
 
+/* w->is_read distinguishes errors of the input from those of the output: it is false as long
+ * as the last trace could not be read. */
 static kineto_status add_files(work *w, const kineto_files *files, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -278,6 +294,9 @@ static kineto_status show_findings(const work *w, kineto_error *err)
     return KINETO_OK;
 }
 
+/* Writes all requested outputs. The terminal gets tables only if no file was requested. Rows
+ * of several ranks are sorted by weight, except under definitions that fix the order of
+ * HolisticTraceAnalysis. */
 static kineto_status show_results(const work *w, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -298,7 +317,8 @@ static kineto_status show_results(const work *w, kineto_error *err)
     return status;
 }
 
-/* Memory over time is in a file of its own. */
+/* --memory-timeline without a trace: the table needs only its own file, so that an empty trace
+ * is analysed. */
 static kineto_status analyze_memory(work *w, kineto_error *err)
 {
     kt_builder *b = NULL;
@@ -315,6 +335,8 @@ static kineto_status analyze_memory(work *w, kineto_error *err)
     return status ? status : show_results(w, err);
 }
 
+/* Files and directories are searched for traces first; options that concern one trace refuse
+ * several. */
 static kineto_status analyze_files(work *w, char *const *paths, int count, kineto_error *err)
 {
     kineto_files *files;
@@ -334,6 +356,8 @@ static kineto_status analyze_files(work *w, char *const *paths, int count, kinet
     return status ? status : show_results(w, err);
 }
 
+/* A failed gate is KC_EXIT_FAILURE; a wrong argument that was found only while reading is a
+ * usage error. */
 static int exit_status(const work *w, kineto_status status, bool passed)
 {
     if (!status && !passed)
@@ -370,6 +394,7 @@ static kineto_status check_findings(void)
     return KINETO_OK;
 }
 
+/* Combinations whose outputs have nothing in common. */
 static kineto_status check_exclusive_options(void)
 {
     if (what_if.count && (json || csv || series || every || (only && !overlay)))
@@ -398,6 +423,7 @@ static kineto_status check_outputs(char *const *paths, int count)
     return status;
 }
 
+/* All checks that need no trace come first, so that a mistake is reported before a long read. */
 int kc_analyze(int argc, char **argv)
 {
     int operands;

@@ -7,6 +7,7 @@
 static const kc_shell *const shells[] = {&kc_bash, &kc_zsh, &kc_fish};
 static const kc_shell *chosen_shell;
 
+/* Words are separated by blanks; what does not fit is left out. */
 static void append_completion_word(char *words, const char *word, size_t size)
 {
     size_t used = strlen(words);
@@ -14,6 +15,7 @@ static void append_completion_word(char *words, const char *word, size_t size)
         snprintf(words + used, KC_WORDS_BYTES - used, "%s%.*s", used ? " " : "", (int)size, word);
 }
 
+/* Small letters and hyphens: "N..M" or "ID" are placeholders, not words. */
 static bool is_plain_word(const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -75,6 +77,7 @@ const char *kc_subverbs_of(const kc_verb *verb)
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
+/* The kc_help_hook: receives the option table of the verb that runs with --help. */
 static void write_verb_table(const kc_options *options) { chosen_shell->table(options); }
 
 /* Run the verb with --help: kc_help_hook passes its table to write_verb_table. */

@@ -87,6 +87,8 @@ static kineto_status check_convert_options(int operands, char **argv, kineto_exp
     return status ? status : check_convert_output(argv + 1, operands);
 }
 
+/* --list needs no trace. A trace that cannot be read is KC_EXIT_USAGE, an output that cannot
+ * be written KC_EXIT_FAILURE. */
 int kc_convert(int argc, char **argv)
 {
     int operands;

@@ -46,6 +46,7 @@ static const kc_options options = {
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
+/* Options after parsing. `serve` points into `at` and `token`, so it must not be copied. */
 typedef struct daemon_plan {
     ko_rpc_daemon at;
     char token[KO_RPC_TOKEN_BYTES];
@@ -155,6 +156,7 @@ static kineto_status open_and_run_daemon(const daemon_plan *p, kineto_error *err
     return status;
 }
 
+/* Returns when a signal has ended the daemon, or it could not begin to serve. */
 int kc_daemon(int argc, char **argv)
 {
     static daemon_plan p;

@@ -1,7 +1,7 @@
 /* ckineto diff: compare two traces with confidence intervals, and evaluate regression gates. The
  * comparison is kineto_diff_run (ckineto/diff.h); the outputs are in src/cli/diff. The exit status 1 is
- * reserved for a failed gate: everything else that goes wrong is 2, so that a build server can tell
- * both apart. */
+ * reserved for a failed gate: everything else that goes wrong is 2, so that a build server can
+ * distinguish both. */
 #include "cli/open_many.h"
 
 #include "cli/diff/diff.h"
@@ -35,7 +35,8 @@ static const kc_option option_list[] = {
     {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank of merged traces"},
     KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
-    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/reference/kernel-rules.md"},
+    {"rules", 0, KC_TEXT, &rules, "FILE",
+     "more rules for names of kernels: docs/reference/kernel-rules.md"},
     {"all", 'a', KC_FLAG, &all_tables, NULL, "print every table"},
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (20); 0: all"},
     {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
@@ -62,6 +63,7 @@ static const kc_options options = {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+/* State of one command: parsed options, both traces, and what the outputs show. */
 typedef struct diff_work {
     kineto_analysis_options analyze;
     kineto_diff_options diff;
@@ -133,7 +135,8 @@ static kineto_status parse_diff_options(diff_work *w)
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
-/* Open both sides with the same --rank, and keep their numbers for the output. */
+/* Opens both sides with the same --rank, and keeps their numbers for the outputs. Traces that
+ * were opened are released by the caller, also on failure. */
 static kineto_status open_both_traces(diff_work *w, char *const *paths, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -149,7 +152,8 @@ static kineto_status open_both_traces(diff_work *w, char *const *paths, kineto_e
     return status;
 }
 
-/* In the order of the command line; a malformed gate is an error. */
+/* Evaluates the gates in the order of the command line; a malformed gate is an error. Gates
+ * that could not be evaluated are counted apart from those that failed. */
 static kineto_status evaluate_gates(diff_work *w, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -199,6 +203,7 @@ static kineto_status run_diff(diff_work *w, char *const *paths, kineto_error *er
     return status ? status : write_outputs(&w->shown, err);
 }
 
+/* No output may replace one of the traces, or another output. */
 static kineto_status check_diff_outputs(char *const *paths, int count)
 {
     const char *outputs[] = {json, junit, sarif, markdown};
@@ -211,6 +216,7 @@ static int finish_diff_output(int status)
     return kc_finish_stdout("diff", 0) ? KC_EXIT_USAGE : status;
 }
 
+/* Only a failed gate is KC_EXIT_FAILURE (1); all else that goes wrong is KC_EXIT_USAGE (2). */
 int kc_diff(int argc, char **argv)
 {
     int operands;

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Of one probe: loading the driver of a device may take seconds. */
 #define PROBE_TIMEOUT_MS 30000
 
 static bool as_json;
@@ -104,11 +105,13 @@ static void run_isolated_probe(const kc_probe *probe, kc_probe_result *f)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
+/* Results in the order of kc_probes, and whether all needed ones are usable. */
 typedef struct doctor_report {
     const kc_probe_result *findings;
     bool works;
 } doctor_report;
 
+/* Keys are an interface; verdicts are the words of the text. */
 static void put_doctor_report(kb_json *j, const void *what)
 {
     const doctor_report *a = what;

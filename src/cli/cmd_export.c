@@ -46,6 +46,7 @@ static kineto_status check_formats(char *const *inputs, int input_count, const k
     return kc_check_outputs("export", inputs, input_count, outputs, count, true);
 }
 
+/* Any number of traces: several become one. */
 static kineto_status check_export_operands(int operands)
 {
     return operands ? KINETO_OK : kc_usage_error("export", "no trace given");
@@ -65,6 +66,8 @@ static int write_all_formats(const kineto_trace *trace, const kc_option *list, s
     return exit_status;
 }
 
+/* The table of options is made first, since the formats are known only at run time. The exit
+ * status is the worst of all outputs. */
 int kc_export(int argc, char **argv)
 {
     int operands;

@@ -28,6 +28,7 @@ static const kc_options options = {
 
 static const char *const flow_names[] = {"unknown", "fwdbwd", "ac2g", "user"};
 
+/* Types that this version does not know are "other". */
 static const char *get_flow_name(size_t type)
 {
     return type < KB_COUNT(flow_names) ? flow_names[type] : "other";
@@ -49,7 +50,8 @@ static void print_trace_window(const kc_summary *s)
 
 #define MAX_CATEGORIES 16u
 
-/* Categories that name no kind, at most MAX_CATEGORIES. */
+/* Categories that are not the name of a kind, at most MAX_CATEGORIES: they come from plug-ins
+ * and other tools. */
 static void print_categories(const kc_summary *s, const kineto_trace *trace)
 {
     size_t count = KB_MIN(s->categories.count, (size_t)MAX_CATEGORIES);
@@ -100,6 +102,7 @@ static void print_process_list(const kineto_trace *trace)
         printf("    … and %u more\n", count - 32);
 }
 
+/* Only the keys: values may be long, and can contain command lines and environments. */
 static void print_metadata(const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_metadata_count(trace);
@@ -120,6 +123,8 @@ typedef struct trace_info {
     kc_memory memory;
 } trace_info;
 
+/* The whole text of one trace, in a fixed order: window, kinds, processes, tables, memory,
+ * counters, header, losses. */
 static void print_info(const char *path, const trace_info *f, const kineto_trace *trace)
 {
     const kc_summary *s = &f->summary;
@@ -196,6 +201,7 @@ static void put_stat_table(kb_json *j, const char *key, const kc_stat_list *list
     kb_json_array_end(j);
 }
 
+/* NULL: the process is not a device, or has no work. */
 static const kc_device *find_device_stats(const kc_summary *s, uint32_t process)
 {
     for (size_t i = 0; i < s->devices.count; i++)
@@ -235,6 +241,7 @@ static void put_process_array(kb_json *j, const kc_summary *s, const kineto_trac
     kb_json_array_end(j);
 }
 
+/* Keys only, as in the text. */
 static void put_metadata_keys(kb_json *j, const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_metadata_count(trace);
@@ -255,6 +262,7 @@ typedef struct info_document {
     const kineto_trace *trace;
 } info_document;
 
+/* The JSON object of one trace. Keys are an interface: they may be added, never renamed. */
 static void put_info(kb_json *j, const void *what)
 {
     const info_document *all = what;
@@ -323,7 +331,8 @@ static kineto_status open_timed(char *const *paths, int count, int32_t of_rank,
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
-/* Open, summarise and print one trace. @return the exit status. */
+/* Opens, summarises and prints one trace. Returns KC_EXIT_USAGE if it could not be read,
+ * KC_EXIT_FAILURE for other errors. */
 static int show_info(char *const *paths, int count, int32_t of_rank)
 {
     const char *path = paths[0];
@@ -351,6 +360,7 @@ static int show_info(char *const *paths, int count, int32_t of_rank)
     return kc_finish_stdout("info", kc_exit_of(status, is_read));
 }
 
+/* One file, or one rank of several, is summarised; other sets of files become a table. */
 int kc_info(int argc, char **argv)
 {
     int operands;

@@ -45,6 +45,7 @@ static kineto_status find_listed_plugins(kc_plugins *p, char **files, int count,
     return status;
 }
 
+/* Number of files in one state, for the last line. */
 static size_t count_plugins_in(const kc_plugins *p, kc_plugin_state state)
 {
     size_t count = 0;
@@ -151,6 +152,8 @@ static void put_kind_or_null(kb_json *j, const char *key, uint32_t kind)
         kb_json_null(j);
 }
 
+/* Members of the JSON object are an interface; `kind` is null for numbers that name no kind
+ * here. */
 static void put_profiler(kb_json *j, const kc_plugin_profiler *p)
 {
     kb_json_object_begin(j);
@@ -185,6 +188,7 @@ static void put_own_kinds(kb_json *j, const kc_plugin_file *p)
     kb_json_array_end(j);
 }
 
+/* `profilers` is empty unless the file could be loaded. */
 static void put_plugin(kb_json *j, const kc_plugin_file *p)
 {
     kb_json_newline(j);
@@ -219,7 +223,8 @@ static void put_plugin_list(kb_json *j, const void *what)
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
-/* Find, probe and print. A plug-in that cannot be loaded makes the exit status 1. */
+/* Finds, probes and prints. Each plug-in is loaded in a process of its own, since its code may
+ * crash or hang. The exit status is 1 if one could not be loaded. */
 static int list_plugins(char **files, int count)
 {
     kc_plugins plugins = {0};

@@ -1,5 +1,5 @@
-/* ckineto plugin check: does a plug-in keep the rules of the interface? Options, the printed report and
- * the exit status; the check itself is src/plugincheck. */
+/* ckineto plugin check: does a plug-in keep the rules of the interface? Options, the printed
+ * report and the exit status; the check itself is src/plugincheck. */
 #include "cli/cli.h"
 #include "cli/install_paths.h"
 #include "cli/plugin_check_print.h"
@@ -74,6 +74,7 @@ static kineto_status parse_wanted_rules(uint64_t *rules)
     return KINETO_OK;
 }
 
+/* All rules, for --list-rules; no plug-in is needed. */
 static int print_rules(void)
 {
     for (size_t i = 0; i < KV_RULE_COUNT; i++)
@@ -81,6 +82,7 @@ static int print_rules(void)
     return kc_finish_stdout(VERB, 0);
 }
 
+/* By the magic number at its beginning. */
 static bool is_elf(FILE *f)
 {
     char magic[4] = "";
@@ -88,8 +90,8 @@ static bool is_elf(FILE *f)
            memcmp(magic, "\177ELF", sizeof magic) == 0;
 }
 
-/* The file, or a plug-in of the installation by its name. A file that is not an ELF library gets an
- * error message and no report. */
+/* Sets `path` to the file, or to a plug-in of the installation with that name. A file that is
+ * not an ELF library gets an error message and no report. False: the reason was printed. */
 static bool find_library(const char *file, char path[PATH_MAX])
 {
     struct stat st;

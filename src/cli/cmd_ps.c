@@ -51,6 +51,7 @@ static const char *get_state(const kc_process *p)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* The name of the user, or the number if the name is not known here (containers). */
 static void print_user(uint32_t user)
 {
     const struct passwd *entry = getpwuid(user);
@@ -183,6 +184,7 @@ static void put_daemon_status(kb_json *j, const kc_process *p)
     kb_json_object_end(j);
 }
 
+/* All that is known of one process; `pids` are those that the daemon lists for it. */
 static void put_process_status(kb_json *j, const kc_process *p)
 {
     kb_json_object_begin(j);
@@ -238,6 +240,7 @@ static kineto_status parse_daemon_options(ko_rpc_daemon *out)
     return kc_read_token("ps", token_file, token);
 }
 
+/* Control sockets exist only on this machine; a remote daemon is asked alone. */
 static kineto_status find_processes(kc_traceable *r, const ko_rpc_daemon *daemon, kineto_error *err)
 {
     bool is_here = kc_is_local_host(daemon->host);
@@ -259,6 +262,7 @@ static kineto_status show_processes(const kc_traceable *r, kineto_error *err)
     return status;
 }
 
+/* An empty list is a success; a daemon that was named and does not answer is not. */
 int kc_ps(int argc, char **argv)
 {
     int operands;

@@ -92,6 +92,7 @@ static kineto_status run_statement(ke_sql *sql, kineto_string all, kineto_string
     return status;
 }
 
+/* An interrupt between two statements: the next one is named as the place. */
 static kineto_status fail_interrupted(kineto_string all, kineto_string rest, kineto_error *err)
 {
     kb_fail(err, KINETO_E_STATE, "the query was interrupted");
@@ -99,8 +100,8 @@ static kineto_status fail_interrupted(kineto_string all, kineto_string rest, kin
     return err->code;
 }
 
-/* Run the statements of `all` one after the other. @param exit  receives the exit status of an error,
- * which was reported. */
+/* Run the statements of `all` one after the other. @param exit  receives the exit status of an
+ *    error, which was reported. */
 static kineto_status run_statements(ke_sql *sql, kineto_string all, kc_query_output *out, int *exit)
 {
     kineto_string rest = all;
@@ -226,7 +227,8 @@ static kineto_status check_query_operands(int operands, char **argv)
     return KINETO_OK;
 }
 
-/* Where the query comes from: a file, "-" for the standard input, or NULL: the last operand itself. */
+/* Where the query comes from: a file, "-" for the standard input, or NULL: the last operand
+ * itself. */
 static const char *find_query_file(const char *last_operand)
 {
     if (query_file)
@@ -234,7 +236,8 @@ static const char *find_query_file(const char *last_operand)
     return strcmp(last_operand, "-") == 0 ? last_operand : NULL;
 }
 
-/* All checks of the command line that need no trace. @param traces  the number of trace operands. */
+/* All checks of the command line that need no trace.
+ * @param traces  the number of trace operands. */
 static kineto_status check_query_options(int operands, int traces, char **argv,
                                          kc_query_format *format)
 {

@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 static const char *output, *activities, *policy, *log_file, *plugin_config, *budget;
-static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256, log_level = KINETO_LOG_WARNING;
+static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256,
+                log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
 static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
 static kc_texts plugin_files;
@@ -256,6 +257,8 @@ static kineto_status parse_record_options(ks_collector_options *c)
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
+/* A source that could not enter the program: a ledger line that counts nothing as lost, and a
+ * message for --log-level info. */
 static void note_failed_entry(void *context, const char *source, const char *reason,
                               const char *detail)
 {
@@ -263,6 +266,7 @@ static void note_failed_entry(void *context, const char *source, const char *rea
     kb_log(KINETO_LOG_INFO, "%s: %s: %s", source, reason, detail);
 }
 
+/* The same without a message: kc_plugins_report prints its own. */
 static void note_failed_plugin(void *context, const char *source, const char *reason,
                                const char *detail)
 {
@@ -324,12 +328,15 @@ static void show_record_progress(const ks_collector *c, uint64_t started_ns)
             kc_bytes(stats.bytes).s, kc_count(stats.lost).s);
 }
 
+/* Called when the child has ended, before it is reaped: the collector must know before the pid
+ * is reused. */
 static void handle_program_end(void *context, pid_t pid)
 {
     ks_collector_program_ends(context, (uint32_t)pid);
 }
 
-/* Empty the buffer while the program runs. */
+/* Empties the buffer while the program runs. The collector says how long the next wait may
+ * take. */
 static void collect_until_done(ks_collector *c, kc_child *child)
 {
     bool progress = is_progress_wanted();
@@ -421,7 +428,7 @@ static void explain_empty_trace(const kineto_trace *trace)
     fprintf(stderr, "\n  Nothing was recorded: %s\n", reason);
 }
 
-/* Print the summary, and where the trace is. */
+/* Prints the summary and the path of the trace on stderr: stdout belongs to the program. */
 static void report_trace(const kineto_trace *trace)
 {
     kc_summary s;
@@ -574,7 +581,9 @@ static int run_unrecorded(char **argv, kc_child *child, const char *why, kineto_
     return kc_child_exit_status(child);
 }
 
-/* The collector exists from before the program starts until its trace is written. */
+/* Runs one recording. The collector exists from before the program starts until its trace is
+ * written. If it cannot be created or started, the program runs unrecorded; other failures
+ * before the start end the command. Returns the exit status. */
 static int record_program(const ks_collector_options *collector_options, char **argv)
 {
     ks_collector *c = NULL;

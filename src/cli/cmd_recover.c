@@ -41,6 +41,7 @@ static kb_text format_age(int64_t seconds)
     return t;
 }
 
+/* How many recordings were listed, and how many of these can be read. */
 typedef struct orphan_counts {
     uint32_t count, readable;
 } orphan_counts;
@@ -76,6 +77,7 @@ static int list_orphans(void)
     return kc_finish_stdout("recover", 0);
 }
 
+/* A failure is reported, and does not change the exit status: the trace is complete. */
 static void remove_raw_recording(const ks_orphan *o)
 {
     if (o->pool_path[0] && unlink(o->pool_path) != 0)
@@ -98,6 +100,7 @@ static kineto_status choose_recovered_output(const ks_orphan *o, const char **to
     return KINETO_OK;
 }
 
+/* *to is --output or NULL; it receives the default name then. */
 static kineto_status save_recovered_trace(const kineto_trace *trace, const ks_orphan *what,
                                           const char **to, kineto_error *err)
 {
@@ -105,7 +108,8 @@ static kineto_status save_recovered_trace(const kineto_trace *trace, const ks_or
     return status ? status : kineto_trace_save(trace, *to, err);
 }
 
-/* Build and write the trace of one recording. @return the exit status. */
+/* Builds and writes the trace of one recording. The raw recording is removed only after the
+ * trace was written, and not while its recorder is running. Returns the exit status. */
 static int recover_trace(const char *path)
 {
     static ks_orphan what;
@@ -131,6 +135,8 @@ static int recover_trace(const char *path)
     return kc_exit_of(status, is_read);
 }
 
+/* Without an operand the command lists recordings; then -o would have no meaning, and is
+ * refused. */
 int kc_recover(int argc, char **argv)
 {
     int operands;

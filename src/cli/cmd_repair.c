@@ -27,6 +27,7 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
+/* One repair: the text of the file, the changes that were made, and the numbers of events. */
 typedef struct repair_work {
     const char *path;
     kt_input *input;
@@ -75,6 +76,7 @@ static void print_repair_report(const repair_work *r)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
+/* Kinds that did not occur are omitted. */
 static void put_change_kinds(kb_json *j, const repair_work *r)
 {
     kb_json_key_z(j, "kinds");
@@ -95,6 +97,8 @@ static void put_change_kinds(kb_json *j, const repair_work *r)
     kb_json_array_end(j);
 }
 
+/* Each change with its place in the broken file. The list is bounded; the counts of the kinds
+ * are exact. */
 static void put_change_list(kb_json *j, const repair_work *r)
 {
     kb_json_key_z(j, "changes");
@@ -111,6 +115,7 @@ static void put_change_list(kb_json *j, const repair_work *r)
     kb_json_array_end(j);
 }
 
+/* The whole report; keys are an interface. */
 static void put_repair_report(kb_json *j, const void *what)
 {
     const repair_work *r = what;
@@ -166,14 +171,17 @@ static kineto_status write_repaired_file(repair_work *r, kineto_error *err)
     return status;
 }
 
+/* Adds up the changes after which data is missing. */
 static void count_lossy_changes(repair_work *r)
 {
     for (uint32_t k = 0; k < KT_REPAIR_KINDS; k++)
-        r->lost +=
-            kt_repair_loss_of((kt_repair_kind)k) != KT_LOSES_NOTHING ? r->repairs.kinds[k].count : 0;
+        r->lost += kt_repair_loss_of((kt_repair_kind)k) != KT_LOSES_NOTHING
+                       ? r->repairs.kinds[k].count
+                       : 0;
 }
 
-/* Read, repair, write and report. @return the exit status. */
+/* Reads, repairs, writes and reports. Returns 0 also if something was lost: the report says
+ * so. An unreadable file is KC_EXIT_USAGE. */
 static int run_repair(repair_work *r)
 {
     kineto_error err = {.message = ""};
@@ -196,6 +204,7 @@ static int run_repair(repair_work *r)
     return status == KINETO_E_FORMAT ? KC_EXIT_USAGE : unreadable;
 }
 
+/* Replacing the input needs --in-place, also if --output names the same file by another path. */
 int kc_repair(int argc, char **argv)
 {
     int operands;

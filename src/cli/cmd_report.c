@@ -18,7 +18,8 @@ static const kc_option option_list[] = {
     {"title", 0, KC_TEXT, &title, "TEXT", "title of the page (the name of the trace)"},
     KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
-    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/reference/kernel-rules.md"},
+    {"rules", 0, KC_TEXT, &rules, "FILE",
+     "more rules for names of kernels: docs/reference/kernel-rules.md"},
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of each table (5000)"},
     {"activity-limit", 0, KC_NUMBER, &activity_limit, "N",
      "omit the timeline if there are more activities (2000000)"},
@@ -36,7 +37,7 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* Combinations of options that exclude each other. */
+/* Refuses combinations of options that exclude each other, before any trace is read. */
 static kineto_status check_report_options(void)
 {
     if (output && text)
@@ -51,6 +52,8 @@ static kineto_status check_report_options(void)
     return KINETO_OK;
 }
 
+/* Page, text and flame graph are made one after the other; each reads the traces again.
+ * is_read distinguishes errors of the input from those of the output. */
 int kc_report(int argc, char **argv)
 {
     int operands;

@@ -51,7 +51,8 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* The bits of the selected options, or of the default. */
+/* KINETO_SCRUB_ bits of the selected options; of the default if none is selected.
+ * --drop-stacks adds to both. */
 static uint32_t choose_scrub_parts(void)
 {
     const struct {
@@ -98,7 +99,8 @@ static kineto_status read_salt_file(char *salt, size_t *size, kineto_error *err)
     return KINETO_OK;
 }
 
-/* From the file, or random. */
+/* From the file, or 32 random bytes, which are not stored: pseudonyms then differ in each run,
+ * and guesses cannot be tested. */
 static kineto_status choose_salt(char *salt, size_t *size, kineto_error *err)
 {
     if (salt_file)
@@ -140,7 +142,8 @@ static void report_replacements(const kineto_scrub_result *r)
               stderr);
 }
 
-/* Open, scrub and write. @return the exit status. */
+/* Opens, scrubs and writes. The original is released before the copy is written, as both may
+ * be large. Returns the exit status. */
 static int scrub_trace(char *const *files, int count, int32_t of_rank)
 {
     kineto_error err = {.message = ""};
@@ -182,6 +185,7 @@ static kineto_status check_scrub_output(char *const *files, int count)
     return kc_check_outputs("scrub", files, count, &output, 1, true);
 }
 
+/* The output is checked before the trace is read, which may take long. */
 int kc_scrub(int argc, char **argv)
 {
     int operands;

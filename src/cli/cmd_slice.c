@@ -59,18 +59,21 @@ static const kc_options options = {
 
 /* ---- texts → numbers ------------------------------------------------------------------------- */
 
+/* The text [from, to). */
 static kineto_string make_string(const char *from, const char *to)
 {
     return (kineto_string){from, (size_t)(to - from)};
 }
 
+/* True only if something is before the suffix. */
 static bool has_unit(kineto_string s, const char *suffix)
 {
     size_t size = strlen(suffix);
     return s.size > size && memcmp(s.data + s.size - size, suffix, size) == 0;
 }
 
-/* "1.5ms" in nanoseconds, exactly. */
+/* "1.5ms" in nanoseconds, exactly: no floating point is involved. Without a unit: nanoseconds.
+ * Only digits may begin it. */
 static bool parse_duration(kineto_string text, int64_t *ns)
 {
     static const struct {
@@ -100,7 +103,8 @@ static bool parse_percent(kineto_string text, int64_t start, int64_t end, int64_
     return true;
 }
 
-/* One end of --time; `none` if the text is empty. */
+/* One end of --time in nanoseconds; `none` if the text is empty, also for 0 % and 100 %: these
+ * do not cut off what reaches beyond the window. */
 static bool parse_time_edge(kineto_string text, int64_t start, int64_t end, int64_t none,
                             int64_t *ns)
 {
@@ -140,6 +144,7 @@ static kineto_status select_time(const kineto_trace *trace, kineto_selection *ho
     return KINETO_OK;
 }
 
+/* Only digits: signs and blanks are refused. */
 static bool parse_step_number(kineto_string text, uint64_t *number)
 {
     return kt_json_uint(text, number);
@@ -200,6 +205,7 @@ static kineto_status select_longest(kineto_selection *how)
     return kc_usage_error("slice", "--per needs kind, track or name, not '%s'", top_per);
 }
 
+/* Without --kind, how->kinds stays 0: all kinds. */
 static kineto_status select_kinds(kineto_selection *how)
 {
     kineto_error err = {.message = ""};
@@ -279,7 +285,8 @@ static void format_selectors(char *text, size_t size)
 static void format_ranks(const kineto_trace *trace, char *text, size_t size)
 {
     kt_ranks ranks = {0};
-    bool is_there = !kt_add_trace_ranks(&ranks, trace) || !kt_add_rank(&ranks, kt_header_rank(trace));
+    bool is_there =
+        !kt_add_trace_ranks(&ranks, trace) || !kt_add_rank(&ranks, kt_header_rank(trace));
     for (size_t i = 0; i < ranks.count; i++)
         is_there |= strtol(rank, NULL, 10) == ranks.data[i];
     *text = '\0';
@@ -323,7 +330,9 @@ static void report_slice(const kineto_trace *from, const kineto_trace *to)
              output);
 }
 
-/* Open, select and write. @return the exit status. */
+/* Opens, selects and writes. --time is evaluated only here, since relative times need the
+ * window of the trace. Returns KC_EXIT_USAGE for mistakes in options and for traces that
+ * cannot be read. */
 static int slice_trace(char *const *paths, int count, kineto_selection *how)
 {
     kineto_error err = {.message = ""};
@@ -350,6 +359,7 @@ done:
     return result;
 }
 
+/* All options that need no trace are checked before it is read. */
 int kc_slice(int argc, char **argv)
 {
     int operands;

@@ -73,6 +73,7 @@ static const kc_options options = {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+/* 0 and very large numbers mean no limit. */
 static uint32_t convert_width(uint64_t asked)
 {
     return asked && asked < KINETO_WIDTH_UNLIMITED ? (uint32_t)asked : KINETO_WIDTH_UNLIMITED;
@@ -141,8 +142,8 @@ static const struct {
     {&execution, "execution-trace", GRAPH},
 };
 
-/* The form that one of form_options selects. @param asked receives its name; NULL: none was given.
- */
+/* The form that one of form_options selects, TEXT without any. @param asked receives the name
+ * of the option; NULL: none was given. Two forms at once are an error. */
 static kineto_status find_output_form(uint32_t *form, const char **asked)
 {
     *form = TEXT;
@@ -204,7 +205,8 @@ static kineto_status write_folded_stacks(kineto_function_events *events, kineto_
     return status;
 }
 
-/* "NAME=CATEGORY,NAME=CATEGORY". The text is cut up, and the rules point into it. */
+/* "NAME=CATEGORY,NAME=CATEGORY". `text` is cut up, and the rules point into it: it must
+ * outlive them. `rules` has room for as many as there are bytes. */
 static kineto_status parse_category_rules(char *text, kineto_memory_rule *rules, size_t *count,
                                           kineto_error *err)
 {
@@ -289,7 +291,8 @@ static kineto_status write_averages_table(kineto_function_events *events, uint32
     return status;
 }
 
-/* Write the selected form of output. @return the exit status. */
+/* Writes the selected form of output. Arguments that turn out to be wrong only now (a metric,
+ * a device) are usage errors. Returns the exit status. */
 static int print_table_of(const kineto_trace *trace, uint32_t unit)
 {
     kineto_error err = {0};

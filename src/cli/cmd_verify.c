@@ -28,6 +28,7 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
+/* Exit statuses of verify, in rising order of severity: the worst of all traces is the result. */
 enum { EXIT_SOUND = 0, EXIT_FINDINGS = 1, EXIT_UNREADABLE = 2 };
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -108,6 +109,7 @@ static void print_verify_report(const char *path, const kineto_trace *trace,
         print_verify_finding(report, i, start);
 }
 
+/* All rules with severity, meaning, reason and remedy, for --list. */
 static void print_verify_rules(void)
 {
     kineto_verify_rule rule;
@@ -118,6 +120,7 @@ static void print_verify_rules(void)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
+/* Members that do not apply to the place are omitted. */
 static void put_finding_place(kb_json *j, const kineto_verify_place *place)
 {
     kb_json_object_begin(j);
@@ -136,6 +139,7 @@ static void put_finding_place(kb_json *j, const kineto_verify_place *place)
     kb_json_object_end(j);
 }
 
+/* A finding with the texts of its rule, so that readers need no second file. */
 static void put_verify_finding(kb_json *j, const kineto_verify_report *report, uint32_t index)
 {
     kineto_verify_finding f;
@@ -177,6 +181,7 @@ static void put_verify_report(kb_json *j, const kineto_verify_report *report)
     kb_json_array_end(j);
 }
 
+/* Why a trace could not be read; the offset only for errors of the format. */
 static void put_trace_error(kb_json *j, const kineto_error *err)
 {
     kb_json_key_z(j, "error");
@@ -246,7 +251,7 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
     return result;
 }
 
-/* @return the result of one trace, opened here. */
+/* Opens and checks one trace. Returns EXIT_UNREADABLE if it cannot be opened. */
 static int verify_file(const char *path, const kineto_verify_options *how, kb_json *j)
 {
     kineto_error err = {0};
@@ -257,6 +262,7 @@ static int verify_file(const char *path, const kineto_verify_options *how, kb_js
     return result;
 }
 
+/* State of a survey: options, output (NULL: text), and the worst result so far. */
 typedef struct verify_visitor {
     const kineto_verify_options *how;
     kb_json *j;
@@ -291,6 +297,7 @@ static int verify_file_set(int count, char **paths, verify_visitor *v, kineto_su
     return EXIT_UNREADABLE;
 }
 
+/* Returns the worst severity, also with --quiet; -1 without findings. */
 static int print_set_findings(const kineto_survey *survey)
 {
     if (quiet || !kineto_survey_finding_count(survey))
@@ -424,6 +431,8 @@ static int run_verify(int count, char **paths)
     return as_json ? result : finish_verify_output(result);
 }
 
+/* --list needs no trace. An output that cannot be written is KC_EXIT_USAGE, as 1 would mean
+ * findings. */
 int kc_verify(int argc, char **argv)
 {
     int operands;

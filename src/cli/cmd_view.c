@@ -96,8 +96,8 @@ static void remove_view_directory(const view_work *v)
 
 /* ---- signals before the server runs ---------------------------------------------------------- */
 
-#define STOP_SIGNAL                                                                                \
-    SIGUSR2 /* ends the signal thread; signals that it has not received stay pending for the server */
+/* Ends the signal thread; signals that it has not received stay pending for the server. */
+#define STOP_SIGNAL SIGUSR2
 
 /* A thread: remove the directory and exit on the first signal. */
 static void *await_end_signal(void *context)

@@ -17,6 +17,7 @@ static void print_quoted(const char *text, const char *more)
     }
 }
 
+/* Hidden verbs, which have no description, are left out. */
 static void print_verb_names(const kc_verb *verbs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -58,7 +59,8 @@ static void print_bash_head(const kc_verb *verbs, size_t count)
          "    case $place in");
 }
 
-/* A case of the previous word: what may follow this option. */
+/* A case of the previous word: which value may follow the option. Nothing for options without
+ * a value. */
 static void print_bash_value(const kc_options *options, const kc_option *o)
 {
     static const char *const names[] = {
@@ -193,6 +195,7 @@ static void print_zsh_option(const kc_options *options, const kc_option *o)
     puts("' \\");
 }
 
+/* _arguments with all options of one verb; -s allows joined letters, -S ends options at "--". */
 static void print_zsh_table(const kc_options *options)
 {
     printf("  '%s')\n    _arguments -s -S \\\n", options->verb);

@@ -10,6 +10,7 @@
 
 /* ---- progress, on terminals only ------------------------------------------------------------- */
 
+/* The line on the terminal, as show_write_progress wrote it last. */
 typedef struct write_progress {
     /* when the line was written last */
     uint64_t shown_ns;
@@ -31,6 +32,7 @@ static void show_write_progress(uint64_t done, uint64_t all, void *user)
     p->shown_ns = now;
 }
 
+/* Nothing if no line was written. */
 static void clear_write_progress(const write_progress *p)
 {
     if (p->is_there)
@@ -57,6 +59,7 @@ kineto_status kc_convert_open(const char *verb, char *const *paths, int count, i
 
 /* ---- the account ----------------------------------------------------------------------------- */
 
+/* Forms that do not occur are left out; *separator is what precedes the next one. */
 static void print_form_count(uint64_t count, const char *one, const char *many,
                              const char **separator)
 {
@@ -158,6 +161,7 @@ int kc_convert_write(const char *verb, const kineto_trace *trace, const char *pa
 
 /* ---- list of formats ------------------------------------------------------------------------- */
 
+/* Names, descriptions and endings of all writers, for --list. */
 void kc_print_formats(void)
 {
     kineto_export_format f = {.size = sizeof f};

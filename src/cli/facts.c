@@ -1,4 +1,6 @@
-/* Facts for human eyes. */
+/* Tables of facts and the health of traces on a terminal. Widths are computed from the rows
+ * that are shown; all texts of traces are printed through kc_put_name, which escapes control
+ * characters. */
 #include "cli/facts.h"
 #include "analyze/tables/table.h"
 #include "trace/trace.h"
@@ -9,8 +11,11 @@
 
 /* ---- health ---------------------------------------------------------------------------------- */
 
+/* Lines of health that are shown; the others are only counted. */
 #define MAX_LINES 12u
 
+/* Appends a complete line, including its line break. Out of memory counts as a line that is
+ * left out. */
 static void add_health_line(kc_health *h, const char *text, size_t size)
 {
     if (h->line_count == MAX_LINES || !kb_vec_reserve(&h->lines, h->lines.count + size)) {
@@ -22,6 +27,7 @@ static void add_health_line(kc_health *h, const char *text, size_t size)
     h->line_count++;
 }
 
+/* One line for a finding of `verify`; `rank` < 0: the trace is the only one. */
 static void add_finding(kc_health *h, const kineto_verify_finding *f, int32_t rank)
 {
     kineto_verify_rule rule;
@@ -69,7 +75,8 @@ void kc_health_print(const kc_health *h, FILE *out)
     fprintf(out, "%s %s, ", kc_count(h->traces).s, kc_noun(h->traces, "trace", "traces"));
     if (h->ranks > h->traces)
         fprintf(out, "%s ranks, ", kc_count(h->ranks).s);
-    fprintf(out, "%s %s", kc_count(h->activities).s, kc_noun(h->activities, "activity", "activities"));
+    fprintf(out, "%s %s", kc_count(h->activities).s,
+            kc_noun(h->activities, "activity", "activities"));
     fprintf(out, ", %s lost.\n", kc_lost_text(h->lost, h->is_cut).s);
     if (h->lines.count)
         fwrite(h->lines.data, 1, h->lines.count, out);
@@ -81,25 +88,30 @@ void kc_health_free(kc_health *h) { kb_vec_free(&h->lines); }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+/* Columns of a text cell; longer texts are cut. */
 #define WIDEST_TEXT 60u
 
+/* A formatted cell. `columns` is its width on a terminal, which for texts differs from its
+ * bytes. */
 typedef struct cell_text {
     char s[400];
     size_t columns;
 } cell_text;
 
+/* Nanoseconds are shown as microseconds, the unit of the columns' names. */
 static void print_ns(cell_text *c, int64_t ns)
 {
     c->columns = (size_t)snprintf(c->s, sizeof c->s, "%.1f", (double)ns / 1000);
 }
 
-/* As short as is readable. */
+/* Two decimals; none for large numbers, two significant digits for small ones. */
 static void print_number(cell_text *c, double v)
 {
     const char *format = fabs(v) >= 100000 ? "%.0f" : fabs(v) >= 0.01 || v == 0 ? "%.2f" : "%.2g";
     c->columns = (size_t)snprintf(c->s, sizeof c->s, format, v);
 }
 
+/* Counts columns first: kc_put_name pads to the given width. */
 static void print_name(cell_text *c, kineto_string s)
 {
     FILE *out = fmemopen(c->s, sizeof c->s, "w");
@@ -113,6 +125,7 @@ static void print_name(cell_text *c, kineto_string s)
     fclose(out);
 }
 
+/* "-" for a cell without a value. */
 static cell_text format_cell(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column
                              )
 {
@@ -132,6 +145,7 @@ static cell_text format_cell(const kineto_analysis *a, uint32_t table, uint64_t 
     return c;
 }
 
+/* Texts are aligned left, numbers right; the last cell ends the line and is not padded. */
 static void print_cell(FILE *out, const cell_text *c, size_t width, bool left, bool last)
 {
     if (!left)
@@ -142,6 +156,8 @@ static void print_cell(FILE *out, const cell_text *c, size_t width, bool left, b
     fputs(last ? "\n" : "  ", out);
 }
 
+/* The head and `rows` rows, in the order `order` (NULL: of the table). Cells are formatted
+ * twice, once for the widths: only few rows are shown. */
 static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fact_table *info,
                        const uint64_t *order, uint64_t rows, FILE *out)
 {
@@ -168,6 +184,8 @@ static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fa
     }
 }
 
+/* Title, note, and at most `limit` rows (0: all). Where only a part of the rows of several
+ * ranks is shown, these are the rows with the largest weight. */
 static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t limit, bool several,
                              FILE *out)
 {
@@ -191,7 +209,7 @@ static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t 
                 kc_count(info.row_count - rows).s);
 }
 
-/* A line for each reason, with the tables that have it. */
+/* A line for each reason why tables are empty, with the names of the tables that share it. */
 static void print_empty(const kineto_analysis *a, FILE *out)
 {
     kineto_fact_table info, other;

@@ -1,4 +1,6 @@
-/* Findings on a terminal, and gates. */
+/* Findings on a terminal, and gates. The text is wrapped at the width of the terminal;
+ * everything that comes from the trace is escaped. docs/reference/findings.md describes the
+ * output. */
 #include "cli/findings.h"
 
 #include "analyze/findings/finding.h"
@@ -12,6 +14,7 @@ typedef struct page {
     size_t width;
 } page;
 
+/* Characters, not bytes: all but the continuation bytes of UTF-8 count. */
 static size_t count_columns(kineto_string text)
 {
     size_t columns = 0;
@@ -20,7 +23,8 @@ static size_t count_columns(kineto_string text)
     return columns;
 }
 
-/* Words of a text in lines, each after `indent`; a word that is wider than a line is cut. */
+/* Words of a text, wrapped at the width of the page. `first` begins the first line, `indent`
+ * the others. A word that is wider than a line is cut. */
 static void put_wrapped(const page *p, const char *first, const char *indent, kineto_string text)
 {
     size_t at = 0, column = 0, room = p->width - strlen(indent);
@@ -46,12 +50,14 @@ static void put_wrapped(const page *p, const char *first, const char *indent, ki
 
 /* ---- a line that is put together first ------------------------------------------------------- */
 
+/* A text that is assembled in memory, because its words are wrapped only when it is complete. */
 typedef struct line {
     FILE *out;
     char *data;
     size_t size;
 } line;
 
+/* False: out of memory; the line is left out then. */
 static bool line_open(line *l)
 {
     *l = (line){0};
@@ -59,6 +65,7 @@ static bool line_open(line *l)
     return l->out != NULL;
 }
 
+/* Prints the assembled text, wrapped, and frees it. */
 static void line_close(line *l, const page *p, const char *first, const char *indent)
 {
     if (fclose(l->out) == 0)
@@ -66,6 +73,8 @@ static void line_close(line *l, const page *p, const char *first, const char *in
     free(l->data);
 }
 
+/* Place, name, track and text of one piece of evidence, as far as it has them. Times are
+ * relative to the start of its trace. */
 static void put_evidence(const kineto_finding_evidence *e, int64_t origin_ns, bool several,
                          const page *p)
 {
@@ -91,7 +100,8 @@ static void put_evidence(const kineto_finding_evidence *e, int64_t origin_ns, bo
     line_close(&l, p, "      ", "        ");
 }
 
-static void put_worth(const kineto_finding *f, FILE *out)
+/* Severity and savings, in columns of fixed width. */
+static void put_savings(const kineto_finding *f, FILE *out)
 {
     if (f->has_savings)
         fprintf(out, "%-6s %10s %5.1f %%  ", kineto_finding_severity_name(f->severity),
@@ -111,12 +121,13 @@ static void put_base(const kineto_findings *found, const kineto_finding *f, FILE
                 kb_duration(f->baseline_ns).s);
 }
 
-/* In words: a number promises more than a rule can know; --json has it. */
+/* In words, because a number would promise more than a rule can know. --json has the number. */
 static const char *confidence_word(double confidence)
 {
     return confidence >= 0.75 ? "high" : confidence >= 0.45 ? "medium" : "low";
 }
 
+/* Title, id, subject, confidence, and on how many ranks it was found. */
 static void put_title(const kineto_findings *found, uint32_t index, const kineto_finding *f,
                       const page *p)
 {
@@ -139,12 +150,13 @@ static void put_title(const kineto_findings *found, uint32_t index, const kineto
     line_close(&l, p, "", TITLE_INDENT);
 }
 
+/* Headline, sentence, advice, and all evidence that was kept. */
 static void print_finding(const kineto_findings *found, uint32_t index, const kineto_finding *f,
                           const page *p)
 {
     kineto_finding_evidence e;
     fputc('\n', p->out);
-    put_worth(f, p->out);
+    put_savings(f, p->out);
     put_title(found, index, f, p);
     put_wrapped(p, "    ", "    ", f->sentence);
     put_wrapped(p, "    -> ", "       ", f->advice);
@@ -184,7 +196,9 @@ static void put_rules_of(const kineto_findings *found, uint32_t first, kineto_st
     line_close(&l, p, "  ", "    ");
 }
 
-static void put_not_judged(const kineto_findings *found, const page *p)
+/* One line for each reason, with the rules that were skipped for it; reasons in the order of
+ * the first rule. */
+static void put_skipped_rules(const kineto_findings *found, const page *p)
 {
     kineto_finding_rule rule;
     bool any = false;
@@ -211,9 +225,11 @@ static void put_headline(const page *p, uint32_t count, int64_t step_ns, uint32_
         return;
     fprintf(l.out, "%u %s", count, kc_noun(count, "finding", "findings"));
     if (steps)
-        fprintf(l.out, "; savings are per step with its work, %s (mean of %u)", kb_duration(step_ns).s, steps);
+        fprintf(l.out, "; savings are per step with its work, %s (mean of %u)",
+                kb_duration(step_ns).s, steps);
     else if (step_ns > 1)
-        fprintf(l.out, "; savings are of %s, from the first activity to the last", kb_duration(step_ns).s);
+        fprintf(l.out, "; savings are of %s, from the first activity to the last",
+                kb_duration(step_ns).s);
     line_close(&l, p, "\n", "");
 }
 
@@ -226,7 +242,7 @@ void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
     put_headline(&p, count, step_ns, steps);
     for (uint32_t i = 0; kineto_findings_get(found, i, &f); i++)
         print_finding(found, i, &f, &p);
-    put_not_judged(found, &p);
+    put_skipped_rules(found, &p);
 }
 
 /* ---- rules and gates ------------------------------------------------------------------------- */
@@ -239,7 +255,7 @@ int kc_finding_rules_print(void)
     return kc_finish_stdout("analyze", 0);
 }
 
-/* A rule, the first words of some, or "all". */
+/* Does a gate name a rule, the first words of some rules, or "all"? */
 static bool is_known(const char *gate)
 {
     kineto_finding_rule rule;

@@ -12,7 +12,8 @@
 void kc_findings_print(const kineto_findings *found, size_t width, FILE *out);
 /** The rules there are, on the standard output. @return the exit status. */
 int kc_finding_rules_print(void);
-/** Are they gates, as far as that can be told before traces are read? A mistake is explained on stderr. */
+/** Checks the gates as far as that is possible before traces are read. A mistake is explained on
+ * stderr. */
 kineto_status kc_gates_check(const kc_texts *gates);
 /** Says on stderr which gates do not pass. @param status  receives why a gate could not be asked.
  */

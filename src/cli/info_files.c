@@ -7,6 +7,7 @@
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* Sums over all readable files, and the window that contains theirs. */
 typedef struct survey_totals {
     uint64_t activities, lost, unreadable;
     int64_t start_ns, end_ns;
@@ -142,6 +143,7 @@ typedef struct survey_document {
     uint64_t skipped;
 } survey_document;
 
+/* The JSON object of a set of files: `other_things` counts files that are not traces. */
 static void put_survey(kb_json *j, const void *what)
 {
     const survey_document *all = what;
@@ -159,6 +161,7 @@ static void put_survey(kb_json *j, const void *what)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
+/* Progress on a terminal; the survey itself keeps the numbers. */
 static bool show_surveyed_file(const kineto_visit *visit, void *user)
 {
     (void)user;

@@ -70,6 +70,7 @@ static void print_main_usage(FILE *out)
           out);
 }
 
+/* NULL: unknown. Names must be complete. */
 static const kc_verb *find_verb(const char *name)
 {
     for (size_t i = 0; i < KB_COUNT(verbs); i++)
@@ -160,9 +161,12 @@ static void reserve_closed_streams(void)
 
 /* ---- the stack ------------------------------------------------------------------------------- */
 
+/* Stack of the thread that runs a verb, if `ulimit -s` is below SMALL_STACK_BYTES. */
 #define STACK_BYTES       ((size_t)8 << 20)
 #define SMALL_STACK_BYTES ((size_t)1 << 20)
 
+/* A verb with its arguments, for the thread that runs it; `mask` is the signal mask of the
+ * caller. */
 typedef struct verb_call {
     const kc_verb *v;
     int argc, result;
@@ -170,6 +174,7 @@ typedef struct verb_call {
     sigset_t mask;
 } verb_call;
 
+/* Thread function: restores the signal mask, which was blocked while the thread was created. */
 static void *run_verb_call(void *argument)
 {
     verb_call *c = argument;
@@ -179,7 +184,8 @@ static void *run_verb_call(void *argument)
 }
 
 /* With a small `ulimit -s` the verb runs on a thread with a larger stack, which receives the
- * signals. Programs that it starts inherit the limit. */
+ * signals; the first thread only waits, with all signals blocked. Programs that the verb
+ * starts inherit the limit. If no thread can be made, the verb runs here. */
 static int run_with_large_stack(const kc_verb *v, int argc, char **argv)
 {
     struct rlimit limit;

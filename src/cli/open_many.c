@@ -26,6 +26,7 @@ kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank)
     return KINETO_OK;
 }
 
+/* "-" is the standard input. */
 static bool is_directory_path(const char *path)
 {
     struct stat st;
@@ -65,6 +66,7 @@ void kc_show_reading(uint32_t index, uint32_t count, const char *path)
     is_there = true;
 }
 
+/* The callback of kineto_trace_open_many. */
 static void show_opening_progress(uint32_t index, uint32_t count, const char *path, void *user)
 {
     (void)user;
@@ -132,6 +134,7 @@ kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto
     return status;
 }
 
+/* The rank that the trace or its path names, else the place of the file. */
 int32_t kc_trace_rank(const kineto_trace *trace, const char *path, uint32_t index)
 {
     kineto_identity identity = {.size = sizeof identity};
@@ -139,6 +142,8 @@ int32_t kc_trace_rank(const kineto_trace *trace, const char *path, uint32_t inde
     return identity.rank >= 0 ? identity.rank : (int32_t)index;
 }
 
+/* By device and inode: links and different spellings of a path are the same file. False if one
+ * does not exist. */
 bool kc_is_same_file(const char *one, const char *other)
 {
     struct stat a, b;
@@ -146,6 +151,7 @@ bool kc_is_same_file(const char *one, const char *other)
            a.st_ino == b.st_ino;
 }
 
+/* False also for what does not exist; pipes and terminals cannot be overwritten. */
 static bool is_regular_file(const char *path)
 {
     struct stat st;
@@ -183,6 +189,7 @@ static bool is_trace_file(const char *path)
     return is;
 }
 
+/* "-" twice is the same output, too. */
 static bool is_same_output(const char *one, const char *other)
 {
     return strcmp(one, other) == 0 || (is_regular_file(one) && kc_is_same_file(one, other));
@@ -220,6 +227,7 @@ kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
+/* The highest severity; -1 without findings. */
 int kc_worst_finding(const kineto_survey *survey)
 {
     kineto_files_finding f;

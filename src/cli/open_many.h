@@ -25,28 +25,31 @@ extern kineto_open_options kc_reading;
 /** Names of steps, as set by KC_STEP_OPTION; NULL: the default ones. */
 extern const char *kc_step_pattern;
 #define KC_STEP_OPTION                                                                             \
-    {                                                                                              \
-        "step-pattern", 0, KC_TEXT, &kc_step_pattern, "PATTERN",                                   \
-            "names of the ranges that are steps: a * matches any text,\n| separates "       \
-            "alternatives (ProfilerStep#N, or the steps of\nSGLang and vLLM)"                         \
-    }
+    {"step-pattern",                                                                               \
+     0,                                                                                            \
+     KC_TEXT,                                                                                      \
+     &kc_step_pattern,                                                                             \
+     "PATTERN",                                                                                    \
+     "names of the ranges that are steps: a * matches any text,\n| separates "                     \
+     "alternatives (ProfilerStep#N, or the steps of\nSGLang and vLLM)"}
 /** Parse the value of --rank. @param text  NULL: not given, *rank is -1. A mistake is reported. */
 kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank);
 /** The rank of a trace; if the file does not contain it, `index`. */
 int32_t kc_trace_rank(const kineto_trace *trace, const char *path, uint32_t index);
 /** Is this exactly one file, and not a directory? */
 bool kc_is_one_file(char *const *paths, int count);
-/** Open all files as one trace; only of one rank if `rank` >= 0. A terminal shows the progress. Errors
- *  and warnings of the merge are printed on stderr. On failure nothing was printed. */
+/** Open all files as one trace; only of one rank if `rank` >= 0. A terminal shows the progress.
+ * Errors and warnings of the merge are printed on stderr. On failure nothing was printed. */
 kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto_trace **out,
                       kineto_error *err);
 /** Do both paths lead to the same existing file? */
 bool kc_is_same_file(const char *one, const char *other);
-/** Check that writing the outputs does not replace an input, another output or, unless the outputs are
- *  traces, any trace. NULLs are skipped. KINETO_E_ARGUMENT: it would, and was reported. */
+/** Check that writing the outputs does not replace an input, another output or, unless the outputs
+ * are traces, any trace. NULLs are skipped. KINETO_E_ARGUMENT: it would, and was reported. */
 kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
                                const char *const *outputs, size_t output_count, bool are_traces);
-/** Show on a terminal which file is being read, if it takes long. @param path  NULL: reading has ended. */
+/** Show on a terminal which file is being read, if it takes long. @param path  NULL: reading has
+ *    ended. */
 void kc_show_reading(uint32_t index, uint32_t count, const char *path);
 
 /** The highest severity of all findings; -1: none. */

@@ -45,6 +45,7 @@ void kc_complain_of(const char *verb, const kineto_error *err)
         kc_complain("%s: %s", verb, err->message);
 }
 
+/* Their value can only be joined with '=': a following word is an operand. */
 static bool is_value_optional(const kc_option *o)
 {
     return o->type == KC_OPTIONAL_SIZE || o->type == KC_OPTIONAL_TEXT;
@@ -141,6 +142,7 @@ static bool parse_size(const char *text, uint64_t *bytes)
     return *bytes >> shift == n;
 }
 
+/* A malformed size is a usage error of the option. */
 static kineto_status store_size(const kc_options *options, const kc_option *o, const char *text,
                                 uint64_t *bytes)
 {
@@ -199,6 +201,8 @@ static kineto_status store_value(const kc_options *options, const kc_option *o, 
     return KINETO_OK;
 }
 
+/* Variables of the options that were given: a process parses one table, which has fewer
+ * options than this. */
 static const void *given_values[64];
 static size_t given_count;
 
@@ -254,6 +258,7 @@ static kineto_status parse_option(const kc_options *options, int argc, char **ar
     return store_value(options, o, text ? text : argv[*at]);
 }
 
+/* --help wins over all options after it. */
 static bool is_help_option(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;

@@ -40,6 +40,8 @@ static void print_rule_result(kv_rule rule, const kv_result *result)
         printf("%25s rule: %s\n%25s fix: %s\n", "", kv_rules[rule].text, "", kv_rules[rule].hint);
 }
 
+/* The last words of the report; `blocked` is a report without a failure in which a rule that
+ * was requested could not be tested. */
 static const char *conclude_report(const kv_check_report *r)
 {
     if (r->failed)
@@ -146,6 +148,7 @@ void kc_torch_crash_print(const char *plugin, const char *seen)
     puts("0 rules hold, 1 failed, 0 not tested: it does not conform");
 }
 
+/* The same members as an ordinary report, with a single failed rule. */
 static void put_torch_crash(kb_json *j, const void *what)
 {
     const torch_crash *c = what;

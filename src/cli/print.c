@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <time.h>
 
+/* Powers of 1000, as disks and networks are measured. */
 kb_text kc_bytes(uint64_t bytes)
 {
     kb_text t;
@@ -33,6 +34,7 @@ kb_text kc_lost_text(uint64_t lost, bool is_cut)
     return text;
 }
 
+/* With commas between groups of three digits. */
 kb_text kc_count(uint64_t n)
 {
     kb_text t;
@@ -59,6 +61,7 @@ kb_text kc_format_utc(int64_t ns)
     return t;
 }
 
+/* English plurals only: both forms are given. */
 const char *kc_noun(uint64_t count, const char *one, const char *many)
 {
     return count == 1 ? one : many;
@@ -219,6 +222,7 @@ kineto_status kc_save_json(const char *path, kc_json_writer *put, const void *wh
     return kb_sink_close(sink, err);
 }
 
+/* On the standard output, with a line break after the object. */
 kineto_status kc_put_json(kc_json_writer *put, const void *what, kineto_error *err)
 {
     return kc_save_json("-", put, what, err);

@@ -1,6 +1,6 @@
-/* Printing for people: numbers, names from traces, paths, JSON on the standard output, and the exit
- * status of a verb. Names in traces come from strangers: nothing here lets a control character reach
- * a terminal. */
+/* Printing for people: numbers, names from traces, paths, JSON on the standard output, and the
+ * exit status of a verb. Names in traces come from strangers: nothing here lets a control
+ * character reach a terminal. */
 #ifndef KC_PRINT_H
 #define KC_PRINT_H
 

@@ -5,7 +5,9 @@
 
 #include <math.h>
 
-/* "kernel:PATTERN=FACTOR". The text is cut up, and `scale` points into it. False: malformed. */
+/* "kernel:PATTERN=FACTOR": the last '=' ends the pattern, which may contain others. `text` is
+ * cut up, and `scale` points into it. False: malformed, or the factor is negative or not
+ * finite. */
 static bool parse_scale(char *text, kineto_what_if_scale *scale)
 {
     static const struct {
@@ -30,6 +32,7 @@ static bool parse_scale(char *text, kineto_what_if_scale *scale)
 
 static double to_ms(int64_t ns) { return (double)ns / 1e6; }
 
+/* 0 if there is nothing to compare with. */
 static double compute_percent_change(int64_t after, int64_t before)
 {
     return before ? 100 * ((double)after - (double)before) / (double)before : 0;

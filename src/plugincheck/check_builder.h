@@ -12,7 +12,8 @@
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
 
-/* Functions of the builder. The running one is stored as a number in the crash site, which is cheap. */
+/* Functions of the builder. The running one is stored as a number in the crash site, which is
+ * cheap. */
 typedef enum kv_call {
     KV_CALL_NONE,
     KV_CALL_addEvent,

@@ -11,6 +11,8 @@
 
 /* ---- device clocks --------------------------------------------------------------------------- */
 
+/* The device's time at the middle of the host's two readings, with half their distance as the
+ * uncertainty. */
 static kb_clock_point make_clock_point(const kv_session *s, const kv_clock_sample *sample)
 {
     uint64_t width = sample->after - sample->before;
@@ -167,6 +169,7 @@ static void check_all_times(kv_session *s)
 
 /* ---- flows and ids --------------------------------------------------------------------------- */
 
+/* `cut`: flows have ids of 32 bits, so only the lower half is compared. */
 static bool was_id_pushed(const kv_session *s, uint64_t id, bool cut)
 {
     for (size_t i = 0; i < s->pushed_count; i++)
@@ -360,6 +363,7 @@ static void report_rule(kv_check *k, kv_rule rule, uint64_t checked, const char 
         kv_untested(k, rule, "%s", else_why);
 }
 
+/* Stored events that `matches` accepts. */
 static uint64_t count_events(const kv_check *k, bool (*matches)(const kv_check *, const kv_event *))
 {
     uint64_t count = 0;

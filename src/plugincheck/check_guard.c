@@ -1,7 +1,7 @@
-/* Guarded memory: blocks that a plug-in receives end at a page without access, so that reading too
- * far raises SIGSEGV, which is recorded in the crash site; and copies from memory of the plug-in
- * that survive bad pointers. The fault handler distinguishes both by the thread-local flag `probing`.
- */
+/* Guarded memory: blocks that a plug-in receives end at a page without access, so that reading
+ * too far raises SIGSEGV, which is recorded in the crash site; and copies from memory of the
+ * plug-in that survive bad pointers. The fault handler distinguishes both by the thread-local
+ * flag `probing`. */
 #include "plugincheck/check_guard.h"
 
 #include <setjmp.h>

@@ -159,7 +159,8 @@ bool kv_check_init(kv_check *k, const char *path, int to, kv_crash_site *site);
 /** Load the plug-in and let it register with a host of this version.
  *  @param strict  resolve all symbols at once, and report a failed registration. */
 bool kv_load(kv_check *k, kv_host_version version, bool strict);
-/** The same, and query every profiler. False: the plug-in rejects such a host (reported for `rule`). */
+/** The same, and query every profiler. False: the plug-in rejects such a host (reported for
+ * `rule`). */
 bool kv_load_and_query(kv_check *k, kv_host_version version, kv_rule rule);
 /** Fill name and kinds of a profiler, without verdicts. 0 on success. */
 int kv_query(kv_check *k, kv_profiler *p);
@@ -186,7 +187,8 @@ const char *kv_failure(kv_session *s, const char *call, int result, char *buf, s
 bool kv_run_session(kv_session *s, kv_rule rule, uint32_t exercise, uint64_t *events);
 /** "6 kernel". */
 const char *kv_type_text(const kv_check *k, int32_t type, char *buf, size_t size);
-/** The published kind that a kind of the plug-in resembles; published kinds are returned as they are. */
+/** The published kind that a kind of the plug-in resembles; published kinds are returned as they
+ * are. */
 int32_t kv_type_like(const kv_check *k, int32_t type);
 
 /* ---- check_builder.c ------------------------------------------------------------------------- */

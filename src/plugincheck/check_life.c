@@ -71,7 +71,8 @@ static void check_profiler_kinds(kv_check *k, const kv_profiler *p)
     kv_ok(k, KV_RULE_QUERY_KINDS, "%s", "");
 }
 
-/* Query with buffers for `name_bytes` and `count` kinds that end where accessible memory ends. */
+/* Queries with room for `name_bytes` characters and `count` kinds. Both buffers end where
+ * accessible memory ends, so that writing past them is a crash with a verdict. */
 static void query_with_small_buffers(kv_check *k, const kv_profiler *p, size_t name_bytes,
                                      size_t count)
 {
@@ -152,6 +153,7 @@ typedef struct process_state {
     uint64_t environment;
 } process_state;
 
+/* Order matters: a variable that moved counts as a change. */
 static uint64_t hash_environment(void)
 {
     uint64_t hash = 0;
@@ -235,6 +237,7 @@ static bool push_id(kv_session *s, bool user, uint64_t id)
                            kv_push(s, user, id));
 }
 
+/* Ids are popped in the reverse order; a failure is reported for life.order. */
 static bool pop_id(kv_session *s, bool user)
 {
     return check_life_call(s, user ? "profilerPopUserCorrelationId" : "profilerPopCorrelationId",
@@ -409,8 +412,9 @@ static void try_stop_without_start(kv_check *k, kv_profiler *p)
     kv_ok(k, rule, "%s", result ? "refused" : "ignored");
 }
 
-/* processEvents before stop may be refused or deliver; a profiler that delivers during the session
- * must accept it, and no event may be delivered twice. */
+/* processEvents before stop may be refused or deliver. A profiler that delivers during the
+ * session must accept it, and no event may be delivered twice: a quarter of equal events is
+ * taken as proof, a few may be different events that look the same. */
 static void try_early_process(kv_check *k, kv_profiler *p)
 {
     const kv_rule rule = KV_RULE_LIFE_PROCESS_BEFORE_STOP;

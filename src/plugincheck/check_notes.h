@@ -1,6 +1,6 @@
-/* Notes: what a child process that runs a scenario reports to its parent. Notes are records of fixed
- * size on a pipe, so that a child that dies leaves complete ones; the shared kv_crash_site says what
- * the child was doing when it crashed or hung. */
+/* Notes: what a child process that runs a scenario reports to its parent. Notes are records of
+ * fixed size on a pipe, so that a child that dies leaves complete ones; the shared kv_crash_site
+ * says what the child was doing when it crashed or hung. */
 #ifndef KV_CHECK_NOTES_H
 #define KV_CHECK_NOTES_H
 

@@ -1,8 +1,9 @@
-/* A check run: scenarios in child processes, their notes and endings, and the verdicts that follow.
+/* A check run: scenarios in child processes, their notes and endings, and the verdicts that
+ * follow.
  *
- * Order matters: load, query and session come first, because the other scenarios are only meaningful
- * if those work. A rule gets its verdict from the notes of its scenario; a FAILED verdict is final,
- * and a rule of which nothing was reported becomes UNTESTED with a reason. */
+ * Order matters: load, query and session come first, because the other scenarios are only
+ * meaningful if those work. A rule gets its verdict from the notes of its scenario; a FAILED
+ * verdict is final, and a rule of which nothing was reported becomes UNTESTED with a reason. */
 #include "plugincheck/check_scenarios.h"
 #include "plugincheck/isolate.h"
 
@@ -80,8 +81,8 @@ static void apply_note(kv_check_report *r, const kv_note *note)
     }
 }
 
-/* The plug-in may have written to the pipe as well: a record without the magic number ends the notes.
- * Returns true if the scenario announced that it ends the process itself. */
+/* The plug-in may have written to the pipe as well: a record without the magic number ends the
+ * notes. Returns true if the scenario announced that it ends the process itself. */
 static bool apply_notes(kv_check_report *r, const kv_outcome *o)
 {
     bool done = false;
@@ -97,7 +98,8 @@ static bool apply_notes(kv_check_report *r, const kv_outcome *o)
     return done;
 }
 
-/* Reading past the end of a struct breaks size.today in whichever of the first scenarios it occurs. */
+/* Reading past the end of a struct breaks size.today in whichever of the first scenarios it
+ * occurs. */
 static kv_rule find_crash_rule(const kv_crash_site *site)
 {
     kv_rule rule = (kv_rule)(site->rule % KV_RULE_COUNT);
@@ -144,8 +146,8 @@ static void settle_rules(kv_check_report *r, uint64_t rules, const char *why)
             set_verdict(&r->results[i], KV_VERDICT_UNTESTED, why);
 }
 
-/* The same for a scenario that did not run or ended early: the report is blocked if a wanted rule is
- * among those that have no verdict. */
+/* The same for a scenario that did not run or ended early: the report is blocked if a wanted rule
+ * is among those that have no verdict. */
 static void settle_blocked_rules(kv_check_report *r, uint64_t rules, const char *why)
 {
     for (size_t i = 0; i < KV_RULE_COUNT; i++)

@@ -7,6 +7,8 @@
 
 /* ---- hosts of other versions ----------------------------------------------------------------- */
 
+/* A host of a later version: its structs are longer than the known ones, which must not
+ * matter. */
 static void run_later_host(kv_check *k, kv_profiler *p)
 {
     kv_session s;
@@ -52,6 +54,8 @@ static void run_old_host(kv_check *k, kv_profiler *p, kv_host_version version, k
         kv_ok(k, rule, "%llu events", (unsigned long long)events);
 }
 
+/* Loads the plug-in under an old host and runs each profiler; a failed load is reported for
+ * `rule`. */
 static void run_old_host_for_all(kv_check *k, kv_host_version version, kv_rule rule)
 {
     if (!kv_load_and_query(k, version, rule))

@@ -43,6 +43,7 @@ void kv_scene_each_kind(kv_check *k)
 
 #define PAUSE_MARGIN_NS 2000000 /* at both ends of the pause, for the duration of the calls */
 
+/* Events are compared in UTC, as kv_utc_ns converts them. */
 static uint64_t read_realtime_ns(void) { return kb_clock_ns(CLOCK_REALTIME); }
 
 /* Events that begin between two times, without the margins. Events in clocks without samples are
@@ -120,6 +121,7 @@ void kv_scene_toggle(kv_check *k)
 #define PUSH_THREADS 4u
 #define PUSH_ROUNDS  500u
 
+/* A thread with its own range of ids, from `first` on; `result` is the OR of all results. */
 typedef struct pusher {
     kv_session *s;
     uint64_t first;

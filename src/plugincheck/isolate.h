@@ -33,9 +33,10 @@ typedef struct kv_outcome {
  *  does not return. */
 typedef void kv_isolated(void *context, int to);
 
-/** Run `function(context, …)` in a child. The child is the leader of a process group, which is killed
- *  when the child has ended or its time is over; stdin is empty, signals have their defaults, no core
- *  is dumped, and the child dies with its parent. The calling process must have one thread.
+/** Run `function(context, …)` in a child. The child is the leader of a process group, which is
+ * killed when the child has ended or its time is over; stdin is empty, signals have their
+ * defaults, no core is dumped, and the child dies with its parent. The calling process must have
+ * one thread.
  *  @param how  NULL: defaults. @param out  to be freed with kv_outcome_free if KINETO_OK.
  *  @return not KINETO_OK only if no child could be made. */
 kineto_status kv_isolate(const kv_isolation *how, kv_isolated *function, void *context,

@@ -1,6 +1,7 @@
-/* The conformance kit of plug-ins, as its front (`ckineto plugin check`) uses it: the rules of the
- * interface, a check run, and its report. A run executes each scenario in a child process of its own,
- * so that a crash or a hang of the plug-in is a verdict. The calling process must have one thread. */
+/* The conformance kit of plug-ins, as its front (`ckineto plugin check`) uses it: the rules of
+ * the interface, a check run, and its report. A run executes each scenario in a child process of
+ * its own, so that a crash or a hang of the plug-in is a verdict. The calling process must have
+ * one thread. */
 #ifndef KV_PLUGINCHECK_H
 #define KV_PLUGINCHECK_H
 

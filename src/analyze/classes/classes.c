@@ -1,7 +1,7 @@
-/* Classifies kernels by name. Rules are patterns with a gram of KA_GRAM bytes each; a name is walked once,
- * its grams are looked up in a hash table, and only patterns whose gram occurs are compared in
- * full. The first rule that sets an attribute wins, so rules of the user come before the built-
- * in ones. */
+/* Classifies kernels by name. Rules are patterns with a gram of KA_GRAM bytes each; a name is
+ * walked once, its grams are looked up in a hash table, and only patterns whose gram occurs are
+ * compared in full. The first rule that sets an attribute wins, so rules of the user come before
+ * the built-in ones. */
 #include "analyze/classes/classes_rules.h"
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -70,8 +70,8 @@ static size_t find_piece(kineto_string name, size_t from, const char *piece, siz
     return name.size + 1;
 }
 
-/* May piece `i` of the pattern be at `at`? The first one begins a word, and the last one ends one if
- * the pattern wants whole words. */
+/* May piece `i` of the pattern be at `at`? The first one begins a word, and the last one ends one
+ * if the pattern wants whole words. */
 static bool has_edges(const ka_name_pattern *p, kineto_string name, uint32_t i, size_t at,
                       size_t size)
 {

@@ -50,8 +50,8 @@
     X(MEMCPY, "memcpy", MEMORY)                                                                    \
     X(MEMSET, "memset", MEMORY)
 
-/** What is multiplied or, where nothing is, what the data are: the narrowest floating type that the
- *  name tells. */
+/** Type of the factors or, where nothing is multiplied, of the data: the narrowest floating type
+ *  that the name contains. */
 #define KA_PRECISION_MAP(X)                                                                        \
     X(UNKNOWN, "unknown")                                                                          \
     X(FP64, "fp64")                                                                                \

@@ -1,5 +1,5 @@
-/* Reads rules for names of kernels, from a file of the user and the built-in list, and builds
- * the index by grams. docs/reference/kernel-rules.md defines the syntax. The built-in rules alone are
+/* Reads rules for names of kernels, from a file of the user and the built-in list, and builds the
+ * index by grams. docs/reference/kernel-rules.md defines the syntax. The built-in rules alone are
  * parsed once per process and shared. */
 #include "analyze/classes/classes_rules.h"
 
@@ -25,6 +25,7 @@ static kineto_status fail_at_line(const place *at, kineto_error *err, const char
                    (int)KB_MIN(text.size, (size_t)60), text.data ? text.data : "", advice);
 }
 
+/* The same message for every allocation of this file. */
 static kineto_status fail_rules_memory(kineto_error *err)
 {
     return kb_fail(err, KINETO_E_MEMORY, "no memory for rules about kernels");
@@ -32,7 +33,8 @@ static kineto_status fail_rules_memory(kineto_error *err)
 
 /* ---- pieces of text -------------------------------------------------------------------------- */
 
-/* What is before the separator; *rest is what follows it, or has no data if there is none. */
+/* The text before the separator; *rest is the text after it, or has no data if there is no
+ * separator. */
 static kineto_string split_at(kineto_string s, const char *separator, kineto_string *rest)
 {
     size_t size = strlen(separator);
@@ -66,7 +68,7 @@ static uint32_t attribute_number(const attribute *a, kineto_string text)
     return v;
 }
 
-/* "known are: …", as many as there is room for. */
+/* "known are: …" with the names of the values, cut where `size` ends. */
 static const char *known_values(const attribute *a, char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "known are:");
@@ -127,7 +129,9 @@ static bool end_piece(ka_rules *r, ka_name_pattern *p, uint32_t *begin)
     return true;
 }
 
-/* The pieces between stars; a backslash takes the next byte as it is. */
+/* Appends the pieces between stars to r->pieces. A backslash takes the next byte as it is. A
+ * star at an end makes that end open: the piece there need not begin, or end, a word. False:
+ * out of memory. */
 static bool read_pieces(ka_rules *r, ka_name_pattern *p, kineto_string text)
 {
     uint32_t begin = (uint32_t)r->text.count;
@@ -151,7 +155,8 @@ static bool read_pieces(ka_rules *r, ka_name_pattern *p, kineto_string text)
     return end_piece(r, p, &begin);
 }
 
-/* Does it end with a '$' that is not escaped? */
+/* Does the text end with a '$' that is not escaped? An even number of backslashes before it
+ * escapes itself. */
 static bool ends_with_anchor(kineto_string s)
 {
     size_t slashes = 0;
@@ -162,7 +167,8 @@ static bool ends_with_anchor(kineto_string s)
     return slashes % 2 == 0;
 }
 
-/* "@~^pieces*of text$" */
+/* "@~^pieces*of text$": '@' restricts the pattern to the function's own name, '~' ignores
+ * case, '^' and '$' anchor it. The pattern belongs to the rule that was appended last. */
 static kineto_status read_pattern(ka_rules *r, kineto_string text, const place *at,
                                   kineto_error *err)
 {
@@ -226,7 +232,8 @@ static kineto_status parse_rule_text(ka_rules *r, const char *path, kineto_strin
     return s;
 }
 
-/* Built-in rules are checked like those of a file. */
+/* Built-in rules go through the same parser as a file: a mistake in them is an error of every
+ * analysis. */
 static kineto_status read_built_in(ka_rules *r, kineto_error *err)
 {
     kineto_status s = KINETO_OK;
@@ -235,7 +242,7 @@ static kineto_status read_built_in(ka_rules *r, kineto_error *err)
     return s;
 }
 
-/* KINETO_E_LIMIT: longer than 1 MiB. */
+/* Parses the rules of a file. KINETO_E_LIMIT: it is longer than MAX_BYTES. */
 static kineto_status read_rules_file(ka_rules *r, const char *path, kineto_error *err)
 {
     kineto_status s = KINETO_OK;
@@ -270,7 +277,8 @@ static uint32_t gram_at(const char *text)
     return gram;
 }
 
-/* Text that many names contain: a poor gram to search for. */
+/* Text that many names of kernels contain. Its grams count a thousand times, so that no
+ * pattern is found by them if it has another gram. */
 static const char usual[] = "void at::native::(anonymous "
                             "namespace)::vectorized_elementwise_kernel<4, float, unsigned long> "
                             "at::native::unrolled_elementwise_kernel<at::native::gpu_kernel_impl_"
@@ -295,7 +303,7 @@ static void count_gram(uint16_t *counts, const char *text, unsigned weight)
     *n = (uint16_t)KB_MIN(*n + weight, (unsigned)UINT16_MAX);
 }
 
-/* How often grams of each hash occur in all patterns, and in names. */
+/* Counts grams by hash: those of all patterns once, those of `usual` a thousand times. */
 static void count_grams(const ka_rules *r, uint16_t *counts)
 {
     for (size_t i = 0; i < r->pieces.count; i++)
@@ -305,7 +313,8 @@ static void count_grams(const ka_rules *r, uint16_t *counts)
         count_gram(counts, usual + at, 1000);
 }
 
-/* The pattern's gram that few others have; false: it has none. */
+/* Sets the pattern's gram to the rarest of its grams, by `counts`. False: no piece is long
+ * enough to have a gram. */
 static bool choose_gram(const ka_rules *r, ka_name_pattern *p, const uint16_t *counts)
 {
     uint32_t least = UINT32_MAX;
@@ -323,7 +332,7 @@ static bool choose_gram(const ka_rules *r, ka_name_pattern *p, const uint16_t *c
     return least != UINT32_MAX;
 }
 
-/* Chains patterns by the hash of their rarest gram; those without a gram are tried for every
+/* Chains patterns by the hash of their rarest gram. Those without a gram are tried for every
  * name. */
 static kineto_status index_patterns(ka_rules *r, kineto_error *err)
 {
@@ -347,6 +356,7 @@ static kineto_status index_patterns(ka_rules *r, kineto_error *err)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+/* Not for the shared rules, which other traces use. */
 static void free_rules(ka_rules *r)
 {
     kb_vec_free(&r->rules);
@@ -357,11 +367,12 @@ static void free_rules(ka_rules *r)
     free(r);
 }
 
-/* The built-in ones are the same for all traces, and never change: made once, they stay. */
+/* The built-in rules are the same for all traces and never change: they are made once, and
+ * stay. shared_rules is written with the lock held, and read without it. */
 static kb_lock built_in_lock;
 static ka_rules *shared_rules; /* atomic */
 
-/* Rules of the user first, as the first rule wins. */
+/* Rules of the user come first, as the first rule wins. *out is NULL on failure. */
 static kineto_status make_rules(const char *path, ka_rules **out, kineto_error *err)
 {
     ka_rules *r = calloc(1, sizeof *r);

@@ -51,9 +51,9 @@ struct ka_rules {
 };
 
 /* ---- kernel_name.c ---- */
-/** The name of the function itself, with its namespaces: without the return type, template arguments
- *  and parameters. Of a mangled name it is the part with its identifiers. Never empty unless `name`
- *  is. */
+/** The name of the function itself, with its namespaces: without the return type, template
+ * arguments and parameters. Of a mangled name it is the part with its identifiers. Never empty
+ * unless `name` is. */
 kineto_string ka_own_name(kineto_string name);
 /** Does a word begin, or end, before a byte? Words are parted by '_', by other punctuation,
  *  where a capital follows a small letter, and between letters and digits. */

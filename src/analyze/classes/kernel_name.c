@@ -5,9 +5,10 @@
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* ---- mangled names ("_ZN2at6native13reduce_kernelILi512E…") ------------------------------------- */
+/* ---- mangled names ("_ZN2at6native13reduce_kernelILi512E…") ---------------------------------- */
 
-/* The number at `*at`, at most what is left of the name; 0 if there is none. */
+/* The decimal length at `*at`, which moves past it; at most what is left of the name, 0 if
+ * there is no digit. */
 static size_t parse_length(kineto_string name, size_t *at)
 {
     size_t length = 0;
@@ -16,7 +17,8 @@ static size_t parse_length(kineto_string name, size_t *at)
     return KB_MIN(length, name.size - *at);
 }
 
-/* From the first identifier to the end of the last one that follows without anything between. */
+/* The identifiers of a mangled name (Itanium C++ ABI): from the first length to the end of the
+ * last identifier that follows without anything between. The whole name if it has none. */
 static kineto_string own_mangled_name(kineto_string name)
 {
     size_t at = 2, begin = 0, end = 0;
@@ -30,7 +32,7 @@ static kineto_string own_mangled_name(kineto_string name)
     return end > begin ? (kineto_string){name.data + begin, end - begin} : name;
 }
 
-/* ---- demangled names ---------------------------------------------------------------------------- */
+/* ---- demangled names ------------------------------------------------------------------------- */
 
 static const char anonymous[] = "(anonymous namespace)";
 
@@ -71,7 +73,7 @@ kineto_string ka_own_name(kineto_string name)
     return kb_string_starts_with(name, "_Z") ? own_mangled_name(name) : own_demangled_name(name);
 }
 
-/* ---- words -------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 enum { PUNCTUATION, DIGIT, SMALL, CAPITAL };
 

@@ -19,13 +19,14 @@ typedef void ka_reduction(kineto_analysis *a);
 #undef REDUCTION
 #undef DIFF
 
-/** ranks.c: note which ranks have no marks (rows with the rank in front), or several traces. */
+/* Notes on `t` which ranks have no device activity, no rows in `marks` (its first column is
+ * the rank), or several traces. Does nothing for fewer than two traces. */
 void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t);
 /** Note in tables of what hosts did that these activities, of no rank, are not in them. */
 void ka_note_without_rank(kineto_analysis *a, uint64_t without);
 /* ---- analysis.c: facts of many traces -------------------------------------------------------- */
-/** From now on kineto_analysis_add does not run reductions: run again for each of N ranks they would
- *  take N times as long. ka_facts_complete runs them once. */
+/** From now on kineto_analysis_add does not run reductions: run again for each of N ranks they
+ * would take N times as long. ka_facts_complete runs them once. */
 void ka_facts_defer(kineto_analysis *a);
 kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err);
 
@@ -39,8 +40,8 @@ typedef struct ka_measured {
 /** @param m  to be freed with ka_measured_free, also on failure. */
 kineto_status ka_measure(const kineto_trace *trace, const kineto_analysis_options *options,
                          ka_measured *m, kineto_error *err);
-/** The same with tables chosen by the caller, besides those of options->tables. Neither: all that
- * are not per event. */
+/** The same with tables chosen by the caller, in addition to those of options->tables. Neither:
+ * all that are not per event. */
 kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analysis_options *options,
                                 ka_table_set tables, ka_measured *m, kineto_error *err);
 /** kineto_analysis_run with such a choice. */
@@ -91,7 +92,8 @@ bool ka_sequences_find(const ka_dataset *s, ka_occurrence_list *out);
 /* ---- idle_breakdown.c ------------------------------------------------------------------------ */
 /** Count a gap of `ns`. */
 void ka_stream_idle_add(ka_stream_idle *sum, ka_stream_idle_reason why, int64_t ns);
-/** The same; the reason is found by the call that launched the work after the gap (NULL: not known). */
+/** The same; the reason is found by the call that launched the work after the gap (NULL: not
+ * known). */
 void ka_stream_idle_add_before(ka_stream_idle *sum, const ka_slice *call, int64_t from_ns,
                                int64_t ns);
 
@@ -103,7 +105,7 @@ bool ka_queue_points(const ka_dataset *s, ka_queue_point *point, void *context);
 
 /* ---- step_statistics.c ----------------------------------------------------------------------- */
 typedef struct ka_durations {
-    double *us;     /* of the steps that are looked at */
+    double *us;     /* of the selected steps */
     uint32_t *step; /* index of steps of each … */
     int32_t *place; /* … and by that index: which it is; -1: left out */
     uint32_t count, warm_up;
@@ -137,9 +139,10 @@ kb_text ka_memory_device(int64_t type, int64_t index);
 
 /* ---- roofline.c ------------------------------------------------------------------------------ */
 /** FLOPs of operators less those of operators inside them, by slice; `own` must be zeroed. Needs a
- *  view with KA_ATTRIBUTION_FLOPS. @param unusable  receives how many operators that have a formula lack
- *  usable shapes. False: out of memory. */
-bool ka_own_flops(const ka_dataset *s, const ka_operator_calls *in, uint64_t *own, uint64_t *unusable);
+ * view with KA_ATTRIBUTION_FLOPS. @param unusable  receives how many operators that have a
+ * formula lack usable shapes. False: out of memory. */
+bool ka_own_flops(const ka_dataset *s, const ka_operator_calls *in, uint64_t *own,
+                  uint64_t *unusable);
 
 /* ---- roofline_peaks.c: what devices can do at most, by name ---------------------------------- */
 typedef struct ka_peaks {

@@ -24,11 +24,14 @@ static const table_maker makers[KA_TABLE_COUNT] = {
 
 /* ---- wanted tables --------------------------------------------------------------------------- */
 
+/* Hidden tables are the input of reductions, and KA_DIFF tables need two traces: neither can
+ * be requested by name. */
 static bool is_public_table(ka_table_id id)
 {
     return !(ka_table_flags(id) & (KA_HIDDEN | KA_DIFF));
 }
 
+/* `name` has `size` bytes and no terminator: it is a part of a list of names. */
 static bool find_table(const char *name, size_t size, ka_table_id *out)
 {
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
@@ -71,7 +74,7 @@ static ka_table_set default_tables(const kineto_analysis_options *options)
     return set;
 }
 
-/* @param set  chosen by the caller besides options->tables; may be empty. */
+/* @param set  chosen by the caller in addition to options->tables; may be empty. */
 static kineto_status want_tables(kineto_analysis *a, const kineto_analysis_options *options,
                                  ka_table_set set, kineto_error *err)
 {
@@ -91,6 +94,7 @@ static kineto_status want_tables(kineto_analysis *a, const kineto_analysis_optio
     return KINETO_OK;
 }
 
+/* The set as bits by ka_table_id: kineto_analysis_add compares two of them at once. */
 static ka_table_set wanted_tables(const kineto_analysis *a)
 {
     ka_table_set set = 0;
@@ -111,6 +115,8 @@ static void want_sources(kineto_analysis *a)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* One pass over the wanted analyses of a dataset. `list` and `count` do not change once
+ * threads run; the threads share only `next` and, with the lock held, the first failure. */
 typedef struct analysis_run {
     const ka_dataset *dataset;
     kineto_analysis *a;
@@ -142,6 +148,8 @@ static void list_analyses(analysis_run *r)
                 list_analysis(r, makers[i].analyze);
 }
 
+/* Runs on any thread. Only the first failure is kept; the other analyses run on, because
+ * nothing can interrupt them. */
 static void run_analysis(analysis_run *r, ka_analysis *analyze)
 {
     kineto_error err = {0};
@@ -156,6 +164,8 @@ static void run_analysis(analysis_run *r, ka_analysis *analyze)
     pthread_mutex_unlock(&r->lock);
 }
 
+/* Thread function: claims analyses until the list is exhausted. Relaxed order is enough, as
+ * the threads exchange nothing but the index before they are joined. */
 static void *run_listed(void *context)
 {
     analysis_run *r = context;
@@ -164,6 +174,8 @@ static void *run_listed(void *context)
     return NULL;
 }
 
+/* More threads than this find no work: few analyses take long, and each of them is one unit of
+ * work. */
 #define MAX_THREADS 16u
 
 /* Each table is filled by one analysis: the number of threads does not change the facts. */
@@ -196,6 +208,9 @@ static kineto_status check_memory(const kineto_analysis *a, kineto_error *err)
     return KINETO_OK;
 }
 
+/* Runs all wanted analyses on `threads` threads (0: one for each processor), then the
+ * reductions, which read complete tables. A table that ran out of memory is reported at the
+ * end. */
 static kineto_status fill_tables(kineto_analysis *a, const ka_dataset *dataset, uint32_t threads,
                                  kineto_error *err)
 {
@@ -216,6 +231,8 @@ static kineto_status fill_tables(kineto_analysis *a, const ka_dataset *dataset, 
 
 /* ---- public ---------------------------------------------------------------------------------- */
 
+/* `at` is a list of stream ids with commas between, or NULL for all streams; ids may be
+ * negative. */
 static kineto_status check_streams(const char *at, kineto_error *err)
 {
     for (const char *list = at; at && *at;) {
@@ -301,6 +318,8 @@ void ka_measured_free(ka_measured *m)
     *m = (ka_measured){0};
 }
 
+/* Facts of a trace that is taken as one rank. The dataset is freed with everything else; only
+ * the facts pass to the caller, in *out (NULL on failure). */
 static kineto_status analyze_rank(const kineto_trace *trace, const kineto_analysis_options *options,
                                   ka_table_set tables, kineto_analysis **out, kineto_error *err)
 {
@@ -323,12 +342,16 @@ kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err)
     return check_memory(a, err);
 }
 
+/* The facts of the ranks that were visited so far. `sum` is NULL before the first rank, whose
+ * facts become the sum. */
 typedef struct rank_sum {
     kineto_analysis_options options;
     ka_table_set tables;
     kineto_analysis *sum;
 } rank_sum;
 
+/* Visitor of ka_visit_ranks. `part` is the trace of one rank, and lives only for this call:
+ * facts copy the texts that they keep. Reductions are deferred until all ranks are added. */
 static kineto_status add_rank_facts(void *context, const kineto_trace *part, int32_t rank,
                                     const kineto_row *rows, kineto_error *err)
 {
@@ -361,6 +384,8 @@ void ka_note_without_rank(kineto_analysis *a, uint64_t without)
                          (unsigned long long)without);
 }
 
+/* One trace with several ranks: each rank is analysed alone, as if its trace had been given by
+ * itself, and the facts are added. *out is NULL on failure. */
 static kineto_status analyze_ranks(const kineto_trace *trace, const kineto_analysis_options *options,
                                    ka_table_set tables, kineto_analysis **out, kineto_error *err)
 {

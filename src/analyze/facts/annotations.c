@@ -36,7 +36,7 @@ static bool add_slices(const ka_dataset *s, uint8_t kind, tallies *t)
     return ok;
 }
 
-/* Does work that is looked at begin in it? */
+/* Does work of the dataset begin in it? */
 static bool has_work(const ka_dataset *s, const ka_stream *stream, int64_t start_ns, int64_t end_ns)
 {
     uint32_t low = stream->first, high = stream->first + stream->count, end = high;
@@ -50,6 +50,8 @@ static bool has_work(const ka_dataset *s, const ka_stream *stream, int64_t start
     return low < end && s->work[low].start_ns <= end_ns;
 }
 
+/* Annotations on the track of a stream. They are no work of the dataset, so the rows of the
+ * trace are read. Those without work in them are left out. */
 static bool add_of_stream(const ka_dataset *s, const ka_stream *stream, tallies *t)
 {
     kineto_track track;

@@ -15,12 +15,14 @@ typedef struct counting {
     ka_table *summary, *series;
     changes list;
     kb_intern labels;   /* "Memcpy HtoD" */
-    uint32_t *label_of; /* by name; 0: not looked at, else its label + 1 */
+    uint32_t *label_of; /* by name; 0: not checked yet, else its label + 1 */
     bool no_memory;
 } counting;
 
 /* ---- what a copy is called, and how fast it was ---------------------------------------------- */
 
+/* "Memcpy HtoD" of "Memcpy HtoD (Pageable -> Device)": copies of all kinds of memory are one
+ * row. */
 static kineto_string label_exact(kineto_string name)
 {
     const char *at = memmem(name.data, name.size, " (", 2);
@@ -73,14 +75,17 @@ static int64_t copy_end_ns(const ka_dataset *s, const ka_work *w)
     return w->end_ns > INT64_MAX - least_ns ? w->end_ns : w->end_ns + least_ns;
 }
 
+/* Values of 10^12 GB/s and more come from broken durations, and are left out unless the
+ * definitions take what is reported. */
 static void add_change(counting *c, const ka_work *w)
 {
     double by = bandwidth_of(c->s, w);
     if (!(by > 0 && by < 1e12) && !c->s->definitions->reported_bandwidth_only)
         return;
     uint32_t label = label_of(c, w->name);
-    c->no_memory |= !kb_vec_push(&c->list, ((ka_copy_change){w->start_ns, by, label, true, w->row})) ||
-                    !kb_vec_push(&c->list, ((ka_copy_change){copy_end_ns(c->s, w), -by, label, false, w->row}));
+    c->no_memory |=
+        !kb_vec_push(&c->list, ((ka_copy_change){w->start_ns, by, label, true, w->row})) ||
+        !kb_vec_push(&c->list, ((ka_copy_change){copy_end_ns(c->s, w), -by, label, false, w->row}));
 }
 
 /* Ends first: copies one right after the other do not add up. */
@@ -109,6 +114,7 @@ static void collect_changes(counting *c)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+/* Sum of the bandwidths of copies that run, of one label; `values` are its values above 0. */
 typedef struct running {
     double sum;
     uint32_t now; /* how many run */

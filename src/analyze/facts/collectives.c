@@ -7,7 +7,8 @@
 #include "analyze/facts/analyses.h"
 #include "analyze/dataset/sums.h"
 
-/* What is multiplied with bytes / time so that all kinds compare with what a link can do. */
+/* Selects the factor from algorithm bandwidth to bus bandwidth, with which collectives of all
+ * kinds compare with the bandwidth of a link (nccl-tests, doc/PERFORMANCE.md). */
 typedef enum scheme {
     OTHER,
     ALL_REDUCE,
@@ -18,6 +19,8 @@ typedef enum scheme {
     ONCE
 } scheme;
 
+/* The first entry whose part is in the name decides: "reducescatter" stands before "reduce"
+ * and "scatter", "allgather" before "gather". */
 static const struct {
     const char *part; /* of a name in lower case without '_' */
     const char *name;
@@ -37,6 +40,8 @@ static const struct {
     {"recv", "recv", ONCE},
 };
 
+/* Copies the name in lower case and without '_', so that "ncclDevKernel_AllReduce" and
+ * "all_reduce" have the same parts. A long name is cut. Returns the size. */
 static size_t remove_spaces(kineto_string name, char *out, size_t room)
 {
     size_t n = 0;
@@ -57,6 +62,8 @@ static size_t scheme_of(kineto_string name)
     return i;
 }
 
+/* 2 (n - 1) / n for all-reduce, (n - 1) / n for others that exchange with all ranks, 1 for one
+ * sender. 0: not known. */
 static double bus_factor(scheme how, int64_t ranks)
 {
     double n = (double)ranks;
@@ -69,7 +76,8 @@ static double bus_factor(scheme how, int64_t ranks)
 
 /* ---- arguments of one --------------------------------------------------------------------- */
 
-#define NOT_SAID INT64_MIN
+/* A number that the trace does not have. */
+#define UNKNOWN_NUMBER INT64_MIN
 typedef struct collective {
     const ka_work *work;
     uint32_t name, group, dtype; /* of texts */
@@ -77,6 +85,8 @@ typedef struct collective {
     scheme scheme;
 } collective;
 
+/* State of the analysis. Texts of collectives are ids in `texts`, where 0 is the empty text.
+ * `starters` is filled at the first collective whose launch has no range with its arguments. */
 typedef struct gathering {
     const ka_dataset *s;
     KB_VEC(collective) all;
@@ -87,6 +97,7 @@ typedef struct gathering {
     bool starters_made, no_memory;
 } gathering;
 
+/* Id of a text; 0, the empty one, if memory ran out (g->no_memory is set). */
 static uint32_t keep_collective(gathering *g, kineto_string text)
 {
     uint32_t id = kb_intern_id(&g->texts, text);
@@ -97,7 +108,7 @@ static uint32_t keep_collective(gathering *g, kineto_string text)
 static int64_t parse_collective_number(const kineto_arg *arg)
 {
     int64_t n;
-    return kt_arg_whole(arg, &n) && n >= 0 ? n : NOT_SAID;
+    return kt_arg_whole(arg, &n) && n >= 0 ? n : UNKNOWN_NUMBER;
 }
 
 static bool is_collective_key(const kineto_arg *arg, const char *key)
@@ -105,14 +116,18 @@ static bool is_collective_key(const kineto_arg *arg, const char *key)
     return kb_string_equal(arg->key, kb_string(key));
 }
 
+/* Arguments as libkineto and PyTorch name them. The ranks of a process group stand for its
+ * name only if it has none. */
 static void take_collective_value(gathering *g, collective *c, const kineto_arg *arg)
 {
     if (is_collective_key(arg, "Collective name"))
         c->name = keep_collective(g, arg->text);
     else if (is_collective_key(arg, "dtype"))
         c->dtype = keep_collective(g, arg->text);
-    else if (is_collective_key(arg, "Process Group Name") || (is_collective_key(arg, "Process Group Ranks") && !c->group))
-        c->group = keep_collective(g, arg->type == KINETO_ARG_STRING ? arg->text : ka_sizes_text(arg->text));
+    else if (is_collective_key(arg, "Process Group Name") ||
+             (is_collective_key(arg, "Process Group Ranks") && !c->group))
+        c->group = keep_collective(g, arg->type == KINETO_ARG_STRING ? arg->text
+                                                                     : ka_sizes_text(arg->text));
     else if (is_collective_key(arg, "In msg nelems"))
         c->in = parse_collective_number(arg);
     else if (is_collective_key(arg, "Out msg nelems"))
@@ -123,7 +138,7 @@ static void take_collective_value(gathering *g, collective *c, const kineto_arg 
         c->seq = parse_collective_number(arg);
 }
 
-/* True if it says what is moved. */
+/* Reads the arguments of a row. True if they contain the kind or the size of the collective. */
 static bool read_row(gathering *g, collective *c, kineto_row row)
 {
     kineto_args_iterator it;
@@ -131,29 +146,34 @@ static bool read_row(gathering *g, collective *c, kineto_row row)
     kineto_args_begin(g->s->trace, row, &it);
     while (kineto_args_next(&it, &arg))
         take_collective_value(g, c, &arg);
-    return c->name != 0 || c->in != NOT_SAID;
+    return c->name != 0 || c->in != UNKNOWN_NUMBER;
 }
 
+/* Ranges with the arguments of a collective: PyTorch's record_param_comms, or its annotation
+ * "nccl:…". */
 static bool starts_collective(kineto_string name)
 {
     return kb_string_equal(name, kb_string("record_param_comms")) ||
            (name.size > 5 && memcmp(name.data, "nccl:", 5) == 0);
 }
 
+/* Saturates: sizes come from files. */
 static int64_t multiply_sizes(int64_t a, int64_t b)
 {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-/* Elements of the first tensor of "[[2, 3], …]", or of "[2, 3]". */
+/* Elements of the first tensor of "[[2, 3], …]", or of "[2, 3]"; UNKNOWN_NUMBER if the list is
+ * empty or malformed. */
 static int64_t first_elements(kineto_string dims)
 {
     kineto_string first = kt_item_at(dims, 0);
     int64_t elements;
     if (!kt_value_is_list(first))
         first = dims;
-    return kt_item_at(first, 0).size && kt_sizes_product(first, &elements) ? elements : NOT_SAID;
+    return kt_item_at(first, 0).size && kt_sizes_product(first, &elements) ? elements
+                                                                           : UNKNOWN_NUMBER;
 }
 
 /* "float" of ["float", …]. */
@@ -164,7 +184,8 @@ static uint32_t keep_first_type(gathering *g, kineto_string types)
     return keep_collective(g, kt_value_text(raw, raw.size <= sizeof room ? room : NULL));
 }
 
-/* Before its arguments had names: "nccl:all_reduce" with the tensor that goes in. */
+/* For traces of PyTorch before arguments had names: "nccl:all_reduce" with the dimensions of
+ * the input tensor. Fills only what is not known. */
 static void read_annotation(gathering *g, collective *c, const ka_slice *s)
 {
     kineto_arg arg;
@@ -173,7 +194,7 @@ static void read_annotation(gathering *g, collective *c, const ka_slice *s)
         return;
     if (!c->name)
         c->name = keep_collective(g, (kineto_string){name.data + 5, name.size - 5});
-    if (c->in != NOT_SAID)
+    if (c->in != UNKNOWN_NUMBER)
         return;
     if (kineto_args_find(g->s->trace, s->row, "Input Dims", &arg))
         c->in = first_elements(arg.text);
@@ -187,6 +208,7 @@ static uint64_t external_id(const ka_dataset *s, kineto_row row)
     return block->external_id[row % KT_BLOCK_ROWS];
 }
 
+/* Maps external ids to ranges that started a collective; the first range of an id counts. */
 static void list_starters(gathering *g)
 {
     for (uint32_t i = 0; i < g->s->slice_count && !g->no_memory; i++) {
@@ -200,7 +222,8 @@ static void list_starters(gathering *g)
     g->starters_made = true;
 }
 
-/* What is around the launch; else what has the kernel's external id. */
+/* Completes a collective from the ranges around its launch or, if none of these started it,
+ * from the range with the kernel's external id. At most 32 ranges are visited. */
 static void read_starter(gathering *g, collective *c)
 {
     const ka_dataset *s = g->s;
@@ -222,24 +245,28 @@ static void read_starter(gathering *g, collective *c)
         read_annotation(g, c, &s->slices[*slice]);
 }
 
-/* All-gather moves what comes out, reduce-scatter what goes in; with others both are the same. */
+/* Sets name, scheme and bytes from what was read. Bytes are of the larger side: all-gather
+ * moves its output, reduce-scatter its input, and with others both are the same. */
 static void conclude_collective(gathering *g, collective *c)
 {
     kineto_string kernel = ka_name(g->s, c->work->name);
     size_t which = scheme_of(c->name ? kb_intern_get(&g->texts, c->name) : kernel);
     c->scheme = which < KB_COUNT(schemes) ? schemes[which].scheme : OTHER;
     if (!c->name)
-        c->name = keep_collective(g, which < KB_COUNT(schemes) ? kb_string(schemes[which].name) : kernel);
+        c->name =
+            keep_collective(g, which < KB_COUNT(schemes) ? kb_string(schemes[which].name) : kernel);
     int64_t elements = KB_MAX(c->in, c->out),
             size = ka_dtype_of(kb_intern_get(&g->texts, c->dtype)).bytes;
     /* Before arguments had names only the size of the input was recorded. */
-    if (c->scheme == ALL_GATHER && c->out == NOT_SAID && c->in != NOT_SAID)
-        elements = c->ranks > 0 ? multiply_sizes(c->in, c->ranks) : NOT_SAID;
-    c->bytes = elements != NOT_SAID && size ? multiply_sizes(elements, size) : NOT_SAID;
+    if (c->scheme == ALL_GATHER && c->out == UNKNOWN_NUMBER && c->in != UNKNOWN_NUMBER)
+        elements = c->ranks > 0 ? multiply_sizes(c->in, c->ranks) : UNKNOWN_NUMBER;
+    c->bytes = elements != UNKNOWN_NUMBER && size ? multiply_sizes(elements, size) : UNKNOWN_NUMBER;
 }
 
 /* ---- what computation hides ------------------------------------------------------------------ */
 
+/* Unions of computation by device, stored at the device's first stream (g->first_of). False:
+ * out of memory. */
 static bool find_computing(gathering *g)
 {
     const ka_dataset *s = g->s;
@@ -266,14 +293,16 @@ static bool find_computing(gathering *g)
     return ok;
 }
 
+/* Arguments come from the kernel's row, or from what started it. Exposed time is the part of
+ * the kernel during which its device computed nothing. */
 static void add_collective(gathering *g, const ka_work *w)
 {
     collective c = {.work = w,
-                    .seq = NOT_SAID,
-                    .ranks = NOT_SAID,
-                    .in = NOT_SAID,
-                    .out = NOT_SAID,
-                    .bytes = NOT_SAID};
+                    .seq = UNKNOWN_NUMBER,
+                    .ranks = UNKNOWN_NUMBER,
+                    .in = UNKNOWN_NUMBER,
+                    .out = UNKNOWN_NUMBER,
+                    .bytes = UNKNOWN_NUMBER};
     if (!read_row(g, &c, w->row))
         read_starter(g, &c);
     conclude_collective(g, &c);
@@ -313,7 +342,7 @@ static void gathering_free(gathering *g)
 
 static void put_int_or_none(ka_table *t, int64_t v)
 {
-    if (v == NOT_SAID)
+    if (v == UNKNOWN_NUMBER)
         ka_put_none(t);
     else
         ka_put_int(t, v);
@@ -327,14 +356,14 @@ static void put_positive_or_none(ka_table *t, double v)
         ka_put_none(t);
 }
 
-/* 10^9 bytes a second are a byte a nanosecond. */
+/* algbw in GB/s: 10^9 bytes a second are one byte a nanosecond. 0: not known. */
 static double bandwidth_gbps(const collective *c)
 {
     int64_t ns = ka_work_ns(c->work);
-    return c->bytes != NOT_SAID && ns > 0 ? (double)c->bytes / (double)ns : 0;
+    return c->bytes != UNKNOWN_NUMBER && ns > 0 ? (double)c->bytes / (double)ns : 0;
 }
 
-/* By time, all of them: findings count on it. */
+/* Rows of all collectives are in the order of time: findings rely on it. */
 static void put_collective(const gathering *g, ka_table *t, const collective *c)
 {
     ka_put_int(t, g->s->rank);
@@ -349,10 +378,13 @@ static void put_collective(const gathering *g, ka_table *t, const collective *c)
     ka_put_ns(t, c->exposed_ns);
 }
 
+/* Below 64 KiB the cost of a collective is mostly its latency, not its transfer. */
 #define SMALL_BYTES 65536
+/* Collectives of one name and group. sized_ns and bus_ns are the durations of those whose
+ * bytes, or factor too, are known: bandwidths are over these only. */
 typedef struct sums {
     uint32_t group, name;
-    int64_t count, small_count, bytes, told_ns, ns, exposed_ns, small_ns;
+    int64_t count, small_count, bytes, sized_ns, ns, exposed_ns, small_ns;
     double bus_bytes;
     int64_t bus_ns; /* of those whose factor is known */
 } sums;
@@ -364,10 +396,10 @@ static void add_to(sums *to, const collective *c)
     to->count++;
     to->ns = ka_add_ns(to->ns, ns);
     to->exposed_ns = ka_add_ns(to->exposed_ns, c->exposed_ns);
-    if (c->bytes == NOT_SAID)
+    if (c->bytes == UNKNOWN_NUMBER)
         return;
     to->bytes = ka_add_ns(to->bytes, c->bytes);
-    to->told_ns = ka_add_ns(to->told_ns, ns);
+    to->sized_ns = ka_add_ns(to->sized_ns, ns);
     if (factor > 0) {
         to->bus_bytes += (double)c->bytes * factor;
         to->bus_ns = ka_add_ns(to->bus_ns, ns);
@@ -384,15 +416,16 @@ static void put_group_sums(const gathering *g, ka_table *t, const sums *s)
     ka_put_text(t, kb_intern_get(&g->texts, s->group));
     ka_put_text(t, kb_intern_get(&g->texts, s->name));
     ka_put_int(t, s->count);
-    put_int_or_none(t, s->told_ns ? s->bytes : NOT_SAID);
+    put_int_or_none(t, s->sized_ns ? s->bytes : UNKNOWN_NUMBER);
     ka_put_ns(t, s->ns);
     ka_put_ns(t, s->exposed_ns);
-    put_positive_or_none(t, s->told_ns > 0 ? (double)s->bytes / (double)s->told_ns : 0);
+    put_positive_or_none(t, s->sized_ns > 0 ? (double)s->bytes / (double)s->sized_ns : 0);
     put_positive_or_none(t, s->bus_ns > 0 ? s->bus_bytes / (double)s->bus_ns : 0);
     ka_put_int(t, s->small_count);
     ka_put_ns(t, s->small_ns);
 }
 
+/* A row for each pair of group and name. False: out of memory. */
 static bool put_collective_groups(const gathering *g, ka_table *t)
 {
     KB_VEC(sums) all = {0};

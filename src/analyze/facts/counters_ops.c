@@ -75,6 +75,7 @@ typedef struct around {
     kineto_string innermost, outermost; /* empty: none */
 } around;
 
+/* The innermost and the outermost operator around a launch. */
 static around operators_of(const ka_dataset *s, uint32_t launch)
 {
     around a = {0};
@@ -143,8 +144,8 @@ static void put_counter(const ka_dataset *s, ka_table *t, kineto_string range, a
         ka_put_none(t);
 }
 
-/* The first counter of a range after another one in the order of names, in which they come whatever order the
- * trace has. */
+/* The first counter of a range after another one in the order of names, in which they come
+ * whatever order the trace has. */
 static bool next_counter(const ka_dataset *s, kineto_row row, kineto_string after, char *name,
                          kineto_string *found, double *value)
 {

@@ -1,5 +1,5 @@
-/* The tables distributed_*: communication of ranks, how much of it overlaps with computation, and how
- * much of it is waiting for other ranks.
+/* The tables distributed_*: communication of ranks, how much of it overlaps with computation, and
+ * how much of it is waiting for other ranks.
  *
  * The n-th collective of a name in a step is the same one on all ranks. It cannot transfer longer
  * than the rank needed that came last: what others needed more, they waited. */
@@ -7,7 +7,11 @@
 
 /* ---- one rank -------------------------------------------------------------------------------- */
 
-static kineto_status put_overlap(const ka_attribution *v, size_t team, ka_table *t, kineto_error *err)
+/* Rows of one team of processes: time of each step that only computes, that computes and
+ * communicates, that only communicates, and the rest. Without kernels, operators on the CPU
+ * count as computation. */
+static kineto_status put_overlap(const ka_attribution *v, size_t team, ka_table *t,
+                                 kineto_error *err)
 {
     const ka_spans *roles = ka_team_roles(v, team);
     const ka_spans *work = &roles[roles[KA_ROLE_KERNEL].count ? KA_ROLE_KERNEL : KA_ROLE_CPU];
@@ -36,6 +40,8 @@ static kineto_status put_overlap(const ka_attribution *v, size_t team, ka_table 
     return KINETO_OK;
 }
 
+/* One row per collective with its number among those of its name and step (or, by order, among
+ * all of the rank). Parts of one collective share its number. */
 static bool put_marks(const ka_attribution *v, ka_table *t)
 {
     kb_map counts = {0};
@@ -44,7 +50,9 @@ static bool put_marks(const ka_attribution *v, ka_table *t)
         const ka_communication *c = &v->communication.data[i];
         if (c->window == KA_NONE)
             continue;
-        uint64_t seed = v->dataset->definitions->collectives_by_order ? 0 : kb_hash_seeded(c->window, c->name.data, c->name.size);
+        uint64_t seed = v->dataset->definitions->collectives_by_order
+                            ? 0
+                            : kb_hash_seeded(c->window, c->name.data, c->name.size);
         uint64_t *number = kb_map_insert(&counts, seed, 0, NULL);
         kb_text step = ka_window_name(v, &v->windows.data[c->window]);
         ok = number != NULL;
@@ -69,7 +77,8 @@ kineto_status ka_analyze_distributed(const ka_dataset *s, kineto_analysis *a, ki
     ka_table *overlap = ka_table_of(a, KA_TABLE_distributed_overlap),
              *marks = ka_table_of(a, KA_TABLE_distributed_marks);
     ka_attribution v;
-    uint32_t parts = (overlap ? KA_ATTRIBUTION_ROLES : 0) | (marks ? KA_ATTRIBUTION_COMMUNICATION : 0);
+    uint32_t parts =
+        (overlap ? KA_ATTRIBUTION_ROLES : 0) | (marks ? KA_ATTRIBUTION_COMMUNICATION : 0);
     kineto_status status = ka_attribution_get(s, parts, &v, err);
     bool talks = v.roles[KA_ROLE_COMMUNICATION].count != 0;
     for (size_t team = 0; overlap && talks && !status && team < ka_team_count(&v); team++)
@@ -83,19 +92,23 @@ kineto_status ka_analyze_distributed(const ka_dataset *s, kineto_analysis *a, ki
 
 /* ---- all ranks ------------------------------------------------------------------------------- */
 
-
+/* A row of distributed_marks; step and name are ids in the table's texts. */
 typedef struct mark {
     int64_t rank, step, name, part, start_ns, end_ns, bytes;
     int64_t least_ns; /* of all ranks */
     bool matched;     /* all ranks have it */
 } mark;
 
+/* All marks of a table with what the comparison of ranks adds to them. `ranks` is how many
+ * ranks have marks, `unmatched` how many marks not all of these have. */
 typedef struct marks {
     KB_VEC(mark) list; /* by (rank, step, start) */
     const ka_table *from;
     uint64_t ranks, unmatched;
 } marks;
 
+/* One collective over all ranks. Rows of a rank are together in the table, so that last_rank
+ * is enough to count ranks. */
 typedef struct same {
     uint64_t ranks;
     int64_t least_ns, last_rank;
@@ -113,6 +126,8 @@ static int compare_marks(const void *left, const void *right)
     return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
 }
 
+/* Identifies a collective over all ranks: by step, name and number or, under definitions that
+ * match by order, by number alone. */
 static uint64_t mark_key(const kineto_analysis *a, const ka_table *t, uint64_t row)
 {
     int64_t key[] = {ka_cell_at(t, row, KA_COL_distributed_marks_index).i,
@@ -135,7 +150,8 @@ static uint64_t ranks_of(const ka_table *t)
     return count;
 }
 
-/* What the ranks have of each collective; `of` is by its number, which the map has. */
+/* Finds the marks of each collective, and its shortest duration. `numbers` receives an index
+ * of the result by mark_key. The caller frees the result. NULL: out of memory. */
 static same *match_marks(const kineto_analysis *a, const ka_table *t, kb_map *numbers)
 {
     uint64_t rows = ka_table_rows(t);
@@ -157,6 +173,7 @@ static same *match_marks(const kineto_analysis *a, const ka_table *t, kb_map *nu
     return of;
 }
 
+/* Fills `m`, sorted by rank, step and start. False: out of memory. */
 static bool marks_of(const kineto_analysis *a, marks *m)
 {
     const ka_table *t = m->from = &a->tables[KA_TABLE_distributed_marks];
@@ -196,6 +213,8 @@ static void note_lost_marks(const marks *m, ka_table *t)
                 (unsigned long long)m->unmatched, (unsigned long long)m->list.count);
 }
 
+/* The row of one step of a rank, whose collectives are in `all` (whole) and `real` (transfers,
+ * at their ends); both are empty afterwards. */
 static void put_wait(const marks *m, const mark *first, ka_spans *all, ka_spans *real, ka_table *t)
 {
     ka_spans_unite(all);
@@ -239,6 +258,7 @@ void ka_reduce_distributed_wait(kineto_analysis *a)
 
 /* ---- operators of all ranks ------------------------------------------------------------------ */
 
+/* Collectives of one name on one rank, over all steps. */
 typedef struct total {
     int64_t rank, name, calls, bytes, latency_ns, transfer_ns;
     ka_spans all, real; /* whole durations, and the transfers at their ends */
@@ -246,6 +266,7 @@ typedef struct total {
 } total;
 typedef KB_VEC(total) total_list;
 
+/* `at` maps (rank, name) to an index of `totals`. False: out of memory. */
 static bool add_mark(total_list *totals, kb_map *at, const mark *k)
 {
     int64_t key[] = {k->rank, k->name};
@@ -264,7 +285,8 @@ static bool add_mark(total_list *totals, kb_map *at, const mark *k)
     return kb_vec_push(&t->all, ((ka_span){k->start_ns, k->end_ns})) && kb_vec_push(&t->real, real);
 }
 
-/* In place of the sums of durations: the time that any of them ran. */
+/* Replaces the sums of durations by the length of their union: overlapping collectives count
+ * once. */
 static void count_moments(total *t)
 {
     ka_spans_unite(&t->all);
@@ -282,6 +304,7 @@ static void free_totals(total_list *totals)
     kb_vec_free(totals);
 }
 
+/* Transfer is only shown if all marks of the row were matched with those of the other ranks. */
 static void put_total(const marks *m, const total *k, ka_table *t)
 {
     double calls = (double)k->calls;

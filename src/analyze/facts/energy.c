@@ -86,7 +86,7 @@ static void join_samples(meter *m)
     }
 }
 
-/* Counters are rare: only blocks that hold some are looked at. */
+/* Counters are rare: only blocks that hold some are read. */
 static bool collect_samples(const ka_dataset *s, meters *all)
 {
     const uint64_t counters =
@@ -96,7 +96,8 @@ static bool collect_samples(const ka_dataset *s, meters *all)
         if (!(block->kinds & counters))
             continue;
         for (uint32_t i = 0; i < block->count; i++)
-            if (block->form[i] == KINETO_FORM_COUNTER && !add_energy_row(s, all, b * KT_BLOCK_ROWS + i))
+            if (block->form[i] == KINETO_FORM_COUNTER &&
+                !add_energy_row(s, all, b * KT_BLOCK_ROWS + i))
                 return false;
     }
     for (size_t i = 0; i < all->count; i++) {
@@ -140,7 +141,8 @@ static double area_below_power(const samples *all, int64_t start_ns, int64_t end
     KB_ASSERT(start_ns <= end_ns && all->count > 0);
     double sum = 0, before = value_at(all, start_ns);
     int64_t at = start_ns;
-    for (size_t i = first_sample_from(all, start_ns); i < all->count && all->data[i].ns < end_ns; i++) {
+    for (size_t i = first_sample_from(all, start_ns); i < all->count && all->data[i].ns < end_ns;
+         i++) {
         sum += (before + all->data[i].value) / 2 * (double)kb_length_ns(at, all->data[i].ns) / 1e9;
         before = all->data[i].value;
         at = all->data[i].ns;
@@ -151,7 +153,8 @@ static double area_below_power(const samples *all, int64_t start_ns, int64_t end
 static double highest_power(const samples *all, int64_t start_ns, int64_t end_ns)
 {
     double most = KB_MAX(value_at(all, start_ns), value_at(all, end_ns));
-    for (size_t i = first_sample_from(all, start_ns); i < all->count && all->data[i].ns < end_ns; i++)
+    for (size_t i = first_sample_from(all, start_ns); i < all->count && all->data[i].ns < end_ns;
+         i++)
         most = KB_MAX(most, all->data[i].value);
     return most;
 }
@@ -165,6 +168,8 @@ static bool has_samples_around(const samples *all, int64_t start_ns, int64_t end
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* A row for one step (or all) of one meter; none if neither counter covers its middle. The
+ * counter of energy is preferred, as it misses no peak between samples. */
 static void put_energy(const ka_dataset *s, ka_table *t, const meter *m, kineto_string step,
                        int64_t start_ns, int64_t end_ns)
 {

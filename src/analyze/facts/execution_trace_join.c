@@ -1,21 +1,24 @@
 /* Ranges of the host together with the nodes of PyTorch's execution trace of the same run, which
- * knows schemas and values of operators. A node's rf_id is the range's "Record function id". Traces of
- * PyTorch before 2.4 do not have that; in some of them the external id is the same number, in others it
- * counts other things. Numbers of two files say nothing alone: a range and a node are joined only if
- * they have the same name, and external ids only if nearly all of them lead to the same names. */
+ * knows schemas and values of operators. A node's rf_id is the range's "Record function id".
+ * Traces of PyTorch before 2.4 do not have that; in some of them the external id is the same
+ * number, in others it counts other things. Numbers of two files say nothing alone: a range and a
+ * node are joined only if they have the same name, and external ids only if nearly all of them
+ * lead to the same names. */
 #include "analyze/facts/analyses.h"
 
 #include "trace/bytes/input.h"
 #include "trace/bytes/json_text.h"
 
-/* The last six are verbatim JSON. */
+/* Columns of a node. From INPUTS on they are verbatim JSON, as the file has them. */
 enum { NAME, SCHEMA, INPUTS, SHAPES, TYPES, OUTPUTS, OUTPUT_SHAPES, OUTPUT_TYPES, TEXTS };
 
+/* A node with an rf_id. Texts are views of the file, which stays open while they are used. */
 typedef struct node {
     uint64_t id, parent;
     kineto_string texts[TEXTS];
 } node;
 
+/* State of the analysis. `room` is scratch memory for a name without escapes. */
 typedef struct joining {
     const ka_dataset *s;
     kt_input *input;
@@ -48,12 +51,17 @@ static void read_values(kineto_string raw, kineto_string *out)
     (void)kt_scan_open(&scan, '{');
     while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
            kt_scan_value(&scan, &value)) {
-        int at = is_key(key, "values") ? 0 : is_key(key, "shapes") ? 1 : is_key(key, "types") ? 2 : -1;
+        int at = is_key(key, "values")   ? 0
+                 : is_key(key, "shapes") ? 1
+                 : is_key(key, "types")  ? 2
+                                         : -1;
         if (at >= 0)
             out[at] = value;
     }
 }
 
+/* One member of a node. The parent is "parent" or "ctrl_deps", depending on the schema.
+ * Unknown keys are ignored. */
 static void take_attribute(node *n, uint64_t *rf_id, kineto_string key, kineto_string value)
 {
     static const char *const names[TEXTS] = {[NAME] = "name",
@@ -80,7 +88,8 @@ static void take_attribute(node *n, uint64_t *rf_id, kineto_string key, kineto_s
                 n->texts[i] = value;
 }
 
-/* {"name": "rf_id", "type": "uint64", "value": 3} */
+/* One attribute of a node: {"name": "rf_id", "type": "uint64", "value": 3}. Only rf_id and
+ * op_schema are read; others may have names that the node itself uses. */
 static void read_attribute(node *n, uint64_t *rf_id, kineto_string raw)
 {
     kt_scan scan = kt_scan_of(raw);
@@ -110,6 +119,8 @@ static void read_attributes(node *n, uint64_t *rf_id, kineto_string raw)
         read_attribute(n, rf_id, value);
 }
 
+/* Appends a node. Without an rf_id it cannot be joined; of several with one id, the first
+ * counts. */
 static void read_node(joining *j, kineto_string raw)
 {
     kt_scan scan = kt_scan_of(raw);
@@ -143,6 +154,8 @@ static void read_nodes(joining *j, kt_scan *scan)
         read_node(j, value);
 }
 
+/* Finds "nodes" in the outer object. If memory ran out it returns OK: the caller checks
+ * j->no_memory. */
 static kineto_status read_node_list(joining *j, kineto_string text, const char *path,
                                     kineto_error *err)
 {
@@ -163,11 +176,14 @@ static kineto_status read_node_list(joining *j, kineto_string text, const char *
     if (scan.problem)
         return kb_fail(err, KINETO_E_FORMAT, "%s: %s at byte %zu", path, scan.problem,
                        (size_t)(scan.at - scan.begin));
-    return found ? KINETO_OK
-                 : kb_fail(err, KINETO_E_FORMAT,
-                           "%s is not an execution trace of PyTorch: it has no list of nodes", path);
+    return found
+               ? KINETO_OK
+               : kb_fail(err, KINETO_E_FORMAT,
+                         "%s is not an execution trace of PyTorch: it has no list of nodes", path);
 }
 
+/* The whole file is read first; an error of the input takes precedence over that of the
+ * format. */
 static kineto_status open_node_file(joining *j, const char *path, kineto_error *err)
 {
     kineto_status status = kt_input_open(path, &j->input, err);
@@ -185,6 +201,7 @@ static kineto_status open_node_file(joining *j, const char *path, kineto_error *
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
+/* 0: the range has no "Record function id". */
 static uint64_t function_id_of(const ka_dataset *s, const ka_slice *slice)
 {
     kineto_arg arg;
@@ -207,6 +224,7 @@ static bool has_function_ids(const ka_dataset *s)
     return false;
 }
 
+/* Node with the id of a range, whatever its name. NULL: none. */
 static const node *node_of(joining *j, const ka_slice *slice)
 {
     kineto_activity a;
@@ -223,7 +241,7 @@ static const node *node_of(joining *j, const ka_slice *slice)
     return at ? &j->nodes.data[*at] : NULL;
 }
 
-/* The trace's name may have the overload after it: "aten::add.Tensor". */
+/* Is the range's name that of the node? The trace may append the overload: "aten::add.Tensor". */
 static bool has_same_name(joining *j, const ka_slice *slice, const node *n)
 {
     kineto_string raw = n->texts[NAME], name = ka_name(j->s, slice->name);
@@ -275,7 +293,8 @@ static void put_joined(joining *j, ka_table *t, uint32_t index, const node *n)
     ka_put_ns(t, j->calls.kernel_ns[index]);
 }
 
-/* The node of each range that has one of the same name. */
+/* Fills `nodes` by slice (NULL: none of the same name) and counts same and other. False: out
+ * of memory. */
 static bool find_nodes(joining *j, const node **nodes)
 {
     j->by_external_id = !has_function_ids(j->s);
@@ -303,10 +322,11 @@ static void note_names(const joining *j, ka_table *t, bool joined)
                 "nothing was joined",
                 other, all);
     else if (j->other)
-        ka_note(t,
-                "%llu of %llu operators have another name in the execution trace and were left out: "
-                "are both of the same run?",
-                other, all);
+        ka_note(
+            t,
+            "%llu of %llu operators have another name in the execution trace and were left out: "
+            "are both of the same run?",
+            other, all);
 }
 
 static void join_nodes(joining *j, ka_table *t)
@@ -317,8 +337,8 @@ static void join_nodes(joining *j, ka_table *t)
         free(nodes);
         return;
     }
-    bool joined = !j->by_external_id || ka_percent((double)j->other, (double)(j->same + j->other)) <=
-                                            MAX_OTHER_PERCENT;
+    bool joined = !j->by_external_id ||
+                  ka_percent((double)j->other, (double)(j->same + j->other)) <= MAX_OTHER_PERCENT;
     for (uint32_t i = 0; joined && i < j->s->slice_count && !j->no_memory; i++)
         if (nodes[i])
             put_joined(j, t, i, nodes[i]);

@@ -8,6 +8,8 @@
 
 /* ---- what kernels say of themselves ---------------------------------------------------------- */
 
+/* Id of the text "grid|block|registers|shared memory" of a kernel; each value is cut at 48
+ * bytes, which longer ones only a broken trace has. */
 static uint32_t launch_of(ka_kernels *kernels, const kineto_trace *t, kineto_row row)
 {
     static const ka_keys keys = {
@@ -29,6 +31,7 @@ static uint32_t launch_of(ka_kernels *kernels, const kineto_trace *t, kineto_row
     return kb_intern_id(&kernels->launches, (kineto_string){text, n - 1});
 }
 
+/* `launches`: the launch text is needed, too. Negative values mean not recorded. */
 static void read_kernel(ka_kernels *kernels, ka_kernel *k, const kineto_trace *t, bool launches)
 {
     static const ka_keys keys = {
@@ -43,7 +46,8 @@ static void read_kernel(ka_kernels *kernels, ka_kernel *k, const kineto_trace *t
         k->launch = launch_of(kernels, t, k->work->row);
 }
 
-/* In the order of rows: so arguments in compressed files are had cheaply. */
+/* Lists kernels in the order of work, but reads their arguments in the order of rows: blocks
+ * of compressed files are then decompressed once. False: out of memory. */
 static bool read_kernels(const ka_attribution *v, ka_kernels *kernels, bool launches)
 {
     const kineto_trace *t = v->dataset->trace;
@@ -68,6 +72,7 @@ static bool read_kernels(const ka_attribution *v, ka_kernels *kernels, bool laun
 
 /* ---- one device ------------------------------------------------------------------------------ */
 
+/* A start (change > 0) or end of a kernel, by its blocks per multiprocessor. */
 typedef struct edge {
     int64_t ns;
     double change;
@@ -75,7 +80,7 @@ typedef struct edge {
 typedef KB_VEC(edge) edge_list;
 
 typedef struct use {
-    int64_t start_ns, end_ns; /* looked at */
+    int64_t start_ns, end_ns; /* the selected time */
     ka_spans busy;
     edge_list starts, ends, edges; /* of blocks per multiprocessor; both in order */
     double occupancy, occupancy_ns;
@@ -83,6 +88,8 @@ typedef struct use {
     bool no_memory;
 } use;
 
+/* Adds a kernel to its device. Shares of tensor cores are over whole durations; all else is
+ * clipped to the time of the steps. */
 static void use_kernel(use *u, const ka_attribution *v, const ka_kernel *k)
 {
     const ka_attributed_work *d = k->work;
@@ -113,7 +120,7 @@ static int compare_edges(const void *left, const void *right)
     return (a->change > b->change) - (a->change < b->change);
 }
 
-/* Those of one sort come in order where there is one stream. */
+/* Edges of a single stream are in order already. */
 static void sort_edges(edge *edges, size_t count)
 {
     for (size_t i = 1; i < count; i++)
@@ -123,6 +130,8 @@ static void sort_edges(edge *edges, size_t count)
         }
 }
 
+/* Merges starts and ends; ends come first at the same moment, so that kernels in succession do
+ * not overlap. False: out of memory. */
 static bool merge_edges(use *u)
 {
     edge_list all = {0};
@@ -138,7 +147,7 @@ static bool merge_edges(use *u)
     return ok;
 }
 
-/* Nanoseconds in which all multiprocessors had a block; fractions where only a part had. */
+/* SM efficiency times the span: the integral of min(1, blocks per multiprocessor) over time. */
 static double covered_ns(use *u)
 {
     double sum = 0, now = 0;
@@ -166,6 +175,7 @@ static bool names_of(const kineto_trace *t, kb_map *names)
     return ok;
 }
 
+/* The name in the device's properties, else that of its process row; empty: unknown. */
 static kineto_string device_name(const kineto_trace *t, const kb_map *names, int64_t device)
 {
     const uint64_t *process = kb_map_find(names, (uint64_t)device);
@@ -177,14 +187,15 @@ static kineto_string device_name(const kineto_trace *t, const kb_map *names, int
     return name.size ? name : p.name;
 }
 
-static void put_or_none(ka_table *t, bool is_told, double value)
+static void put_or_none(ka_table *t, bool is_known, double value)
 {
-    if (is_told)
+    if (is_known)
         ka_put_number(t, value);
     else
         ka_put_none(t);
 }
 
+/* The row of one device; unites u->busy and sorts its edges. */
 static void put_device(const ka_attribution *v, const ka_kernels *kernels, const kb_map *names,
                        int64_t device, use *u, ka_table *t)
 {
@@ -208,7 +219,7 @@ static int compare_devices(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Those of one device; @return how many. */
+/* Writes the row of the device of sorted[0]; returns how many of `sorted` are of that device. */
 static size_t put_kernels(const ka_attribution *v, const ka_kernels *kernels, const kb_map *names,
                           const ka_kernel *const *sorted, size_t count, ka_table *t)
 {
@@ -253,7 +264,8 @@ kineto_status ka_analyze_gpu_summary(const ka_dataset *s, kineto_analysis *a, ki
              *operators = ka_table_of(a, KA_TABLE_kernel_operators);
     ka_attribution v;
     ka_kernels kernels = {0};
-    kineto_status status = ka_attribution_get(s, KA_ATTRIBUTION_WORK | (operators ? KA_ATTRIBUTION_OPERATORS : 0), &v, err);
+    kineto_status status = ka_attribution_get(
+        s, KA_ATTRIBUTION_WORK | (operators ? KA_ATTRIBUTION_OPERATORS : 0), &v, err);
     bool ok = !status && read_kernels(&v, &kernels, operators != NULL);
     if (ok && !kernels.list.count) {
         ka_note_no_device(summary);

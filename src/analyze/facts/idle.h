@@ -1,4 +1,5 @@
-/* Why devices were idle: what the files of this analysis share. docs/reference/analyze.md defines it. */
+/* Why devices were idle: what the files of this analysis share. docs/reference/analyze.md defines
+ * it. */
 #ifndef KA_IDLE_H
 #define KA_IDLE_H
 
@@ -26,9 +27,11 @@ typedef enum ka_idle { KA_IDLE_MAP(KA_X) KA_IDLE_COUNT } ka_idle;
 /** Sets of reasons. */
 #define KA_IDLE_BIT(reason) (UINT32_C(1) << KA_IDLE_##reason)
 
-/** Beginning work that may begin takes a device this long at most. */
+/* Beginning work that may begin takes a device this long at most: a shorter wait is latency of
+ * the device, a longer one needs a reason. */
 #define KA_LATENCY_NS INT64_C(30000)
-/** A stream takes no more launches than 1024; two are under way. */
+/* A stream of CUDA takes no more launches than 1024, of which two may be under way: from 1022
+ * waiting launches on, a launching call is taken to wait for room. */
 #define KA_FULL_QUEUE 1022u
 
 /* ---- idle_host.c: what threads of the host did ----------------------------------------------- */
@@ -40,7 +43,8 @@ typedef struct ka_piece {
     uint8_t reason;
 } ka_piece;
 
-/** ns by reason before a piece, from the second one on. */
+/* Sums by reason of all pieces before one, from the second piece on: the first piece begins at
+ * INT64_MIN, and has no length that could be added. */
 typedef struct ka_before {
     int64_t ns[KA_IDLE_COUNT];
 } ka_before;
@@ -64,12 +68,16 @@ typedef struct ka_launch {
     bool is_first; /* of what its call launched */
 } ka_launch;
 
-/** Launches of a stream; the others are how many had been launched, and had begun, when they were
- * asked for the last time. */
+/* Launches of one stream. `count` is how many there are in all; `launched` and `started`
+ * remember the results of the last query (how many had been launched, and had begun, by then),
+ * from which the search for the next one sets out. */
 typedef struct ka_queue {
     uint32_t count, launched, started;
 } ka_queue;
 
+/* Activity of all host threads, and launches of all work. The pieces of a thread are made when
+ * they are first needed (ka_hosts_of); `budget` bounds the copies of pieces that fill the
+ * holes of other threads, so that memory stays linear in the ranges of the trace. */
 typedef struct ka_hosts {
     const ka_dataset *s;
     ka_host *of;          /* by thread */
@@ -109,6 +117,8 @@ bool ka_call_blocks(const ka_dataset *s, uint32_t slice);
 
 /* ---- idle_gaps.c: gaps, and what they consist of --------------------------------------------- */
 
+/* A time in which a stream, or with `whole` a device, ran nothing that was recorded, between
+ * two pieces of work. `ns` has its parts by reason, which add up to its length. */
 typedef struct ka_gap {
     int64_t start_ns, end_ns;
     uint32_t before, after; /* work */
@@ -130,6 +140,9 @@ typedef struct ka_unrecorded {
     uint32_t after; /* work */
 } ka_unrecorded;
 
+/* A device of one process row. `busy` and `communicating` are unions over all of its streams;
+ * `unrecorded` is the time in which a graph ran work without a record and no recorded work
+ * ran. */
 typedef struct ka_device {
     uint32_t process;
     int64_t id;
@@ -144,6 +157,9 @@ typedef struct ka_recurrence {
     int64_t least_ns, most_ns;
 } ka_recurrence;
 
+/* All that is needed to explain gaps of a dataset. The maps lead to indexes of `recurrences`:
+ * from a place in a graph (place_key of idle_gaps.c), and from the work after a gap at such a
+ * place. */
 typedef struct ka_idleness {
     const ka_dataset *s;
     ka_hosts hosts;

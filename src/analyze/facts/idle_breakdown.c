@@ -4,10 +4,12 @@
 
 static const char *const reason_names[] = {"host_wait", "kernel_wait", "other"};
 
-/* The device needs about this long from one activity to the next. */
+/* The device needs about this long from one activity to the next; a longer gap has another
+ * cause. */
 #define KERNEL_WAIT_NS 30000
 
-/* The host launched it after the gap had begun: nothing was there to run. */
+/* A launch after the gap had begun: the stream waited for the host, as nothing was there to
+ * run. Else a short gap is the delay of the device between kernels. `call` may be NULL. */
 static ka_stream_idle_reason gap_category(const ka_slice *call, int64_t from_ns, int64_t gap_ns)
 {
     if (call && call->start_ns > from_ns)
@@ -22,11 +24,14 @@ void ka_stream_idle_add(ka_stream_idle *sum, ka_stream_idle_reason why, int64_t 
     sum->any[why] = true;
 }
 
-void ka_stream_idle_add_before(ka_stream_idle *sum, const ka_slice *call, int64_t from_ns, int64_t ns)
+void ka_stream_idle_add_before(ka_stream_idle *sum, const ka_slice *call, int64_t from_ns,
+                               int64_t ns)
 {
     ka_stream_idle_add(sum, gap_category(call, from_ns, ns), ns);
 }
 
+/* Gaps of a stream begin at the latest end so far, since work of a stream may overlap in a
+ * trace. */
 static ka_stream_idle idle_of(const ka_dataset *s, const ka_stream *stream)
 {
     ka_stream_idle sum = {0};
@@ -45,6 +50,7 @@ static ka_stream_idle idle_of(const ka_dataset *s, const ka_stream *stream)
 
 /* ---- table ----------------------------------------------------------------------------------- */
 
+/* A category without any gap has no row; the share is of all idle time of the stream. */
 static void put_idle_categories(const ka_dataset *s, ka_table *t, const ka_stream *stream,
                                 const ka_stream_idle *sum)
 {
@@ -62,6 +68,7 @@ static void put_idle_categories(const ka_dataset *s, ka_table *t, const ka_strea
     }
 }
 
+/* By the definitions' own rule if they have one. False: out of memory. */
 static bool sum_streams(const ka_dataset *s, ka_stream_idle *by_stream)
 {
     if (s->definitions->sum_idle)

@@ -30,12 +30,14 @@ ka_idle ka_gap_reason(const ka_gap *gap)
     return (ka_idle)best;
 }
 
+/* A text under construction in a buffer of the caller's. What does not fit is cut; `size`
+ * stays below `room`. */
 typedef struct sentence {
     char *text;
     size_t room, size;
 } sentence;
 
-KINETO_PRINTF(2, 3) static void say(sentence *to, const char *fmt, ...)
+KINETO_PRINTF(2, 3) static void append_phrase(sentence *to, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -45,23 +47,27 @@ KINETO_PRINTF(2, 3) static void say(sentence *to, const char *fmt, ...)
         to->size = KB_MIN(to->size + (size_t)n, to->room - 1);
 }
 
+/* Bytes of a name in a sentence. */
 #define MAX_OF_NAME 60u
-/* The front of a name; kernels' are long. */
+/* Appends the beginning of a name, cut between characters of UTF-8: names of kernels
+ * (templates) are long. */
 static void say_name(sentence *to, kineto_string name)
 {
     size_t size = KB_MIN(name.size, (size_t)MAX_OF_NAME);
     size -= size < name.size ? size - kb_utf8_valid_prefix(name.data, size) : 0;
-    say(to, "%.*s%s", (int)size, name.data, size < name.size ? "..." : "");
+    append_phrase(to, "%.*s%s", (int)size, name.data, size < name.size ? "..." : "");
 }
 
 static void say_work(sentence *to, const ka_dataset *s, uint32_t work)
 {
     say_name(to, ka_name(s, s->work[work].name));
-    say(to, " on stream %lld", (long long)s->streams[s->work[work].stream].id);
+    append_phrase(to, " on stream %lld", (long long)s->streams[s->work[work].stream].id);
 }
 
 /* ---- what the host did ----------------------------------------------------------------------- */
 
+/* The longest part of a gap that has the gap's reason; `slice` may be KA_NONE (outside of
+ * every range). */
 typedef struct longest {
     ka_idle reason;
     uint32_t slice;
@@ -77,52 +83,60 @@ static void keep_longest(void *context, uint32_t slice, ka_idle reason, int64_t 
     l->ns = ns;
 }
 
+/* Appends the range, the operator that encloses it (except for operators themselves), and how
+ * long the range took. */
 static void say_slice(sentence *to, const ka_dataset *s, uint32_t slice)
 {
     const ka_slice *at = &s->slices[slice];
     uint32_t around = at->kind == KINETO_KIND_CPU_OP ? KA_NONE : ka_operator_around(s, slice);
     say_name(to, ka_name(s, at->name));
     if (around != KA_NONE) {
-        say(to, " of ");
+        append_phrase(to, " of ");
         say_name(to, ka_name(s, s->slices[around].name));
     }
-    say(to, " (%s)", kb_duration(ka_slice_ns(at)).s);
+    append_phrase(to, " (%s)", kb_duration(ka_slice_ns(at)).s);
 }
 
+/* The sentence for reasons of the host. It names the thread of the longest part, or the one of
+ * the call where that part is in no range. */
 static void say_host(sentence *to, const ka_dataset *s, const ka_gap *gap, const longest *l)
 {
     uint32_t call = s->work[gap->after].call;
     uint32_t thread =
         s->slices[l->slice == KA_NONE ? call : l->slice].thread; /* a host reason has a call */
-    say(to, "thread %lld was ", (long long)s->threads[thread].id);
+    append_phrase(to, "thread %lld was ", (long long)s->threads[thread].id);
     if (l->slice == KA_NONE) {
-        say(to, "outside of every recorded range");
+        append_phrase(to, "outside of every recorded range");
     } else {
-        say(to, "in ");
+        append_phrase(to, "in ");
         say_slice(to, s, l->slice);
     }
-    say(to, " for %s of it", kb_duration(l->ns).s);
+    append_phrase(to, " for %s of it", kb_duration(l->ns).s);
 }
 
 /* ---- what the device did --------------------------------------------------------------------- */
 
-/* Without its call the work was launched no later than what follows it in its stream. */
+/* Appends when the work after the gap was launched. Without a record of its call it was
+ * launched no later than what follows it in its stream, which queued_ns is then. */
 static void say_launch(sentence *to, const ka_idleness *idle, const ka_gap *gap)
 {
     const ka_dataset *s = idle->s;
     const ka_work *w = &s->work[gap->after];
     if (w->call == KA_NONE) {
-        say(to, idle->hosts.launches[gap->after].queued_ns <= gap->start_ns
-                    ? "what came next was launched before, by a call that was not recorded"
-                    : "the trace does not have the call that launched what came next");
+        append_phrase(to,
+                      idle->hosts.launches[gap->after].queued_ns <= gap->start_ns
+                          ? "what came next was launched before, by a call that was not recorded"
+                          : "the trace does not have the call that launched what came next");
         return;
     }
     int64_t queued_ns = KB_MIN(idle->hosts.launches[gap->after].queued_ns, w->start_ns);
     say_name(to, ka_name(s, s->slices[w->call].name));
-    say(to, " launched what came next %s before it began",
-        kb_duration(kb_length_ns(queued_ns, w->start_ns)).s);
+    append_phrase(to, " launched what came next %s before it began",
+                  kb_duration(kb_length_ns(queued_ns, w->start_ns)).s);
 }
 
+/* The list is in the order of ends, so nothing bounds the starts: of work that ends after the
+ * gap only the first MAX_LATER pieces are checked. */
 #define MAX_LATER 64u
 /* The work of another stream that took the most of the gap; of what ended later, the first ones are
  * looked at. */
@@ -147,6 +161,8 @@ static uint32_t longest_other(const ka_idleness *idle, const ka_gap *gap, ka_idl
     return best;
 }
 
+/* For waits on another stream or rank: the longest work there, unrecorded work of graphs, and
+ * the work whose end released the stream. */
 static void say_others(sentence *to, const ka_idleness *idle, const ka_gap *gap, ka_idle reason)
 {
     int64_t ns, unrecorded = ka_sums_within(&idle->devices.data[gap->device].unrecorded,
@@ -154,19 +170,22 @@ static void say_others(sentence *to, const ka_idleness *idle, const ka_gap *gap,
     uint32_t other = longest_other(idle, gap, reason, &ns), graph = ka_gap_graph(idle, gap),
              release = ka_released_by(idle, gap, gap->start_ns, gap->end_ns);
     if (other != KA_NONE) {
-        say(to, "; over %s of it ran ", kb_duration(ns).s);
+        append_phrase(to, "; over %s of it ran ", kb_duration(ns).s);
         say_work(to, idle->s, other);
     }
     if (unrecorded > 0 && graph != KA_NONE)
-        say(to, "; over %s a graph on stream %lld did what was not recorded",
-            kb_duration(unrecorded).s, (long long)idle->s->streams[idle->s->work[graph].stream].id);
+        append_phrase(to, "; over %s a graph on stream %lld did what was not recorded",
+                      kb_duration(unrecorded).s,
+                      (long long)idle->s->streams[idle->s->work[graph].stream].id);
     if (release == KA_NONE)
         return;
-    say(to, "; what ended last, %s before, was ",
-        kb_duration(kb_length_ns(idle->s->work[release].end_ns, gap->end_ns)).s);
+    append_phrase(to, "; what ended last, %s before, was ",
+                  kb_duration(kb_length_ns(idle->s->work[release].end_ns, gap->end_ns)).s);
     say_work(to, idle->s, release);
 }
 
+/* For time without a record inside of graphs: which graph it was and, if the gap came back in
+ * other launches, how long it was in these. */
 static void say_unrecorded(sentence *to, const ka_idleness *idle, const ka_gap *gap)
 {
     uint32_t graph = gap->whole ? ka_gap_graph(idle, gap) : gap->after;
@@ -175,15 +194,16 @@ static void say_unrecorded(sentence *to, const ka_idleness *idle, const ka_gap *
     const ka_work *w = &idle->s->work[graph];
     const ka_recurrence *r = ka_recurrence_of(idle, graph);
     if (gap->whole && graph != gap->after) {
-        say(to, "; stream %lld meanwhile had a graph, whose next recorded part was ",
-            (long long)idle->s->streams[w->stream].id);
+        append_phrase(to, "; stream %lld meanwhile had a graph, whose next recorded part was ",
+                      (long long)idle->s->streams[w->stream].id);
         say_name(to, ka_name(idle->s, w->name));
     } else {
-        say(to, "; it is part of a graph, of which nothing was recorded for this time");
+        append_phrase(to, "; it is part of a graph, of which nothing was recorded for this time");
     }
     if (r && r->count > 1)
-        say(to, "; in %llu launches the gap at this place of the graph was %s to %s",
-            (unsigned long long)r->count, kb_duration(r->least_ns).s, kb_duration(r->most_ns).s);
+        append_phrase(to, "; in %llu launches the gap at this place of the graph was %s to %s",
+                      (unsigned long long)r->count, kb_duration(r->least_ns).s,
+                      kb_duration(r->most_ns).s);
 }
 
 static void say_device(sentence *to, const ka_idleness *idle, const ka_gap *gap, ka_idle reason)
@@ -195,18 +215,20 @@ static void say_device(sentence *to, const ka_idleness *idle, const ka_gap *gap,
         say_unrecorded(to, idle, gap);
     else if (reason == KA_IDLE_UNKNOWN &&
              !ka_sums_within(&idle->devices.data[gap->device].busy, gap->start_ns, gap->end_ns))
-        say(to, "; nothing else of the device ran meanwhile");
+        append_phrase(to, "; nothing else of the device ran meanwhile");
 }
 
+/* How many launches of the stream had not begun when this call was made; nothing for a call
+ * without work. */
 static void say_waiting(sentence *to, const ka_idleness *idle, uint32_t slice)
 {
     const ka_slice *call = &idle->s->slices[slice];
     if (!call->work_count)
         return;
     const ka_work *w = &idle->s->work[idle->s->launched[call->first_work]];
-    say(to, "; %u launches were waiting in stream %lld",
-        ka_hosts_waiting(&idle->hosts, w->stream, call->start_ns),
-        (long long)idle->s->streams[w->stream].id);
+    append_phrase(to, "; %u launches were waiting in stream %lld",
+                  ka_hosts_waiting(&idle->hosts, w->stream, call->start_ns),
+                  (long long)idle->s->streams[w->stream].id);
 }
 
 size_t ka_gap_evidence(ka_idleness *idle, const ka_gap *gap, char *text, size_t room)

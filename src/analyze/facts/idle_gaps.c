@@ -7,6 +7,8 @@
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
+/* Index in idle->devices of the stream's device, which is appended if it is new. A device id
+ * alone is not unique where several processes were merged. KA_NONE: out of memory. */
 static uint32_t device_index(ka_idleness *idle, kb_map *known, const ka_stream *stream)
 {
     int64_t key[] = {stream->process, stream->device};
@@ -24,6 +26,8 @@ static int compare_work_ends(const void *left, const void *right)
     return a->work < b->work ? -1 : a->work > b->work;
 }
 
+/* Ends are appended in the order of starts; work of a single stream is in the order of ends
+ * already, which the first loop finds out without sorting. */
 static void sort_ends(ka_device *d)
 {
     for (size_t i = 1; i < d->ends.count; i++)
@@ -46,6 +50,9 @@ static bool find_devices(ka_idleness *idle)
     return ok;
 }
 
+/* Fills busy, communicating and ends of all devices in one pass over the work. spans[2 * d]
+ * are those of all work of device d, spans[2 * d + 1] those of its communication. ka_sums_make
+ * takes the spans over. */
 static bool fill_devices(ka_idleness *idle)
 {
     const ka_dataset *s = idle->s;
@@ -84,6 +91,8 @@ size_t ka_ends_until(const ka_device *d, int64_t ns)
     return low;
 }
 
+/* How many neighbours in order of time are searched: enough for the streams that run at once,
+ * and a bound for traces with thousands of ends at one moment. */
 #define MAX_NEIGHBOURS 16u
 uint32_t ka_released_by(const ka_idleness *idle, const ka_gap *gap, int64_t from_ns, int64_t ns)
 {
@@ -96,7 +105,9 @@ uint32_t ka_released_by(const ka_idleness *idle, const ka_gap *gap, int64_t from
     return KA_NONE;
 }
 
-/* Did work of another stream take the device for nearly all of the gap, and end with it? */
+/* Did work of another stream occupy the device for nearly all of the gap, and end with it? It
+ * must have begun within the first tenth of the gap, and have ended within KA_LATENCY_NS of
+ * its end. Such a gap waited for the other stream, also inside of a graph. */
 static bool is_crowded_out(const ka_idleness *idle, const ka_gap *gap)
 {
     const ka_device *d = &idle->devices.data[gap->device];
@@ -130,7 +141,8 @@ static bool is_inside_graph(const ka_idleness *idle, const ka_gap *gap)
            (call == KA_NONE || idle->s->slices[call].work_count == l->run);
 }
 
-static bool is_beside_graph(const ka_idleness *idle, const ka_gap *gap)
+/* A gap before or after work of a graph: only there can work have run that was not recorded. */
+static bool is_next_to_graph(const ka_idleness *idle, const ka_gap *gap)
 {
     return idle->hosts.launches[gap->after].in_graph || idle->hosts.launches[gap->before].in_graph;
 }
@@ -141,19 +153,25 @@ const ka_recurrence *ka_recurrence_of(const ka_idleness *idle, uint32_t after)
     return index ? &idle->recurrences.data[*index] : NULL;
 }
 
-/* Work takes the same time whenever it is done; other hosts and ranks do not. */
+/* Work takes the same time whenever it runs; waiting for other hosts and ranks does not.
+ * Steady: at least three gaps at this place of the graph, which differ by no more than a
+ * quarter of the longest. */
 static bool is_steady(const ka_idleness *idle, const ka_gap *gap)
 {
     const ka_recurrence *r = ka_recurrence_of(idle, gap->after);
     return r && r->count >= 3 && r->most_ns - r->least_ns <= r->most_ns / 4;
 }
 
-/* Time in which nothing that was recorded ran, though there was work. */
+/* Classifies `rest` ns of [from_ns, to_ns) in which nothing that was recorded ran, though the
+ * stream had work. Tried in this order: steady gaps of a graph are unrecorded work of its own,
+ * then unrecorded work of other streams; of what remains, up to KA_LATENCY_NS is latency, and
+ * more is waiting for another rank (before communication) or not known. */
 static void add_rest(const ka_idleness *idle, const ka_gap *gap, int64_t from_ns, int64_t to_ns,
                      int64_t rest, int64_t *sums)
 {
     const ka_device *d = &idle->devices.data[gap->device];
-    if (rest > KA_LATENCY_NS && !gap->whole && is_beside_graph(idle, gap) && is_steady(idle, gap)) {
+    if (rest > KA_LATENCY_NS && !gap->whole && is_next_to_graph(idle, gap) &&
+        is_steady(idle, gap)) {
         add_idle_ns(sums, KA_IDLE_UNRECORDED_WORK, rest);
         return;
     }
@@ -167,7 +185,10 @@ static void add_rest(const ka_idleness *idle, const ka_gap *gap, int64_t from_ns
     add_idle_ns(sums, reason, rest);
 }
 
-/* The stream had work that did not begin. */
+/* Classifies [from_ns, to_ns), in which the stream had work that did not begin. Time that
+ * other streams were busy counts for them; it counts for another rank as far as they
+ * communicated, unless the work that ended last before to_ns, and released this work, was no
+ * communication. */
 static void add_queued(const ka_idleness *idle, const ka_gap *gap, int64_t from_ns, int64_t to_ns,
                        int64_t *sums)
 {
@@ -193,7 +214,9 @@ static void add_queued(const ka_idleness *idle, const ka_gap *gap, int64_t from_
         add_rest(idle, gap, from_ns, to_ns, whole - busy, sums);
 }
 
-/* A stretch of time: how far it is the host's, and what of that is the launch itself. */
+/* A stretch of a gap in three parts: up to launch_ns the host had not called the launch, up to
+ * queued_ns the launch was under way, after that the work was queued. start_ns <= launch_ns <=
+ * queued_ns <= end_ns. */
 typedef struct phases {
     int64_t start_ns, launch_ns, queued_ns, end_ns;
     const ka_launch *launch;
@@ -204,17 +227,21 @@ static int64_t clamp_to_gap(int64_t ns, int64_t low, int64_t high)
     return ns < low ? low : ns > high ? high : ns;
 }
 
+/* Moments of the launch outside of the stretch are clamped to it. Work whose call is not known
+ * has no host part: its launch begins with the stretch. */
 static phases phases_of(const ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns
                         )
 {
     const ka_launch *l = &idle->hosts.launches[gap->after];
     phases p = {.start_ns = start_ns, .end_ns = end_ns, .launch = l};
     p.queued_ns = clamp_to_gap(l->queued_ns, start_ns, end_ns);
-    p.launch_ns = l->thread == KA_NONE ? start_ns : clamp_to_gap(l->called_ns, start_ns, p.queued_ns);
+    p.launch_ns =
+        l->thread == KA_NONE ? start_ns : clamp_to_gap(l->called_ns, start_ns, p.queued_ns);
     return p;
 }
 
-/* The launch is not known: activity of the main thread proves nothing. */
+/* Reason of the time between the call of a launch and its end. Of a launch that is not known
+ * the activity of the main thread proves nothing. */
 static ka_idle launch_reason(const ka_idleness *idle, const ka_gap *gap, ka_host *host,
                              const phases *p)
 {
@@ -226,7 +253,8 @@ static ka_idle launch_reason(const ka_idleness *idle, const ka_gap *gap, ka_host
                : KA_IDLE_LAUNCHING;
 }
 
-/* The host by which the stretch begins; false: out of memory. */
+/* *host is the launching thread, or NULL if the work was queued before the stretch began or
+ * its thread is not known. False: out of memory. */
 static bool find_host_of_gap(ka_idleness *idle, const phases *p, ka_host **host)
 {
     *host = NULL;
@@ -236,14 +264,19 @@ static bool find_host_of_gap(ka_idleness *idle, const phases *p, ka_host **host)
     return *host != NULL;
 }
 
+/* Adds the second and the third part of the stretch. `host` may be NULL only if launch_reason
+ * does not need it: the thread of the launch is not known. */
 static void add_launch_and_queue(const ka_idleness *idle, const ka_gap *gap, ka_host *host,
                                  const phases *p, int64_t *sums)
 {
     if (p->queued_ns > p->launch_ns)
-        add_idle_ns(sums, launch_reason(idle, gap, host, p), kb_length_ns(p->launch_ns, p->queued_ns));
+        add_idle_ns(sums, launch_reason(idle, gap, host, p),
+                    kb_length_ns(p->launch_ns, p->queued_ns));
     add_queued(idle, gap, p->queued_ns, p->end_ns, sums);
 }
 
+/* Adds ns by reason of [start_ns, end_ns) of a gap to `sums`; together they are its length.
+ * False: out of memory. */
 static bool classify_stretch(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns,
                              int64_t *sums)
 {
@@ -259,8 +292,11 @@ static bool classify_stretch(ka_idleness *idle, const ka_gap *gap, int64_t start
 
 /* ---- gaps of streams ------------------------------------------------------------------------- */
 
+/* Receives a gap of a stream with all of gap->ns 0, which it may fill. False stops the walk. */
 typedef bool stream_gap(ka_idleness *idle, ka_gap *gap, void *context);
 
+/* Work of a stream is in the order of starts, and may overlap: a gap begins at the latest end
+ * so far, of the work `last`. */
 static bool each_stream_gap(ka_idleness *idle, uint32_t stream, stream_gap *use, void *context)
 {
     const ka_stream *info = &idle->s->streams[stream];
@@ -279,6 +315,8 @@ static bool each_stream_gap(ka_idleness *idle, uint32_t stream, stream_gap *use,
     return true;
 }
 
+/* Identifies a gap at one place of a graph over all of its launches: stream, names of both
+ * neighbours, the place in the launch, and the lengths of both launches. */
 static uint64_t place_key(const ka_idleness *idle, uint32_t before, uint32_t after)
 {
     const ka_work *work = idle->s->work;
@@ -288,12 +326,14 @@ static uint64_t place_key(const ka_idleness *idle, uint32_t before, uint32_t aft
     return kb_hash(key, sizeof key);
 }
 
-/* How long such gaps were in all launches of the graph. */
+/* First pass over gaps at graphs: counts how often there was a gap at this place of the graph,
+ * and the shortest and longest time that its work was queued. Gaps that are explained by
+ * latency are left out. */
 static bool note_recurrence(ka_idleness *idle, ka_gap *gap, void *context)
 {
     bool created;
     (void)context;
-    if (!is_beside_graph(idle, gap))
+    if (!is_next_to_graph(idle, gap))
         return true;
     int64_t queued_ns = idle->hosts.launches[gap->after].queued_ns;
     int64_t ns = kb_length_ns(clamp_to_gap(queued_ns, gap->start_ns, gap->end_ns), gap->end_ns);
@@ -311,13 +351,15 @@ static bool note_recurrence(ka_idleness *idle, ka_gap *gap, void *context)
     return true;
 }
 
-/* Collect when streams were busy with what was not recorded: in `context`, by device. */
+/* Second pass, which needs all recurrences: collects the spans in which a graph ran work that
+ * was not recorded. `context` is an array of ka_spans by device. */
 static bool collect_unrecorded(ka_idleness *idle, ka_gap *gap, void *context)
 {
     ka_spans *spans = (ka_spans *)context + gap->device;
-    if (!is_beside_graph(idle, gap))
+    if (!is_next_to_graph(idle, gap))
         return true;
-    int64_t from = clamp_to_gap(idle->hosts.launches[gap->after].queued_ns, gap->start_ns, gap->end_ns);
+    int64_t from =
+        clamp_to_gap(idle->hosts.launches[gap->after].queued_ns, gap->start_ns, gap->end_ns);
     add_queued(idle, gap, from, gap->end_ns, gap->ns);
     return !gap->ns[KA_IDLE_UNRECORDED_WORK] ||
            (kb_vec_push(spans, (ka_span){from, gap->end_ns}) &&
@@ -359,6 +401,8 @@ uint32_t ka_gap_graph(const ka_idleness *idle, const ka_gap *gap)
     return best;
 }
 
+/* Fills `unrecorded` and `graphs` of all devices. Time in which recorded work of another
+ * stream ran is taken out: the device was not idle then. */
 static bool find_unrecorded(ka_idleness *idle)
 {
     size_t count = idle->devices.count;
@@ -383,6 +427,7 @@ static bool find_unrecorded(ka_idleness *idle)
     return ok;
 }
 
+/* The callbacks of ka_idleness_walk, for use_stream_gap and the gaps of devices. */
 typedef struct walk {
     ka_gap_use *use;
     ka_part_use *part; /* NULL: not needed */
@@ -392,7 +437,8 @@ typedef struct walk {
 static bool use_stream_gap(ka_idleness *idle, ka_gap *gap, void *context)
 {
     const walk *w = context;
-    return classify_stretch(idle, gap, gap->start_ns, gap->end_ns, gap->ns) && w->use(w->context, gap);
+    return classify_stretch(idle, gap, gap->start_ns, gap->end_ns, gap->ns) &&
+           w->use(w->context, gap);
 }
 
 /* ---- gaps of devices ------------------------------------------------------------------------- */
@@ -430,13 +476,16 @@ static bool classify_part(ka_idleness *idle, const ka_gap *gap, int64_t start_ns
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-typedef struct looking {
+/* The state of a walk over the parts of one gap: `use` is called for each, and `sums` adds
+ * them up. */
+typedef struct part_visit {
     ka_part_use *use;
     void *context;
     int64_t sums[KA_IDLE_COUNT]; /* of all parts */
-} looking;
+} part_visit;
 
-static void look_at_host(ka_host *host, const phases *p, looking *l)
+/* Calls `use` for each piece of the launching thread within [start_ns, launch_ns). */
+static void visit_host_part(ka_host *host, const phases *p, part_visit *l)
 {
     for (size_t i = ka_host_at(host, p->start_ns);
          i < host->pieces.count && host->pieces.data[i].start_ns < p->launch_ns; i++) {
@@ -450,17 +499,19 @@ static void look_at_host(ka_host *host, const phases *p, looking *l)
     }
 }
 
-static bool look_at_part(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns,
-                         void *context)
+/* As classify_stretch, but with a callback for each part. Parts that are not of a piece of the
+ * host (launch, queue) are given with the call that launched the work after the gap. */
+static bool visit_gap_part(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns,
+                           void *context)
 {
-    looking *l = context;
+    part_visit *l = context;
     phases p = phases_of(idle, gap, start_ns, end_ns);
     int64_t sums[KA_IDLE_COUNT] = {0};
     ka_host *host;
     if (!find_host_of_gap(idle, &p, &host))
         return false;
     if (host)
-        look_at_host(host, &p, l);
+        visit_host_part(host, &p, l);
     add_launch_and_queue(idle, gap, host, &p, sums);
     for (uint32_t r = 0; r < KA_IDLE_COUNT; r++) {
         if (!sums[r])
@@ -471,7 +522,8 @@ static bool look_at_part(ka_idleness *idle, const ka_gap *gap, int64_t start_ns,
     return true;
 }
 
-static void look_at_unrecorded(const ka_idleness *idle, const ka_gap *gap, int64_t ns, looking *l)
+/* Unrecorded work has no row of its own: it counts for the call that launched the graph. */
+static void visit_unrecorded(const ka_idleness *idle, const ka_gap *gap, int64_t ns, part_visit *l)
 {
     uint32_t graph = ns ? ka_gap_graph(idle, gap) : KA_NONE;
     if (graph != KA_NONE)
@@ -480,25 +532,27 @@ static void look_at_unrecorded(const ka_idleness *idle, const ka_gap *gap, int64
 
 bool ka_gap_parts(ka_idleness *idle, const ka_gap *gap, ka_part_use *use, void *context)
 {
-    looking l = {.use = use, .context = context};
+    part_visit l = {.use = use, .context = context};
     if (!gap->whole)
-        return look_at_part(idle, gap, gap->start_ns, gap->end_ns, &l);
-    look_at_unrecorded(idle, gap, gap->ns[KA_IDLE_UNRECORDED_WORK], &l);
-    return each_open_part(idle, gap, look_at_part, &l);
+        return visit_gap_part(idle, gap, gap->start_ns, gap->end_ns, &l);
+    visit_unrecorded(idle, gap, gap->ns[KA_IDLE_UNRECORDED_WORK], &l);
+    return each_open_part(idle, gap, visit_gap_part, &l);
 }
 
 /* ---- walks ----------------------------------------------------------------------------------- */
 
-/* What it consists of is what its parts are. */
+/* gap->ns becomes the sum over its parts, so that the callbacks and the gap cannot differ. */
 static bool use_parts(ka_idleness *idle, ka_gap *gap, int64_t unrecorded_ns, const walk *w)
 {
-    looking l = {.use = w->part, .context = w->context};
-    look_at_unrecorded(idle, gap, unrecorded_ns, &l);
-    bool ok = each_open_part(idle, gap, look_at_part, &l);
+    part_visit l = {.use = w->part, .context = w->context};
+    visit_unrecorded(idle, gap, unrecorded_ns, &l);
+    bool ok = each_open_part(idle, gap, visit_gap_part, &l);
     memcpy(gap->ns, l.sums, sizeof l.sums);
     return ok;
 }
 
+/* Unrecorded time is known for the whole device; only the rest of the gap is classified by the
+ * launch of the work after it. */
 static bool use_device_gap(ka_idleness *idle, ka_gap *gap, const walk *w)
 {
     int64_t unrecorded_ns =
@@ -511,6 +565,8 @@ static bool use_device_gap(ka_idleness *idle, ka_gap *gap, const walk *w)
     return ok && w->use(w->context, gap);
 }
 
+/* Gaps of all devices in one pass over the work in order of starts; last[d] is the work of
+ * device d that ended last so far. */
 static bool each_device_gap(ka_idleness *idle, const walk *w)
 {
     const ka_dataset *s = idle->s;

@@ -6,9 +6,12 @@
  * Sums of every KA_HOST_BLOCK-th piece make ka_host_add fast for long gaps. */
 #include "analyze/facts/idle.h"
 
-/* What a name says of its range, whatever it is inside of. */
+/* The class of a name, in h->classes by string id; UNSEEN is 0. It depends on the name and the
+ * kind of its first range only, not on the ranges around it. */
 enum { UNSEEN, NOTHING, WAITS, LOADS_DATA, READS_SCALAR, LAUNCHES, QUEUE_IS_FULL, LOADS_CODE };
 
+/* Calls of CUDA and HIP. Copies and memsets without "Async" wait until they are done; other
+ * calls neither launch nor wait. */
 static uint8_t classify_call_name(kineto_string name)
 {
     if (kb_string_contains(name, "Synchronize") || kb_string_starts_with(name, "cuCtxSync") ||
@@ -20,6 +23,8 @@ static uint8_t classify_call_name(kineto_string name)
     return copies && kb_string_contains(name, "Async") ? LAUNCHES : copies ? WAITS : NOTHING;
 }
 
+/* Operators and annotations. The scalars are the operators of PyTorch that copy one value to
+ * the host, and so wait for the device. */
 static uint8_t classify_range_name(kineto_string name)
 {
     static const char *const scalars[] = {"aten::item", "aten::_local_scalar_dense",
@@ -29,6 +34,8 @@ static uint8_t classify_range_name(kineto_string name)
     return kb_string_is_one_of(name, scalars, KB_COUNT(scalars)) ? READS_SCALAR : NOTHING;
 }
 
+/* Names of CUPTI's overhead records (CUpti_ActivityOverheadKind), as libkineto writes them.
+ * Those that are not the profiler's own work have a class. */
 static uint8_t classify_overhead_name(kineto_string name)
 {
     return kb_string_contains(name, "Command Buffer Full") ? QUEUE_IS_FULL
@@ -38,6 +45,7 @@ static uint8_t classify_overhead_name(kineto_string name)
                : NOTHING;
 }
 
+/* Classifies the name at its first use, then answers from h->classes. */
 static uint8_t classify_name(ka_hosts *h, const ka_slice *s)
 {
     uint8_t *known = &h->classes[s->name];
@@ -52,6 +60,8 @@ static uint8_t classify_name(ka_hosts *h, const ka_slice *s)
 
 /* ---- the reason a range gives ---------------------------------------------------------------- */
 
+/* FULL_QUEUE if the stream had as many waiting launches as it takes when the call began, since
+ * the call then waits for room. */
 static uint8_t reason_of_launch(const ka_hosts *h, const ka_slice *call)
 {
     if (!call->work_count)
@@ -69,6 +79,7 @@ static uint8_t reason_of_call(ka_hosts *h, uint32_t slice)
     return what == LAUNCHES || call->work_count ? reason_of_launch(h, call) : KA_IDLE_IN_RUNTIME;
 }
 
+/* `what` is the class of classify_overhead_name. */
 static uint8_t reason_of_overhead(uint8_t what)
 {
     return what == QUEUE_IS_FULL ? KA_IDLE_FULL_QUEUE
@@ -76,7 +87,9 @@ static uint8_t reason_of_overhead(uint8_t what)
                                  : KA_IDLE_PROFILER_OVERHEAD;
 }
 
-/* `around` is the reason of what encloses it. */
+/* `around` is the reason of what encloses the range. Overhead has a reason of its own; waiting
+ * and loading data keep their reason for everything inside; else the innermost range that has
+ * a reason decides. */
 static uint8_t reason_of_slice(ka_hosts *h, uint32_t slice, uint8_t around)
 {
     const ka_slice *s = &h->s->slices[slice];
@@ -98,8 +111,9 @@ static uint8_t reason_of_slice(ka_hosts *h, uint32_t slice, uint8_t around)
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* The pieces of a thread under way. Its own are passed on when their end is known; who fills the
- * holes, or the profiler at work, cuts them further. */
+/* The pieces of one thread under construction. A piece stays in `open` until its end is known,
+ * then it is passed on: holes are filled with pieces of the main thread, or time of the
+ * profiler is cut out (the main thread, which has no fallback). */
 typedef struct cutting {
     ka_hosts *h;
     ka_host *host;
@@ -111,6 +125,8 @@ typedef struct cutting {
     bool no_memory;
 } cutting;
 
+/* Appends a piece to the host, whose last one ends where it begins, and stores the sums before
+ * every KA_HOST_BLOCK-th piece. */
 static void push_piece(cutting *c, ka_piece p)
 {
     ka_host *host = c->host;
@@ -130,7 +146,8 @@ static void push_piece(cutting *c, ka_piece p)
     c->no_memory |= !kb_vec_push(&host->pieces, p);
 }
 
-/* Where a thread was outside of everything, what another one did. */
+/* Up to end_ns the thread was outside of every range: copies the pieces of c->with instead.
+ * Each copy takes one from the budget. */
 static void fill_hole(cutting *c, int64_t end_ns)
 {
     const ka_piece *pieces = c->with->pieces.data;
@@ -146,7 +163,8 @@ static void fill_hole(cutting *c, int64_t end_ns)
     }
 }
 
-/* From `ns` on it is the profiler, or what it interrupted. */
+/* From `ns` on the reason is the profiler's, or again that of what it interrupted. Replaces
+ * the reason of a piece that begins at `ns`. */
 static void put_over(cutting *c, int64_t ns, uint8_t reason)
 {
     ka_piece *last = c->no_memory ? NULL : &c->host->pieces.data[c->host->pieces.count - 1];
@@ -156,12 +174,15 @@ static void put_over(cutting *c, int64_t ns, uint8_t reason)
         push_piece(c, (ka_piece){ns, c->open.slice, reason});
 }
 
+/* Waiting and loading data go on while the profiler works on another thread; all else is taken
+ * to be delayed by it. */
 static bool gives_way(const ka_piece *p)
 {
     return p->reason != KA_IDLE_SYNCHRONIZING && p->reason != KA_IDLE_DATA_LOADER;
 }
 
-/* The profiler at work, on any thread. */
+/* Passes on c->open up to end_ns, with time cut out in which the profiler was at work on any
+ * thread. */
 static void lay_over(cutting *c, int64_t end_ns)
 {
     const ka_spans *overhead = &c->h->overhead;
@@ -177,6 +198,8 @@ static void lay_over(cutting *c, int64_t end_ns)
     }
 }
 
+/* c->open ends at end_ns. The profiler is laid only over threads without a fallback; pieces
+ * that others copy from these have it already. */
 static void pass_on_pieces(cutting *c, int64_t end_ns)
 {
     if (c->with && c->open.slice == KA_NONE && c->h->budget)
@@ -187,6 +210,8 @@ static void pass_on_pieces(cutting *c, int64_t end_ns)
         push_piece(c, c->open);
 }
 
+/* Reason of a slice of the thread, whose reason is set; outside of all ranges the host is
+ * between operators. */
 static uint8_t reason_at(const cutting *c, const ka_thread *thread, uint32_t slice)
 {
     return slice == KA_NONE ? KA_IDLE_BETWEEN_OPERATORS : c->reasons[slice - thread->first];
@@ -206,6 +231,8 @@ static inline void put_piece(cutting *c, const ka_thread *thread, int64_t ns, ui
     c->open.reason = reason;
 }
 
+/* Walks over the ranges of a thread in the order of starts. A range that is not enclosed by
+ * the open one ends it: the walk goes back to the parents, up to the one that encloses both. */
 static void cut_piece(cutting *c, const ka_thread *thread)
 {
     const ka_slice *slices = c->h->s->slices;
@@ -227,6 +254,8 @@ static void cut_piece(cutting *c, const ka_thread *thread)
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
+/* Fills the pieces of a thread. Recursion (ka_hosts_of) is one deep: a main thread has no
+ * fallback. False: out of memory. */
 static bool make_host(ka_hosts *h, uint32_t thread, ka_host *host)
 {
     const ka_thread *info = &h->s->threads[thread];
@@ -276,6 +305,7 @@ size_t ka_host_at(ka_host *host, int64_t ns)
     return host->near = low;
 }
 
+/* Adds the parts of pieces [from, to) within [start_ns, end_ns) to `sums`, by reason. */
 static void add_pieces(const ka_host *host, size_t from, size_t to, int64_t start_ns,
                        int64_t end_ns, int64_t *sums)
 {
@@ -306,6 +336,7 @@ void ka_host_add(ka_host *host, int64_t start_ns, int64_t end_ns, int64_t *sums)
     add_pieces(host, last * KA_HOST_BLOCK, to, start_ns, end_ns, sums);
 }
 
+/* Collects the spans of the profiler's own work: overhead whose name has no class. */
 static bool find_overhead(ka_hosts *h)
 {
     for (uint32_t i = 0; i < h->s->slice_count; i++) {

@@ -14,7 +14,8 @@ bool ka_call_blocks(const ka_dataset *s, uint32_t slice)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* When a call had handed its work over. One that waits for it did so early on. */
+/* When a call had handed its work to the device: at its end, or, for a call that waits for its
+ * work, at most KA_LATENCY_NS after its start. */
 static int64_t handed_over_ns(const ka_dataset *s, uint32_t call)
 {
     const ka_slice *c = &s->slices[call];
@@ -28,6 +29,7 @@ typedef struct graph_name {
     bool is_graph;
 } graph_name;
 
+/* cudaGraphLaunch, cuGraphLaunch, hipGraphLaunch; `last` caches the answer for one name. */
 static bool launches_graph(const ka_dataset *s, uint32_t name, graph_name *last)
 {
     if (last->name != name)
@@ -35,7 +37,9 @@ static bool launches_graph(const ka_dataset *s, uint32_t name, graph_name *last)
     return last->is_graph;
 }
 
-/* A stream runs in the order of launches: later work was launched no earlier. */
+/* Fills the launches of a stream from its last work backward: a stream runs in the order of
+ * launches, so that work was launched no later than what follows it. This bounds the launches
+ * whose call is not known. */
 static void find_calls(ka_hosts *h, const ka_stream *stream)
 {
     const ka_dataset *s = h->s;
@@ -60,13 +64,16 @@ static void find_calls(ka_hosts *h, const ka_stream *stream)
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
+/* The correlation id, which all work of one launch shares; 0: none recorded. */
 static uint64_t launch_id(const ka_dataset *s, uint32_t work)
 {
     kineto_row row = s->work[work].row;
     return kt_block_at(s->trace, row / KT_BLOCK_ROWS)->correlation_id[row % KT_BLOCK_ROWS];
 }
 
-/* What was launched as a graph; where the call is not known, what shares its launch. */
+/* Neighbours in a stream with the same launch id are one launch of a graph: `place` counts
+ * them, `run` is their number. Where the call is not known, the shared id alone is the
+ * evidence for a graph. */
 static void find_graphs(ka_hosts *h, const ka_stream *stream)
 {
     uint32_t end = stream->first + stream->count;
@@ -91,7 +98,8 @@ static void find_graphs(ka_hosts *h, const ka_stream *stream)
 
 /* ---- what waits ------------------------------------------------------------------------------ */
 
-/* What a graph consists of is one launch: its first work stands for it. */
+/* Fills the sorted moments of launches and starts of a stream, at the stream's own range of
+ * both arrays. All work of a graph is one launch, which its first work stands for. */
 static void list_launches(ka_hosts *h, uint32_t stream)
 {
     const ka_stream *info = &h->s->streams[stream];
@@ -111,7 +119,8 @@ static void list_launches(ka_hosts *h, uint32_t stream)
     h->queues[stream].count = count;
 }
 
-/* How many are up to a moment; `near` is how many were so the last time: moments mostly rise. */
+/* How many of `sorted` are up to `ns`. *near is the last result: moments mostly rise, so the
+ * search goes forward from it in growing steps, and restarts at 0 if they fell. */
 static uint32_t count_until(const int64_t *sorted, uint32_t count, int64_t ns, uint32_t *near)
 {
     uint32_t low = *near, high = *near, step = 1;

@@ -5,23 +5,29 @@
 
 #define MAX_GAPS 20u
 
+/* Idle time of one stream or device. A gap counts once for each of its reasons. */
 typedef struct tally {
     uint64_t count[KA_IDLE_COUNT];
     int64_t ns[KA_IDLE_COUNT], longest_ns[KA_IDLE_COUNT], all_ns;
 } tally;
 
-/* The longest so far, in no order. */
+/* The longest gaps so far, in no order; `shortest` is the index of the one that the next
+ * longer gap replaces. */
 typedef struct worst {
     ka_gap gaps[MAX_GAPS];
     uint32_t count, shortest;
 } worst;
 
-/* An operator inside of others, as a tree of names. */
+/* A name inside of other names, as a node of a tree: thus calls of the same operator from the
+ * same place share one path. */
 typedef struct path {
     uint32_t around, name; /* index of paths; string id */
     uint32_t entry;        /* the last one of it, and one; 0: none */
 } path;
 
+/* A row of idle_operators: the idle time of one path for one reason. Entries of a path are a
+ * list from the last one back; indexes in it are one more than those of `entries`, since 0
+ * ends it. */
 typedef struct entry {
     uint32_t path;
     uint32_t before; /* another one of its path, and one; 0: none */
@@ -31,6 +37,9 @@ typedef struct entry {
     int64_t ns;
 } entry;
 
+/* State of the analysis. tallies has stream_count + device count elements. path_of holds a
+ * path + 1, since 0 stands for slices that were not visited yet. paths.data[0] is the path
+ * outside of all ranges. */
 typedef struct naming {
     ka_idleness idle;
     tally *tallies; /* by stream, then by device */
@@ -61,6 +70,8 @@ static void tally_add(tally *t, const ka_gap *gap)
     }
 }
 
+/* Replaces the shortest gap of a full list, then finds the new shortest: the list is short, so
+ * a heap would not pay. */
 static void keep_worst(worst *w, const ka_gap *gap)
 {
     KB_ASSERT(w->count <= MAX_GAPS && (!w->count || w->shortest < w->count));
@@ -78,12 +89,15 @@ static void keep_worst(worst *w, const ka_gap *gap)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
+/* Names of steps have their number in them: with them each step would make paths of its own. */
 static bool is_step_name(const ka_dataset *s, uint32_t slice)
 {
     return s->slices[slice].kind == KINETO_KIND_USER_ANNOTATION && ka_is_step(s, slice);
 }
 
-/* Names come from files: the process' own number keeps them from choosing where they meet. */
+/* Slot of (around, name), or the free one where it belongs; the table is never full. The hash
+ * is seeded per process because names come from files: no file can choose which of them
+ * collide. */
 static uint32_t *path_slot(const naming *n, uint32_t around, uint32_t name)
 {
     const uint32_t key[] = {around, name};
@@ -96,6 +110,8 @@ static uint32_t *path_slot(const naming *n, uint32_t around, uint32_t name)
     return &n->path_table[at];
 }
 
+/* Doubles the table and enters all paths again. False: out of memory; n->path_table is NULL
+ * then. */
 static bool grow_paths(naming *n)
 {
     size_t size = n->path_table ? 2 * (n->path_mask + 1) : 1024;
@@ -107,7 +123,8 @@ static bool grow_paths(naming *n)
     return n->path_table != NULL;
 }
 
-/* Path 0 is that of what is outside of all. */
+/* Index of the path of `name` inside path `around`, which is made if it is new. 0 (the path
+ * outside of all) if memory ran out; n->no_memory is set then. */
 static uint32_t path_inside(naming *n, uint32_t around, uint32_t name)
 {
     if (!n->no_memory && 2 * n->paths.count > n->path_mask)
@@ -122,8 +139,9 @@ static uint32_t path_inside(naming *n, uint32_t around, uint32_t name)
 }
 
 #define MAX_DEPTH 64u
-/* Asked of innermost ranges; what is around them is asked first, from a stack of its own: ranges
- * nest deeper than a program's. Deeper than MAX_DEPTH, the outermost are left out. */
+/* Path of an innermost range. Ranges around it are resolved first, with a stack of MAX_DEPTH
+ * instead of recursion, as ranges of a file may nest arbitrarily deep; the outermost ones of a
+ * deeper nest are left out. */
 static uint32_t path_of(naming *n, uint32_t slice)
 {
     const ka_slice *slices = n->idle.s->slices;
@@ -143,7 +161,8 @@ static uint32_t path_of(naming *n, uint32_t slice)
     return around;
 }
 
-/* The operator of a call; without one, what else it is in. */
+/* Slice of the operator that a call is in; without one, of the innermost other range that is
+ * not a call of the runtime. KA_NONE: there is neither. */
 static uint32_t operator_of(const ka_dataset *s, uint32_t slice)
 {
     uint32_t at = slice, other = KA_NONE;
@@ -158,7 +177,8 @@ static uint32_t operator_of(const ka_dataset *s, uint32_t slice)
     return other;
 }
 
-/* A path has at most one for each reason. NULL: out of memory. */
+/* Entry of path `at` for a reason, made if it is new: a path has at most one for each reason,
+ * hence the list is short. `slice` stands for all of them in the table. NULL: out of memory. */
 static entry *entry_of(naming *n, uint32_t at, ka_idle reason, uint32_t slice)
 {
     uint32_t last = n->paths.data[at].entry;
@@ -172,6 +192,7 @@ static entry *entry_of(naming *n, uint32_t at, ka_idle reason, uint32_t slice)
     return &n->entries.data[n->entries.count - 1];
 }
 
+/* Part callback of ka_idleness_walk; `slice` is KA_NONE outside of every range. */
 static void add_part(void *context, uint32_t slice, ka_idle reason, int64_t ns)
 {
     naming *n = context;
@@ -186,6 +207,7 @@ static void add_part(void *context, uint32_t slice, ka_idle reason, int64_t ns)
     e->ns = ka_add_ns(e->ns, ns);
 }
 
+/* Gap callback of ka_idleness_walk. False, which stops the walk, only if memory ran out. */
 static bool add_named_gap(void *context, const ka_gap *gap)
 {
     naming *n = context;
@@ -199,6 +221,8 @@ static bool add_named_gap(void *context, const ka_gap *gap)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+/* A row for each reason with time; `stream` is -1 for the whole device. The share is of all
+ * idle time of the stream or device. */
 static void put_tally(ka_table *t, const ka_dataset *s, int64_t device, int64_t stream,
                       const tally *sums)
 {
@@ -226,8 +250,9 @@ static void put_totals(const naming *n, ka_table *t)
     KA_SORT(t, KA_UP(idle_named, rank), KA_UP(idle_named, device), KA_UP(idle_named, stream),
             KA_DOWN(idle_named, idle_us), KA_UP(idle_named, reason));
     if (!n->idle.hosts.launches_known)
-        ka_note(t, "the trace does not record which calls launched its device work, so the activity of "
-                   "the host cannot be attributed: record the runtime too");
+        ka_note(
+            t, "the trace does not record which calls launched its device work, so the activity of "
+               "the host cannot be attributed: record the runtime too");
     else if (!ka_table_rows(t))
         ka_note(t, "devices were never idle between the first work and the last");
 }
@@ -258,6 +283,7 @@ static int compare_gaps(const void *left, const void *right)
     return a->after < b->after ? -1 : a->after > b->after;
 }
 
+/* Appends the gaps of `w`, the longest first; sorts them in place. */
 static void put_worst(naming *n, ka_table *t, worst *w)
 {
     if (w->count)
@@ -325,6 +351,8 @@ static void put_idle_operators(naming *n, ka_table *t)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+/* Allocates what the wanted tables need and walks over all gaps. naming_free is needed in any
+ * case. */
 static kineto_status name_all(naming *n, const ka_dataset *s, kineto_error *err)
 {
     kineto_status status = ka_idleness_make(&n->idle, s, err);

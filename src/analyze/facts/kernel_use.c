@@ -17,6 +17,8 @@ typedef struct groups {
     kb_map by_key;
 } groups;
 
+/* The group, which is appended if it is new; valid until the next call. A hash that another
+ * group has is resolved by the next one. NULL: out of memory. */
 static group *find_kernel_group(groups *g, uint32_t name, uint32_t op, uint32_t launch)
 {
     uint32_t key[] = {name, op, launch};
@@ -45,8 +47,8 @@ static void add_kernel_to_group(group *g, const ka_kernel *k, ka_span span)
     g->tensor = k->work->tensor;
 }
 
-static bool collect_kernel_uses(const ka_attribution *v, const ka_kernels *kernels, bool by_operator,
-                                groups *g)
+static bool collect_kernel_uses(const ka_attribution *v, const ka_kernels *kernels,
+                                bool by_operator, groups *g)
 {
     for (size_t i = 0; i < kernels->list.count; i++) {
         const ka_kernel *k = &kernels->list.data[i];
@@ -54,7 +56,8 @@ static bool collect_kernel_uses(const ka_attribution *v, const ka_kernels *kerne
         if (by_operator && k->work->unlisted)
             continue;
         uint32_t name = ka_row_name(v->dataset->trace, k->work->row);
-        group *to = by_operator ? find_kernel_group(g, name, op, k->launch) : find_kernel_group(g, name, KA_NONE, 0);
+        group *to = by_operator ? find_kernel_group(g, name, op, k->launch)
+                                : find_kernel_group(g, name, KA_NONE, 0);
         if (!to)
             return false;
         add_kernel_to_group(to, k, ka_row_span(v->dataset->trace, k->work->row));

@@ -75,6 +75,8 @@ typedef struct sequences {
     bool no_memory;
 } sequences;
 
+/* Slot of the sequence, or the free one where it belongs. The table has at least twice as many
+ * slots as launches, so that there is always a free one. */
 static uint32_t *slot_of(const sequences *q, const sequence *key)
 {
     for (size_t i = (size_t)key->hash & q->mask;; i = (i + 1) & q->mask) {
@@ -89,7 +91,8 @@ static uint32_t *slot_of(const sequences *q, const sequence *key)
 }
 
 /* Launches of one operator lie side by side; the delays are those of the first. */
-static void add_launch_operator(const ka_dataset *s, sequences *q, const ka_op_launch *l, size_t count)
+static void add_launch_operator(const ka_dataset *s, sequences *q, const ka_op_launch *l,
+                                size_t count)
 {
     sequence key = {.name = s->slices[l->op].name, .first = (uint32_t)q->names.count};
     for (size_t i = 0; i < count; i++) {
@@ -142,6 +145,7 @@ static void sort_launches(const ka_dataset *s, ka_op_launches *list)
         qsort_r(list->data, list->count, sizeof *list->data, compare_launches, slices);
 }
 
+/* A power of two, at least 2 * count. False: out of memory. */
 static bool make_table(sequences *q, size_t count)
 {
     size_t size = 16;
@@ -188,7 +192,8 @@ static void join_names(const ka_dataset *s, sequences *q, const sequence *at, te
             q->no_memory |= !append_kernel_name(names, kb_string(i ? " -> ..." : "..."));
             return;
         }
-        q->no_memory |= (i && !append_kernel_name(names, kb_string(" -> "))) || !append_kernel_name(names, name);
+        q->no_memory |= (i && !append_kernel_name(names, kb_string(" -> "))) ||
+                        !append_kernel_name(names, name);
     }
 }
 

@@ -14,7 +14,7 @@ typedef struct record {
     uint32_t track, device, op; /* indexes of devices, ops */
 } record;
 
-/* Of a process: the totals that it states, and its addresses, are its own. */
+/* A device of one process: reported totals and addresses are those of the process. */
 typedef struct device {
     int64_t type, index;
     uint32_t process;
@@ -31,6 +31,8 @@ typedef struct memory {
 
 /* ---- records --------------------------------------------------------------------------------- */
 
+/* Index of the device, which is appended if it is new. 256 are more than any machine has:
+ * later ones of a broken trace share the last. */
 static uint32_t memory_device_of(memory *m, int64_t type, int64_t index, uint32_t process)
 {
     for (uint32_t i = 0; i < m->devices.count; i++) {
@@ -58,6 +60,8 @@ static const ka_keys keys = {NUMBERS,
                              {KA_KEY("Bytes"), KA_KEY("Device Type"), KA_KEY("Device Id"),
                               KA_KEY("Total Allocated"), KA_KEY("Total Reserved"), KA_KEY("Addr")}};
 
+/* Appends the record of a row, unless it has no "Bytes". What the row does not have is -1 (0
+ * for the address); sampled allocations are scaled to what they stand for. */
 static void add_record(memory *m, const kt_block *block, uint32_t i, kineto_row row,
                        uint64_t sampling)
 {
@@ -72,15 +76,16 @@ static void add_record(memory *m, const kt_block *block, uint32_t i, kineto_row 
                 .address = (uint64_t)stated[ADDRESS],
                 .row = row,
                 .track = block->track[i],
-                .device =
-                    memory_device_of(m, stated[TYPE], ka_is_host_memory(stated[TYPE]) ? -1 : stated[INDEX],
-                              memory_process_of(m, block->track[i])),
+                .device = memory_device_of(m, stated[TYPE],
+                                           ka_is_host_memory(stated[TYPE]) ? -1 : stated[INDEX],
+                                           memory_process_of(m, block->track[i])),
                 .op = KA_NONE};
     m->any_address |= r.address != 0;
     m->no_memory |= !kb_vec_push(&m->records, r);
 }
 
-/* Only where steps were chosen, memory of other times is left out. */
+/* Times whose records count. Only if steps were chosen are other times left out; then it is
+ * the range from the first to the last chosen step. */
 static void limits_of(const ka_attribution *v, int64_t *from, int64_t *until)
 {
     bool chosen = false;
@@ -120,6 +125,7 @@ static void sort_records(memory *m, int (*compare)(const void *, const void *))
         qsort(m->records.data, m->records.count, sizeof *m->records.data, compare);
 }
 
+/* Scans all blocks; those without a memory row are skipped by their set of kinds. */
 static bool collect_records(memory *m)
 {
     const kineto_trace *t = m->v->dataset->trace;
@@ -141,7 +147,7 @@ static bool collect_records(memory *m)
 
 /* ---- which operator -------------------------------------------------------------------------- */
 
-/* Operators of one thread, [first, end). */
+/* Operators [first, end) of one thread, in the order of starts. */
 typedef struct lane {
     uint32_t track, first, end;
 } lane;
@@ -170,7 +176,8 @@ static bool lanes_of(const ka_attribution *v, lane_list *lanes)
     return true;
 }
 
-/* First operator in [low, end) that begins after that time; mostly it is near. */
+/* First operator in [low, end) that begins after `ns`. Records rise in time, so the result is
+ * mostly near `low`: steps double until they pass it, then a binary search follows. */
 static uint32_t first_after(const ka_op *ops, uint32_t low, uint32_t end, int64_t ns)
 {
     uint32_t step = 1;
@@ -188,8 +195,8 @@ static uint32_t first_after(const ka_op *ops, uint32_t low, uint32_t end, int64_
     return low;
 }
 
-/* The innermost operator of the lane at that time; *after: the first one after it, from which the
- * next search goes on. */
+/* The innermost operator of the lane at that time, KA_NONE if there is none. *after is where
+ * the search begins, and becomes the first operator after `ns`, where the next one goes on. */
 static uint32_t op_at(const ka_attribution *v, const lane *l, uint32_t *after, int64_t ns)
 {
     const ka_op *ops = v->ops.data;
@@ -201,6 +208,8 @@ static uint32_t op_at(const ka_attribution *v, const lane *l, uint32_t *after, i
     return op != KA_NONE && ops[op].merged ? ops[op].parent : op;
 }
 
+/* Sets `op` of all records, by track. A track may be in several lanes: the operator that began
+ * last wins. Leaves the records in the order of tracks. */
 static bool give_operators(memory *m)
 {
     lane_list lanes = {0};
@@ -243,6 +252,7 @@ kb_text ka_memory_device(int64_t type, int64_t index)
     return text;
 }
 
+/* The device's name in tables; with the process id if several processes have memory. */
 static kb_text device_text(const memory *m, uint32_t index)
 {
     const device *d = &m->devices.data[index];
@@ -255,6 +265,8 @@ static kb_text device_text(const memory *m, uint32_t index)
     return of;
 }
 
+/* The state of one device while its records are walked in the order of time. `now` is the
+ * reported total or, without one, the sum of changes since the trace began. */
 typedef struct peak {
     int64_t allocated, reserved, at_ns, now, allocations, releases;
     bool any;
@@ -274,6 +286,7 @@ static void update_peak(peak *p, const record *r)
     p->releases += r->bytes < 0;
 }
 
+/* One row per device. Records must be in the order of time. */
 static void put_peaks(const memory *m, ka_table *t)
 {
     bool stated = false;
@@ -305,16 +318,20 @@ static void put_peaks(const memory *m, ka_table *t)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
+/* Sums in bytes: allocated less released, number of allocations, and allocated only. */
 typedef struct amount {
     int64_t increase, count, bytes;
 } amount;
 
+/* Amounts of all calls of an operator. `open_until` is the end (index of ops) of the last call
+ * that was counted: calls inside it are part of it already. */
 typedef struct by_name {
     uint32_t open_until;
     amount all, self;
 } by_name;
 
-/* What a device's memory was for. */
+/* Memory of one device by operator. A bit of `has_some` for each operator with an amount
+ * spares walking over all of them, as few have any. */
 typedef struct amounts {
     amount *of_op;      /* callees included; few operators have any */
     uint64_t *has_some; /* bits of these */
@@ -328,6 +345,8 @@ static void add_amount(amount *to, const amount *a)
     to->bytes = ka_add_ns(to->bytes, a->bytes);
 }
 
+/* Adds the records of device `d` to their operators, as own amounts and as the beginning of
+ * the sums with callees. */
 static void sum_records(const memory *m, uint32_t d, amounts *to)
 {
     const ka_op *ops = m->v->ops.data;
@@ -342,7 +361,9 @@ static void sum_records(const memory *m, uint32_t d, amounts *to)
     }
 }
 
-/* Callers come before their callees. */
+/* Adds each operator's amount to its caller's, from the last operator to the first: callers
+ * come before their callees. A caller's bit that is set in the same word is lower, and
+ * therefore still ahead. */
 static void add_to_callers(const ka_op_list *ops, amounts *to)
 {
     for (size_t w = ops->count / 64 + 1; w-- > 0;)
@@ -357,6 +378,8 @@ static void add_to_callers(const ka_op_list *ops, amounts *to)
         }
 }
 
+/* From operators to names: recursive calls count once, except under definitions that count
+ * nested calls. */
 static void sum_by_name(const memory *m, amounts *of)
 {
     const ka_op_list *ops = &m->v->ops;
@@ -364,7 +387,8 @@ static void sum_by_name(const memory *m, amounts *of)
         for (uint64_t left = of->has_some[w]; left; left &= left - 1) {
             uint32_t op = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(left);
             by_name *n = &of->names[ops->data[op].name];
-            if (!ops->data[op].shown || (op < n->open_until && !m->v->dataset->definitions->count_nested_calls))
+            if (!ops->data[op].shown ||
+                (op < n->open_until && !m->v->dataset->definitions->count_nested_calls))
                 continue;
             n->open_until = ops->data[op].next;
             add_amount(&n->all, &of->of_op[op]);
@@ -408,7 +432,8 @@ static bool put_device_operators(const memory *m, uint32_t d, const uint64_t *ca
     return ok;
 }
 
-/* How often a process called what is shown, by name. */
+/* How often a process called each shown operator, by name; all processes together if only one
+ * has memory. */
 static void count_calls(const memory *m, uint32_t process, uint64_t *calls)
 {
     memset(calls, 0, ((size_t)m->v->dataset->name_count + 1) * sizeof *calls);
@@ -441,7 +466,8 @@ typedef struct leak {
     int64_t bytes, first_ns, last_ns;
 } leak;
 
-/* Records of what is still there at the end are marked by their number. */
+/* by_op[0] is for records outside of operators, by_op[name + 1] for operators. `live` maps an
+ * address to the record that allocated it (its index + 1), or to 0 once it was released. */
 static bool find_leaks(const memory *m, uint32_t d, leak *by_op)
 {
     kb_map live = {0};
@@ -470,6 +496,7 @@ static bool find_leaks(const memory *m, uint32_t d, leak *by_op)
     return ok;
 }
 
+/* A row for each operator with allocations that were not released; nothing without addresses. */
 static bool put_leaks(const memory *m, ka_table *t)
 {
     size_t names = (size_t)m->v->dataset->name_count + 2;
@@ -513,7 +540,8 @@ kineto_status ka_analyze_memory(const ka_dataset *s, kineto_analysis *a, kineto_
              *leaks = ka_table_of(a, KA_TABLE_memory_leaks);
     ka_attribution v = {.dataset = s};
     memory m = {.v = &v};
-    kineto_status status = has_memory(s->trace) ? ka_attribution_get(s, KA_ATTRIBUTION_OPERATORS, &v, err) : KINETO_OK;
+    kineto_status status =
+        has_memory(s->trace) ? ka_attribution_get(s, KA_ATTRIBUTION_OPERATORS, &v, err) : KINETO_OK;
     bool ok = !status && collect_records(&m);
     if (ok && !m.records.count) {
         const char *why = "no memory events in the trace (profile_memory=True, or ckineto record "
@@ -526,7 +554,8 @@ kineto_status ka_analyze_memory(const ka_dataset *s, kineto_analysis *a, kineto_
         sort_records(&m, compare_by_time);
         if (ok && peaks)
             put_peaks(&m, peaks);
-        ok = ok && (!operators || put_memory_operators(&m, operators)) && (!leaks || put_leaks(&m, leaks));
+        ok = ok && (!operators || put_memory_operators(&m, operators)) &&
+             (!leaks || put_leaks(&m, leaks));
     }
     kb_vec_free(&m.records);
     kb_vec_free(&m.devices);

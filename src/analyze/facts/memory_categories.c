@@ -7,6 +7,7 @@
 
 #include <ckineto/summary.h>
 
+/* One entry of the list. `order` is its place in the file: changes of one moment stay in it. */
 typedef struct change {
     int64_t ns, bytes;
     uint32_t category, order;
@@ -16,6 +17,8 @@ typedef KB_VEC(change) change_list;
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* Reads [time, action, bytes, category]. The action is not needed: bytes are signed. An
+ * unknown category counts as KINETO_MEMORY_UNKNOWN. False: the entry is malformed. */
 static bool read_change(kt_scan *scan, change *c)
 {
     int64_t numbers[4] = {0};
@@ -36,6 +39,7 @@ static bool read_change(kt_scan *scan, change *c)
     return !scan->problem && count == KB_COUNT(numbers);
 }
 
+/* `text` is the decompressed file; `path` is for messages. */
 static kineto_status read_changes(kineto_string text, const char *path, change_list *out,
                                   kineto_error *err)
 {
@@ -55,6 +59,8 @@ static kineto_status read_changes(kineto_string text, const char *path, change_l
                    path, (size_t)(scan.at - scan.begin));
 }
 
+/* An error of the input (a damaged archive, for example) takes precedence over that of the
+ * format, which is only its consequence. */
 static kineto_status read_timeline_file(const char *path, change_list *out, kineto_error *err)
 {
     kt_input *input = NULL;
@@ -83,7 +89,8 @@ static int compare_category_changes(const void *left, const void *right)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* What was there before was so from the first moment on. */
+/* Sorts by time. What existed before the recording has the time -1, and is dated to its first
+ * moment. */
 static void sort_changes(change_list *changes)
 {
     int64_t first = INT64_MAX;
@@ -97,6 +104,7 @@ static void sort_changes(change_list *changes)
         qsort(changes->data, changes->count, sizeof *changes->data, compare_category_changes);
 }
 
+/* Rows of one moment; `changed` has a bit for each category, `now` is in bytes. */
 static void put_moment(ka_table *t, int64_t ns, const int64_t *now, uint32_t changed)
 {
     for (uint32_t c = 0; c < KINETO_MEMORY_CATEGORY_COUNT; c++) {

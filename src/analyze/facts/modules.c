@@ -5,6 +5,7 @@
 
 #include <ckineto/record.h>
 
+/* A module of the model: one name and id; its backward pass is an entry of its own. */
 typedef struct module {
     uint32_t name;
     int64_t id, parent; /* -1: none */
@@ -24,7 +25,8 @@ typedef struct call {
     call_index around;
 } call;
 
-/* What may be an operator, inside of a module. */
+/* A range inside a module that may be an operator: the attribution decides, which is made
+ * later. */
 typedef struct inside {
     kineto_row row;
     uint32_t module;
@@ -37,15 +39,16 @@ typedef struct modules {
     KB_VEC(call) calls;
     KB_VEC(inside) operators;
     kb_map by_key;
-    uint8_t *is_module;  /* by name: 0 not looked at, 1 no, 2 yes */
+    uint8_t *is_module;  /* by name: 0 not checked yet, 1 no, 2 yes */
     call_index *call_of; /* by slice: the innermost one that it is in, or is */
     uint32_t *op_of_row; /* by row: index of ops */
     uint32_t *module_of_op;
     bool no_memory;
 } modules;
 
-static void add(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
+static void add_module_ns(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
 
+/* Index of the module, which is appended if it is new. KA_NONE: out of memory. */
 static uint32_t find_module(modules *m, uint32_t name, int64_t id, int64_t parent, bool backward)
 {
     int64_t key[] = {name, id, backward};
@@ -59,7 +62,8 @@ static uint32_t find_module(modules *m, uint32_t name, int64_t id, int64_t paren
     return (uint32_t)*at;
 }
 
-/* Functions of modules are called so by PyTorch; the argument says which of them it is. */
+/* PyTorch names calls of modules "nn.Module: …" and gives them a "Python module id". *id is -1
+ * if there is none. Decided once for each name; only the id is read again. */
 static bool is_module(modules *m, const ka_slice *slice, int64_t *id)
 {
     *id = -1;
@@ -81,18 +85,20 @@ static uint32_t module_of(const modules *m, call_index at)
     return at == KA_NONE ? KA_NONE : m->calls.data[at].module;
 }
 
+/* Counts a call of module `at` inside one of `outer` (or KA_NONE), whose own time it is not. A
+ * recursive call adds nothing to the time with callees. */
 static void count_call(modules *m, uint32_t index, uint32_t at, uint32_t outer)
 {
     const ka_slice *slice = &m->s->slices[index];
     module *to = &m->list.data[at];
     to->calls++;
-    add(&to->host_self_ns, ka_slice_ns(slice));
+    add_module_ns(&to->host_self_ns, ka_slice_ns(slice));
     if (outer != KA_NONE)
-        add(&m->list.data[outer].host_self_ns, -ka_slice_ns(slice));
+        add_module_ns(&m->list.data[outer].host_self_ns, -ka_slice_ns(slice));
     if (index < to->open_until)
         return;
     to->open_until = slice->next;
-    add(&to->host_ns, ka_slice_ns(slice));
+    add_module_ns(&to->host_ns, ka_slice_ns(slice));
 }
 
 static void enter_module(modules *m, uint32_t index, int64_t id, call_index around)
@@ -107,6 +113,8 @@ static void enter_module(modules *m, uint32_t index, int64_t id, call_index arou
     count_call(m, index, at, outer);
 }
 
+/* Walks over ranges in the order in which what encloses comes first: the innermost call around
+ * a range is that of its parent. */
 static void find_modules(modules *m)
 {
     int64_t id;
@@ -123,6 +131,7 @@ static void find_modules(modules *m)
 
 /* ---- operators inside ------------------------------------------------------------------------ */
 
+/* Operators of the attribution that are directly inside a module's call, by row. */
 static void give_operators(modules *m)
 {
     for (size_t i = 0; i < m->operators.count; i++) {
@@ -135,7 +144,8 @@ static void give_operators(modules *m)
     }
 }
 
-/* Device time of each call of a module and of the modules around it, once. */
+/* Device time counts once for each module around the launch: `seen` keeps recursive calls from
+ * adding the same work twice. */
 static void give_device_time(modules *m)
 {
     for (uint32_t i = 0; i < m->s->work_count; i++) {
@@ -143,13 +153,13 @@ static void give_device_time(modules *m)
         call_index inner = w->call == KA_NONE ? KA_NONE : m->call_of[w->call];
         if (inner == KA_NONE)
             continue;
-        add(&m->list.data[module_of(m, inner)].device_self_ns, ka_work_ns(w));
+        add_module_ns(&m->list.data[module_of(m, inner)].device_self_ns, ka_work_ns(w));
         for (call_index c = inner; c != KA_NONE; c = m->calls.data[c].around) {
             module *of = &m->list.data[module_of(m, c)];
             if (of->seen == i + 1)
                 continue;
             of->seen = i + 1;
-            add(&of->device_ns, ka_work_ns(w));
+            add_module_ns(&of->device_ns, ka_work_ns(w));
         }
     }
 }
@@ -167,6 +177,7 @@ static uint32_t frame_of(const modules *m, uint32_t op)
     return op;
 }
 
+/* Adds the backward operator `op` of a module's forward operator, with its callees [op, next). */
 static void give_backward(modules *m, uint32_t at, uint32_t op)
 {
     const module from = m->list.data[at];
@@ -177,12 +188,14 @@ static void give_backward(modules *m, uint32_t at, uint32_t op)
     module *to = &m->list.data[back];
     to->calls++;
     to->operators += o->next - op;
-    add(&to->host_ns, kb_length_ns(o->start_ns, o->end_ns));
-    add(&to->host_self_ns, o->host_self_ns);
-    add(&to->device_ns, o->device_ns);
-    add(&to->device_self_ns, o->device_self_ns);
+    add_module_ns(&to->host_ns, kb_length_ns(o->start_ns, o->end_ns));
+    add_module_ns(&to->host_self_ns, o->host_self_ns);
+    add_module_ns(&to->device_ns, o->device_ns);
+    add_module_ns(&to->device_self_ns, o->device_self_ns);
 }
 
+/* Follows the links from forward to backward operators. Several links may lead into one frame,
+ * which counts once, for the first module. False: out of memory. */
 static bool fold_backward(modules *m)
 {
     const kineto_trace *t = m->s->trace;
@@ -226,6 +239,7 @@ static void put_module(const modules *m, const module *of, ka_table *t)
     ka_put_number(t, of->calls ? ka_us(of->host_ns) / (double)of->calls : 0);
 }
 
+/* Makes the index of operators by row. False: out of memory. */
 static bool number_operators(modules *m)
 {
     size_t rows = (size_t)kineto_trace_count(m->s->trace) + 1;
@@ -248,6 +262,7 @@ static bool has_python(const ka_dataset *s)
     return false;
 }
 
+/* The attribution is expensive: it is made only if the trace has modules. */
 static kineto_status make_module_list(modules *m, ka_attribution *v, kineto_error *err)
 {
     m->is_module = calloc((size_t)m->s->name_count + 1, 1);
@@ -269,7 +284,8 @@ static kineto_status make_module_list(modules *m, ka_attribution *v, kineto_erro
     return fold_backward(m) ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-/* Table modules. Makes the part KA_ATTRIBUTION_OPERATORS of the view only if the trace has modules. */
+/* Table modules. Makes the part KA_ATTRIBUTION_OPERATORS of the view only if the trace has
+ * modules. */
 kineto_status ka_analyze_modules(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_modules);

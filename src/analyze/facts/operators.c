@@ -18,7 +18,7 @@ typedef struct grouping {
     size_t shown;
     int64_t *stack_cells; /* by id in stacks: the table's cell; KA_NO_INT: it is not there yet */
     int64_t *name_cells;  /* the same, by name */
-    uint8_t *eligible;    /* by name: 0 not looked at, 1 no, 2 yes */
+    uint8_t *eligible;    /* by name: 0 not checked yet, 1 no, 2 yes */
 } grouping;
 
 /* ---- shapes and stacks ----------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static int64_t intern_once(ka_table *t, int64_t *cell, kineto_string text)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static void add(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
+static void add_group_ns(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
 
 /* A call inside another one of the same group has its time in that one's. */
 static void add_call(grouping *g, uint32_t index)
@@ -48,23 +48,25 @@ static void add_call(grouping *g, uint32_t index)
     const ka_op *op = &g->v->ops.data[index];
     group *to = &g->groups[g->in->call_of[op->row]];
     bool again = index < to->open_until && !g->v->dataset->definitions->count_nested_calls;
-    uint64_t flops = g->v->dataset->definitions->operators_without_flops ? 0 : g->in->flops[op->row];
+    uint64_t flops =
+        g->v->dataset->definitions->operators_without_flops ? 0 : g->in->flops[op->row];
     g->shown += !to->calls;
     to->calls++;
-    add(&to->host_self_ns, op->host_self_ns);
-    add(&to->device_self_ns, op->device_self_ns);
-    add(&to->tensor_self_ns, op->tensor_self_ns);
+    add_group_ns(&to->host_self_ns, op->host_self_ns);
+    add_group_ns(&to->device_self_ns, op->device_self_ns);
+    add_group_ns(&to->tensor_self_ns, op->tensor_self_ns);
     if (again)
         return;
     to->open_until = op->next;
     to->flops = to->flops > UINT64_MAX - flops ? UINT64_MAX : to->flops + flops;
-    add(&to->host_ns, kb_length_ns(op->start_ns, op->end_ns));
-    add(&to->device_ns, op->device_ns);
-    add(&to->tensor_ns, op->tensor_ns);
+    add_group_ns(&to->host_ns, kb_length_ns(op->start_ns, op->end_ns));
+    add_group_ns(&to->device_ns, op->device_ns);
+    add_group_ns(&to->tensor_ns, op->tensor_ns);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* May the operator use tensor cores? Decided once for each name. */
 static bool is_eligible(const grouping *g, uint32_t id)
 {
     kineto_string name = ka_name(g->v->dataset, id);
@@ -75,6 +77,7 @@ static bool is_eligible(const grouping *g, uint32_t id)
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
+/* Sort key of a time, signed, such that longer times come first. */
 static uint64_t longest_first(int64_t ns) { return ~((uint64_t)ns ^ UINT64_C(1) << 63); }
 
 /* By device time, then host time, then the order of first calls. The values are numbers of calls.
@@ -94,6 +97,7 @@ static bool sort_groups(const grouping *g, kt_keyed *places)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* Writes the cells of a row in place: rows come in the order of groups, not of the table. */
 static void put_group(const grouping *g, uint32_t call, ka_table *t, ka_cell *row)
 {
     const group *of = &g->groups[call];
@@ -138,6 +142,7 @@ static bool put_operator_groups(const grouping *g, ka_table *t)
     return ok;
 }
 
+/* count + 1 cells, all KA_NO_INT; NULL: out of memory. The caller frees them. */
 static int64_t *cells_of(size_t count)
 {
     int64_t *cells = kb_array(count + 1, sizeof *cells);
@@ -178,7 +183,8 @@ kineto_status ka_analyze_operators(const ka_dataset *s, kineto_analysis *a, kine
     ka_table *t = ka_table_of(a, KA_TABLE_operators);
     ka_attribution v;
     grouping g = {.v = &v};
-    kineto_status status = ka_attribution_get(s, KA_ATTRIBUTION_OPERATORS | KA_ATTRIBUTION_CALLS | KA_ATTRIBUTION_FLOPS, &v, err);
+    kineto_status status = ka_attribution_get(
+        s, KA_ATTRIBUTION_OPERATORS | KA_ATTRIBUTION_CALLS | KA_ATTRIBUTION_FLOPS, &v, err);
     if (!status && v.ops.count && (!group_all(&g) || !put_operator_groups(&g, t)))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!g.shown)

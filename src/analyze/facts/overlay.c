@@ -14,6 +14,8 @@ static const struct {
                 {"sequences", DRAW_SEQUENCES},
                 {"critical_path_edges", DRAW_PATH}};
 
+/* State of one overlay: `t` is copied with `copy` into the builder `b`, then rows are
+ * appended. `facts` has the tables that are drawn; NULL if only the dataset is needed. */
 typedef struct drawing {
     const kineto_trace *t;
     const kineto_analysis_options *options;
@@ -24,6 +26,8 @@ typedef struct drawing {
     bool no_memory;
 } drawing;
 
+/* DRAW_ bits of a list of tables with commas between; unknown names are ignored. NULL: the
+ * usual ones. */
 static uint32_t what_of(const char *tables)
 {
     uint32_t what = 0;
@@ -56,6 +60,7 @@ static uint32_t first_device(const drawing *d)
     return KT_COPY_NONE;
 }
 
+/* Appends one sample of a counter `name` with the argument `key`. */
 static void put_counter_sample(drawing *d, uint32_t track, uint32_t name, uint32_t key, int64_t ns,
                                double value)
 {
@@ -76,6 +81,8 @@ static kineto_fact fact_at(const drawing *d, uint32_t table, uint64_t row, uint3
     return f;
 }
 
+/* The counter of the stream whose points are drawn: ka_queue_points visits streams one by one,
+ * so that one set of ids is enough. */
 typedef struct queue {
     drawing *d;
     const ka_stream *stream; /* of the point before */
@@ -193,6 +200,8 @@ static void note_drawn_rows(drawing *d)
                   kb_string(text));
 }
 
+/* The trace is copied first: rows that are drawn come after all rows of the copy. *out is made
+ * only on success. */
 static kineto_status draw_tables(drawing *d, uint32_t what, kineto_trace **out, kineto_error *err)
 {
     kineto_status status = KINETO_OK;

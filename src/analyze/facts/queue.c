@@ -36,6 +36,8 @@ static bool collect_moments(const ka_dataset *s, const ka_stream *stream, moment
     return true;
 }
 
+/* Merges launches (+1) and starts (-1); a launch comes first at the same moment, so that the
+ * length never falls below 0. */
 static bool merge_moments(const moments *in, const moments *out, ka_queue_changes *list)
 {
     size_t i = 0, j = 0;
@@ -44,7 +46,8 @@ static bool merge_moments(const moments *in, const moments *out, ka_queue_change
         return false;
     while (j < out->count) {
         bool arrives = i < in->count && in->data[i] <= out->data[j];
-        ka_queue_change c = arrives ? (ka_queue_change){in->data[i++], 1} : (ka_queue_change){out->data[j++], -1};
+        ka_queue_change c =
+            arrives ? (ka_queue_change){in->data[i++], 1} : (ka_queue_change){out->data[j++], -1};
         if (!kb_vec_push(list, c))
             return false;
     }
@@ -105,7 +108,10 @@ static void sort_lengths(counting *c)
     KB_ASSERT(at == n);
 }
 
-static void put_stream(counting *c, const ka_stream *stream, const ka_queue_change *list, size_t count)
+/* One row of the summary, and the points, from the changes of a stream. full_ns is the time
+ * during which FULL_LENGTH or more waited. */
+static void put_stream(counting *c, const ka_stream *stream, const ka_queue_change *list,
+                       size_t count)
 {
     int64_t length = 0, full_ns = 0;
     bool negative = false;
@@ -130,7 +136,8 @@ static void count_exact(counting *c)
     ka_queue_changes list = {0};
     for (uint32_t i = 0; i < c->s->stream_count && !c->no_memory; i++) {
         in.count = out.count = list.count = 0;
-        c->no_memory |= !collect_moments(c->s, &c->s->streams[i], &in, &out) || !merge_moments(&in, &out, &list);
+        c->no_memory |= !collect_moments(c->s, &c->s->streams[i], &in, &out) ||
+                        !merge_moments(&in, &out, &list);
         if (list.count && !c->no_memory)
             put_stream(c, &c->s->streams[i], list.data, list.count);
     }
@@ -148,7 +155,7 @@ bool ka_queue_points(const ka_dataset *s, ka_queue_point *point, void *context)
     return !c.no_memory;
 }
 
-/* ---- as the definitions count ----------------------------------------------------------------- */
+/* ---- as the definitions count ---------------------------------------------------------------- */
 
 static void count_collected(counting *c)
 {

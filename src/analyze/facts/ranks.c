@@ -4,11 +4,11 @@
 
 typedef enum lack { NOTHING, OWN_TRACE, DEVICE, COLLECTIVES } lack;
 
-typedef struct telling {
+typedef struct rank_notes {
     ka_seen *seen; /* by rank, of each those with devices first */
     size_t count;
     kb_map compared;
-} telling;
+} rank_notes;
 
 static int compare_seen(const void *left, const void *right)
 {
@@ -18,12 +18,14 @@ static int compare_seen(const void *left, const void *right)
     return (int)b->device - (int)a->device;
 }
 
-static bool is_same_rank(const telling *w, size_t i)
+static bool is_same_rank(const rank_notes *w, size_t i)
 {
     return i > 0 && w->seen[i - 1].rank == w->seen[i].rank;
 }
 
-static lack lack_of(const telling *w, size_t i)
+/* What rank i lacks. `seen` is in the order of ranks: several traces of a rank are neighbours,
+ * and are noted once, at the second one. */
+static lack lack_of(const rank_notes *w, size_t i)
 {
     if (is_same_rank(w, i))
         return is_same_rank(w, i - 1) ? NOTHING : OWN_TRACE;
@@ -33,17 +35,17 @@ static lack lack_of(const telling *w, size_t i)
 }
 
 /* "ranks 1, 3 and 5 more have …" */
-static void note_ranks_lacking(const telling *w, lack what, const char *sentence, ka_table *t)
+static void note_ranks_lacking(const rank_notes *w, lack what, const char *sentence, ka_table *t)
 {
-    enum { MOST = 4 };
-    char list[MOST * 24];
+    enum { MAX_LISTED = 4 };
+    char list[MAX_LISTED * 24];
     size_t used = 0, found = 0;
     for (size_t i = 0; i < w->count; i++)
-        if (lack_of(w, i) == what && found++ < MOST)
+        if (lack_of(w, i) == what && found++ < MAX_LISTED)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld",
                                      found > 1 ? ", " : "", (long long)w->seen[i].rank);
-    if (found > MOST)
-        ka_note_also(t, "ranks %s and %zu more have %s", list, found - MOST, sentence);
+    if (found > MAX_LISTED)
+        ka_note_also(t, "ranks %s and %zu more have %s", list, found - MAX_LISTED, sentence);
     else if (found)
         ka_note_also(t, "%s %s %s %s", found > 1 ? "ranks" : "rank", list,
                      found > 1 ? "have" : "has", sentence);
@@ -51,7 +53,7 @@ static void note_ranks_lacking(const telling *w, lack what, const char *sentence
 
 void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t)
 {
-    telling w = {.count = a->seen.count};
+    rank_notes w = {.count = a->seen.count};
     if (w.count < 2)
         return;
     w.seen = malloc(w.count * sizeof *w.seen);

@@ -17,6 +17,8 @@ typedef struct sums {
     int64_t ns_of[KA_PRECISION_COUNT];
 } sums;
 
+/* State of the analysis. The owner of a slice is the operator that its work counts for: the
+ * innermost one around it that has FLOPs or, if none has, the innermost. */
 typedef struct roofline {
     const ka_dataset *s;
     uint64_t *flops;    /* by slice: its own, less what is counted inside */
@@ -36,7 +38,8 @@ static uint64_t add_saturated(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-bool ka_own_flops(const ka_dataset *s, const ka_operator_calls *in, uint64_t *own, uint64_t *unusable)
+bool ka_own_flops(const ka_dataset *s, const ka_operator_calls *in, uint64_t *own,
+                  uint64_t *unusable)
 {
     /* A slice is enclosed by slices with smaller indices: backward, all inside it come before it,
      * and inside[i] is the sum of what was counted there. */
@@ -60,6 +63,7 @@ bool ka_own_flops(const ka_dataset *s, const ka_operator_calls *in, uint64_t *ow
     return inside != NULL;
 }
 
+/* False: out of memory. Sets any_flops, without which there is nothing to show for MFU. */
 static bool count_own_flops(roofline *r, const ka_operator_calls *in)
 {
     if (!ka_own_flops(r->s, in, r->flops, &r->unusable))
@@ -69,7 +73,8 @@ static bool count_own_flops(roofline *r, const ka_operator_calls *in)
     return true;
 }
 
-/* Operators inside one that is counted are how it does its work. */
+/* An operator inside one with FLOPs is part of its implementation, unless it has FLOPs itself.
+ * Slices are in an order in which what encloses comes first, so that its owner is known. */
 static void find_flop_owners(roofline *r)
 {
     for (uint32_t i = 0; i < r->s->slice_count; i++) {
@@ -83,6 +88,8 @@ static void find_flop_owners(roofline *r)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
+/* Sum over all tensors of elements times element size, from the lists of dimensions and types.
+ * *precision becomes that of the first tensor with elements, if it is not known yet. */
 static double bytes_of(kineto_string dims, kineto_string types, uint8_t *precision)
 {
     kt_items all_dims = kt_items_of(dims), all_types = kt_items_of(types);
@@ -109,12 +116,16 @@ static double input_bytes(const roofline *r, uint32_t slice, uint8_t *precision)
 
 /* ---- device time ----------------------------------------------------------------------------- */
 
+/* Families whose kernels do most of an operator's FLOPs: their precision is taken over that of
+ * helper kernels (casts, reductions). */
 static bool multiplies_matrices(const ka_class *c)
 {
     return c->family == KA_FAMILY_GEMM || c->family == KA_FAMILY_CONVOLUTION ||
            c->family == KA_FAMILY_ATTENTION;
 }
 
+/* Adds time of kernels to their owners. Copies and communication do not compute, and would
+ * lower the FLOP rate. */
 static void add_device_time(roofline *r)
 {
     const ka_dataset *s = r->s;
@@ -133,6 +144,8 @@ static void add_device_time(roofline *r)
     }
 }
 
+/* Adds one call to the sums of its name. Reading arguments is slow: only for bytes, or if the
+ * precision is not known from the kernels. */
 static void add_roofline_operator(roofline *r, uint32_t slice, bool want_bytes)
 {
     uint32_t name = r->s->slices[slice].name;
@@ -159,6 +172,8 @@ static void add_roofline_operator(roofline *r, uint32_t slice, bool want_bytes)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+/* The precision with the most time; a known one wins over KA_PRECISION_UNKNOWN at the same
+ * time. */
 static uint32_t longest_precision(const int64_t *ns)
 {
     uint32_t best = KA_PRECISION_UNKNOWN;
@@ -176,6 +191,7 @@ static void put_or_none(ka_table *t, double v, bool is_known)
         ka_put_none(t);
 }
 
+/* Values of the column "bound": the peak that the operator comes nearest to. */
 static const char *bound_by(double flops_pct, double bytes_pct, bool is_known)
 {
     return !is_known                                                            ? "unknown"
@@ -184,6 +200,7 @@ static const char *bound_by(double flops_pct, double bytes_pct, bool is_known)
                                                                                 : "memory";
 }
 
+/* FLOPs per ns / 1000 are TFLOPS; bytes per ns are GB/s. Operators without both are left out. */
 static void put_roofline_operator(const roofline *r, const ka_peaks *peaks, const sums *o,
                                   ka_table *t)
 {
@@ -210,6 +227,7 @@ typedef struct step_sums {
     double flops_of[KA_PRECISION_COUNT];
 } step_sums;
 
+/* Precision with the most FLOPs of a step, whose peak is the step's. */
 static uint32_t most_used(const step_sums *step)
 {
     uint32_t best = KA_PRECISION_UNKNOWN;
@@ -220,6 +238,8 @@ static uint32_t most_used(const step_sums *step)
     return best;
 }
 
+/* MFU as in the PaLM paper (Chowdhery et al., 2022): FLOPs of the model over what the devices
+ * could have done in the same time. */
 static void put_mfu_step(const roofline *r, const ka_peaks *peaks, uint32_t devices, uint32_t index,
                          const step_sums *sum, ka_table *t)
 {
@@ -247,6 +267,8 @@ static bool several_processes(const ka_dataset *s)
     return i < s->step_count;
 }
 
+/* `devices` is their number in the trace; merged traces of several processes use the number of
+ * each process. False: out of memory. */
 static bool put_mfu_steps(const roofline *r, const ka_peaks *peaks, uint32_t devices, ka_table *t)
 {
     const ka_dataset *s = r->s;
@@ -270,6 +292,8 @@ static bool put_mfu_steps(const roofline *r, const ka_peaks *peaks, uint32_t dev
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+/* Fills all arrays of `r`. False: out of memory, also if `in` is NULL; roofline_free is needed
+ * in any case. */
 static bool measure_roofline(roofline *r, const ka_operator_calls *in, bool want_bytes)
 {
     size_t slices = (size_t)r->s->slice_count + 1;
@@ -299,6 +323,7 @@ static void roofline_free(roofline *r)
     kb_vec_free(&r->all);
 }
 
+/* Notes only the first missing prerequisite: without device work, shapes cannot be missing. */
 static void note_roofline(const ka_dataset *s, const ka_peaks *peaks, kineto_string device,
                           bool any, ka_table *t)
 {

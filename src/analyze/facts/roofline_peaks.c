@@ -30,6 +30,7 @@ static bool has_word(kineto_string name, const char *word, size_t size)
     return false;
 }
 
+/* `words` has spaces between; the order in the name does not matter. */
 static bool has_words(kineto_string name, const char *words)
 {
     while (*words) {
@@ -41,7 +42,8 @@ static bool has_words(kineto_string name, const char *words)
     return true;
 }
 
-/* Does the name say that it is less, or more, than what the words are called alone? */
+/* Does the name have a word that makes it another product than `words` alone, with other
+ * peaks? */
 static bool is_variant(kineto_string name, const char *words)
 {
     static const char *const variants[] = {"Ti", "SUPER", "D", "Laptop", "Mobile", "Max-Q", "MIG"};
@@ -52,6 +54,7 @@ static bool is_variant(kineto_string name, const char *words)
     return false;
 }
 
+/* The first row that matches: special names stand before general ones in device_peaks.def. */
 static const ka_peaks *peaks_named(kineto_string name)
 {
     for (size_t i = 0; i < KB_COUNT(peaks); i++)
@@ -104,7 +107,8 @@ double ka_peak_tflops(const ka_peaks *p, uint32_t precision)
 
 /* ---- properties ------------------------------------------------------------------------------ */
 
-/* -1: it is not there. */
+/* A number of the device's properties under its key of today or of older traces; -1: not
+ * present. */
 static int64_t whole_member(kineto_string json, const char *key, const char *old_key)
 {
     int64_t n;
@@ -115,6 +119,8 @@ static int64_t whole_member(kineto_string json, const char *key, const char *old
                : -1;
 }
 
+/* JSON object of the stream's device. Traces of libkineto have it in a process row of the
+ * device, which need not be the row of the stream. Empty: none. */
 static kineto_string properties_of(const ka_dataset *s, const ka_stream *stream)
 {
     kineto_process p;
@@ -129,8 +135,8 @@ static kineto_string properties_of(const ka_dataset *s, const ka_stream *stream)
     return (kineto_string){"", 0};
 }
 
-/* Streams of one device follow each other mostly; a device that comes back counts again only if
- * others were between. */
+/* Number of devices with streams; *busiest is the stream with the most work. If memory runs
+ * out, some devices are not counted. */
 static uint32_t count_devices(const ka_dataset *s, uint32_t *busiest)
 {
     kb_map seen = {0};

@@ -7,6 +7,7 @@
 /* What other ranks may add to: the sequences with the most time on the device. */
 #define MAX_SEQUENCES 4096u
 
+/* Calls of operator `op` that launched the same kernels in the same order. */
 typedef struct sequence {
     uint32_t op;           /* name */
     uint32_t first, count; /* of `names` */
@@ -15,10 +16,12 @@ typedef struct sequence {
     uint32_t found; /* the how-manieth to be found */
 } sequence;
 
+/* State of the search. `holds` answers for sequence_operator, by name. `known` maps a hash to
+ * an index of `all`; collisions are resolved by the next hash (find_sequence). */
 typedef struct finding {
     const ka_dataset *s;
     uint64_t least;
-    uint8_t *holds; /* by name: does it hold what was asked for? 0: not looked at, 1 no, 2 */
+    uint8_t *holds; /* by name: does it hold what was asked for? 0: not checked yet, 1 no, 2 */
     KB_VEC(uint32_t) works; /* under one operator */
     KB_VEC(uint32_t) names; /* of kernels, of all sequences */
     KB_VEC(sequence) all;
@@ -50,6 +53,7 @@ static bool is_asked_for(void *context, const ka_slice *slice)
 
 /* ---- what they launched ---------------------------------------------------------------------- */
 
+/* Appends the device work that a slice launched, except what the definitions ignore. */
 static void take_works(finding *f, uint32_t slice)
 {
     const ka_slice *at = &f->s->slices[slice];
@@ -69,6 +73,7 @@ static int compare_works(const void *left, const void *right, void *context)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* By start; mostly they are in order already. */
 static void sort_works(finding *f)
 {
     void *work = (void *)(uintptr_t)f->s->work;
@@ -100,7 +105,8 @@ static sequence *put_new(finding *f, uint32_t op)
     return f->no_memory ? NULL : &f->all.data[f->all.count - 1];
 }
 
-/* NULL: out of memory. */
+/* The sequence of f->works under `op`, which is appended if it is new. Valid until the next
+ * call. NULL: out of memory. */
 static sequence *find_sequence(finding *f, uint32_t op)
 {
     uint64_t hash = kb_hash(&op, sizeof op);
@@ -121,6 +127,8 @@ static sequence *find_sequence(finding *f, uint32_t op)
     }
 }
 
+/* Counts the sequence in f->works, of the operator `slice`, unless it is shorter than asked
+ * for. */
 static void add_sequence(finding *f, uint32_t slice)
 {
     if (f->works.count < f->least || f->no_memory)
@@ -187,7 +195,8 @@ static bool append_sequence_name(text *t, kineto_string s)
     return true;
 }
 
-/* Two that are cut at the same place still differ: by their hash. */
+/* Ends a text that is too long: with the number of names left out and a hash of all names, so
+ * that two long sequences with the same beginning stay different rows. */
 static bool append_rest(const finding *f, const sequence *q, uint32_t from, text *t)
 {
     char rest[64];
@@ -270,7 +279,8 @@ kineto_status ka_analyze_sequences(const ka_dataset *s, kineto_analysis *a, kine
 
 /* ---- where they are -------------------------------------------------------------------------- */
 
-/* Places know sequences as they were found; from then on by time, and the first few only. */
+/* Occurrences have indexes of `all` in the order of discovery; this sorts `all` by time,
+ * renumbers the occurrences, and drops those beyond sequence_top. False: out of memory. */
 static bool keep_first(finding *f)
 {
     uint32_t *place = malloc((f->all.count + 1) * sizeof *place);

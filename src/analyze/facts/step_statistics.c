@@ -5,6 +5,9 @@
  * step are merged by name and compared with their medians. */
 #include "analyze/facts/analyses.h"
 
+/* The first steps are warm-up while they exceed the median by 3 MAD; an outlier exceeds it by
+ * 3.5 standard deviations (Iglewicz and Hoaglin's limit for modified z-scores). MAD_TO_SIGMA
+ * makes the MAD of a normal distribution its standard deviation. */
 #define WARM_UP_DEVIATIONS 3.0
 #define OUTLIER_DEVIATIONS 3.5
 #define MAD_TO_SIGMA       1.4826
@@ -15,6 +18,8 @@
 
 static double step_us(const ka_step *s) { return ka_us(kb_length_ns(s->start_ns, s->end_ns)); }
 
+/* Median and MAD of the steps from `first` on. ka_median reorders its values, hence `room`, a
+ * copy of them. */
 static void describe_steps(ka_durations *d, double *room, uint32_t first)
 {
     memcpy(room, d->us + first, (d->count - first) * sizeof *room);
@@ -22,6 +27,8 @@ static void describe_steps(ka_durations *d, double *room, uint32_t first)
     d->mad = ka_mad(room, d->count - first, d->median);
 }
 
+/* Longer than the median by more than `allowed` us. MIN_SHARE keeps tiny differences of very
+ * even steps out. */
 static bool is_long(const ka_durations *d, uint32_t step, double allowed)
 {
     double over = d->us[step] - d->median;
@@ -41,10 +48,10 @@ bool ka_durations_make(ka_durations *d, const ka_dataset *s, uint32_t process)
                         .place = malloc((size_t)s->step_count * sizeof *d->place + 1)};
     bool ok = room && d->us && d->step && d->place;
     for (uint32_t i = 0; ok && i < s->step_count; i++) {
-        bool looked_at = s->steps[i].slice != KA_NONE &&
-                         (process == KA_NONE || process == s->steps[i].process);
-        d->place[i] = looked_at ? (int32_t)d->count : -1;
-        if (!looked_at)
+        bool counts =
+            s->steps[i].slice != KA_NONE && (process == KA_NONE || process == s->steps[i].process);
+        d->place[i] = counts ? (int32_t)d->count : -1;
+        if (!counts)
             continue;
         KB_ASSERT(d->count <= i);
         d->step[d->count] = i;
@@ -67,6 +74,7 @@ void ka_durations_free(ka_durations *d)
     free(d->place);
 }
 
+/* The row of a rank; the extremes and outliers are of steps after the warm-up. */
 static void put_statistics(const ka_dataset *s, const ka_durations *d, ka_table *t)
 {
     int64_t least = INT64_MAX, most = 0, outliers = 0;
@@ -115,25 +123,29 @@ static const struct {
     [PYTHON] = {"python", NULL},
 };
 
-/* How long something took in a step. */
+/* How long one thing took in one step. */
 typedef struct portion {
     uint64_t key; /* kind << 32 | name */
     int32_t step;
     int64_t ns;
 } portion;
 
+/* Portions of all steps. Slices are added up by name for one step at a time: `now` and `kind`
+ * are sparse arrays by name, and `named` lists the names that flush_step_contents must move to
+ * `portions`. */
 typedef struct contents {
     const ka_dataset *s;
     KB_VEC(portion) portions;
     int64_t *now;           /* by name: sum of the step under way … */
     uint8_t *kind;          /* … and kind + 1; */
     KB_VEC(uint32_t) named; /* those that have one */
-    uint8_t *waits;         /* by name: 0 not looked at, 1 no, 2 yes */
+    uint8_t *waits;         /* by name: 0 not checked yet, 1 no, 2 yes */
     bool no_memory;
 } contents;
 
 static uint64_t key_of(uint32_t kind, uint32_t name) { return (uint64_t)kind << 32 | name; }
 
+/* Ends a step: its sums become portions, and are 0 again for the next one. */
 static void flush_step_contents(contents *c, int32_t step)
 {
     for (size_t i = 0; i < c->named.count; i++) {
@@ -146,6 +158,7 @@ static void flush_step_contents(contents *c, int32_t step)
     c->named.count = 0;
 }
 
+/* A name keeps the kind of its first range in the step. */
 static void add_content(contents *c, uint32_t kind, uint32_t name, int64_t ns)
 {
     if (!c->kind[name]) {
@@ -155,6 +168,7 @@ static void add_content(contents *c, uint32_t kind, uint32_t name, int64_t ns)
     c->now[name] = ka_add_ns(c->now[name], ns);
 }
 
+/* Does a call wait for the device, or a range for the data loader? Decided once for each name. */
 static bool is_waiting_slice(contents *c, const ka_slice *s)
 {
     uint8_t *known = &c->waits[s->name];
@@ -167,7 +181,8 @@ static bool is_waiting_slice(contents *c, const ka_slice *s)
     return *known == 2;
 }
 
-/* -1: it is left out. Calls that do not wait are part of their operators. */
+/* Kind of a slice; -1: it is left out, and its time stays in what encloses it. Calls that do
+ * not wait are part of their operators. */
 static int content_kind(contents *c, const ka_slice *s)
 {
     switch (s->kind) {
@@ -185,7 +200,7 @@ static int content_kind(contents *c, const ka_slice *s)
     }
 }
 
-/* Slice of the first step that is looked at. */
+/* Slice of the first selected step. */
 static uint32_t first_step(const ka_dataset *s)
 {
     uint32_t i = 0;
@@ -202,6 +217,8 @@ static uint32_t content_name(const ka_dataset *s, uint32_t slice, uint32_t first
                                                       : s->slices[slice].name;
 }
 
+/* Adds all slices with their own time: less that of the slices in them that have a kind
+ * themselves. Data loaders count whole. `own` has room for all slices. */
 static void take_slices(contents *c, int64_t *own)
 {
     const ka_dataset *s = c->s;
@@ -236,6 +253,7 @@ static uint32_t kind_of_work(const ka_work *w)
                                                : KERNEL;
 }
 
+/* Adds work of devices by kind, with one portion per step and kind. False: out of memory. */
 static bool add_step_work(contents *c)
 {
     const ka_dataset *s = c->s;
@@ -266,7 +284,8 @@ static int compare_portions(const void *left, const void *right)
     return (a->step > b->step) - (a->step < b->step);
 }
 
-/* Kinds that are summed over names lose them; then what is of the same step becomes one. */
+/* Clears the names of kinds that are summed over all names, sorts, and merges portions of one
+ * key and step. */
 static void join_contents(contents *c)
 {
     size_t kept = 0;
@@ -323,6 +342,8 @@ typedef struct differences {
     uint32_t count;
 } differences;
 
+/* Keeps the MAX_DIFFERENCES largest in falling order, by insertion; what did not take longer
+ * is left out. */
 static void keep_largest_difference(differences *d, uint64_t key, double us)
 {
     if (us <= 0 || (d->count == MAX_DIFFERENCES && us <= d->most[d->count - 1].us))
@@ -333,7 +354,9 @@ static void keep_largest_difference(differences *d, uint64_t key, double us)
     d->most[at] = (difference){key, us};
 }
 
-/* One thing, in all steps: [from, to) of portions. A step without it counts as 0. */
+/* Compares one thing over all steps: portions [from, to) have its key. A step without it
+ * counts as 0, so the median is 0 if fewer than half have it. `of` is by place in d; `room`
+ * holds d->count values. */
 static void compare_steps(const contents *c, const ka_durations *d, size_t from, size_t to,
                           double *room, differences *of)
 {
@@ -357,6 +380,9 @@ static bool is_step_itself(const ka_dataset *s, uint32_t kind, uint32_t name)
     return !kinds[kind].whole && s->slices[first_step(s)].name == name;
 }
 
+/* The last three columns of an outlier's row. Time in the step itself that is in no range of
+ * it has the name of the first step (content_name), and is shown as outside of what was
+ * recorded. */
 static void put_difference(const ka_dataset *s, const difference *what, ka_table *t)
 {
     uint32_t kind = (uint32_t)(what->key >> 32), name = (uint32_t)what->key;
@@ -368,6 +394,7 @@ static void put_difference(const ka_dataset *s, const difference *what, ka_table
     ka_put_number(t, what->us);
 }
 
+/* `what` NULL: everything that was recorded took as long as in other steps. */
 static void put_outlier(const ka_dataset *s, const ka_durations *d, uint32_t place,
                         const difference *what, ka_table *t)
 {
@@ -391,6 +418,8 @@ static void put_outlier(const ka_dataset *s, const ka_durations *d, uint32_t pla
     ka_put_none(t);
 }
 
+/* Groups portions by key, compares each group, then writes a row for each difference of each
+ * outlier. False: out of memory. */
 static bool put_outliers(const ka_dataset *s, const ka_durations *d, ka_table *t)
 {
     contents c;

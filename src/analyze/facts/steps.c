@@ -26,6 +26,8 @@ static bool steps_of(const ka_attribution *v, size_t team, ka_spans *out)
     return true;
 }
 
+/* Gives each moment of the team's steps to the first role that was busy: `left` shrinks role
+ * by role. False: out of memory. */
 static bool share_out(const ka_attribution *v, size_t team, shares *s)
 {
     const ka_spans *roles = ka_team_roles(v, team);
@@ -43,8 +45,9 @@ static bool share_out(const ka_attribution *v, size_t team, shares *s)
     return ok;
 }
 
-static void put_window(const ka_attribution *v, const ka_window *w, const shares *s, size_t *cursors,
-                       ka_table *t)
+/* `cursors` has one position per list of spans; windows must come in the order of time. */
+static void put_window(const ka_attribution *v, const ka_window *w, const shares *s,
+                       size_t *cursors, ka_table *t)
 {
     kb_text name = ka_window_name(v, w);
     ka_put_int(t, v->dataset->rank);
@@ -68,7 +71,8 @@ static bool put_team(const ka_attribution *v, size_t team, ka_table *t)
     return ok;
 }
 
-/* Other tables have what the host took: the same step with two lengths wants a word. */
+/* Do windows of this table (host and devices) add up to another time than the steps of the
+ * host? Then a note explains the two lengths of one step. */
 static bool differ_from_host(const ka_dataset *s, const ka_attribution *v)
 {
     int64_t windows_ns = 0, steps_ns = 0;

@@ -9,6 +9,7 @@
 
 /* ---- one rank -------------------------------------------------------------------------------- */
 
+/* Does this work count as a collective? By the definitions' own rule if they have one. */
 static bool is_marked(const ka_dataset *s, const ka_work *w)
 {
     if (s->definitions->is_straggler_mark)
@@ -125,6 +126,8 @@ static int compare_of_collective(const void *left, const void *right)
     return by ? by : compare_numbers(a->rank, b->rank);
 }
 
+/* Numbers collectives of one name and step on each rank (`nth`), and leaves the marks in the
+ * order (step, name, nth, rank), in which those of one collective are together. */
 static void number_them(comparing *c)
 {
     mark *m = c->marks.data;
@@ -135,7 +138,8 @@ static void number_them(comparing *c)
     qsort(m, c->marks.count, sizeof *m, compare_of_collective);
 }
 
-/* The n-th ones of a step on all ranks; a rank has at most one of them. */
+/* `m` are the marks of one collective, at most one per rank. Adds what the other ranks waited
+ * to the score of the rank that came last, and returns it. */
 static double waited_for_ns(comparing *c, const mark *m, size_t count)
 {
     const mark *last = m;
@@ -151,7 +155,7 @@ static double waited_for_ns(comparing *c, const mark *m, size_t count)
     return sum;
 }
 
-/* Collectives that some ranks had more often cannot be matched. */
+/* End of the marks of the same step and name as those at `first`. */
 static size_t same_kind(const comparing *c, size_t first)
 {
     size_t end = first;
@@ -160,6 +164,8 @@ static size_t same_kind(const comparing *c, size_t first)
     return end;
 }
 
+/* Did all ranks that have this name in the step have it equally often? Else its calls cannot
+ * be matched. */
 static bool all_took_part(const comparing *c, size_t first, size_t end)
 {
     const mark *m = c->marks.data;

@@ -74,12 +74,15 @@ static int compare_edges(const void *left, const void *right)
     return (a->change < b->change) - (a->change > b->change); /* begins first */
 }
 
+/* Edges of the unions of all types, in the order of time; the caller frees *out. False: out of
+ * memory. */
 static bool collect_edges(const busy *b, bool omit_other, edge **out, size_t *count)
 {
     KB_VEC(edge) edges = {0};
     bool ok = true;
     for (int8_t type = KA_TYPE_OTHER; type < (int8_t)KB_COUNT(b->of); type++)
-        for (size_t i = 0; ok && (type != KA_TYPE_OTHER || !omit_other) && i < b->of[type].count; i++)
+        for (size_t i = 0; ok && (type != KA_TYPE_OTHER || !omit_other) && i < b->of[type].count;
+             i++)
             ok = kb_vec_push(&edges, (edge){b->of[type].data[i].start_ns, type, 1}) &&
                  kb_vec_push(&edges, (edge){b->of[type].data[i].end_ns, type, -1});
     if (edges.count)
@@ -89,6 +92,7 @@ static bool collect_edges(const busy *b, bool omit_other, edge **out, size_t *co
     return ok;
 }
 
+/* `types` has a bit for each type that ran at the same time; never 0. */
 static void put_kind_row(ka_table *t, uint32_t types, int64_t ns, int64_t all)
 {
     static const char *const names[] = {[KA_TYPE_OTHER] = "OTHER",

@@ -9,6 +9,7 @@
 
 /* ---- how a program divides its work ---------------------------------------------------------- */
 
+/* Copies from device to device, and kernels of NCCL. */
 static bool is_between_devices(const ka_dataset *s, const ka_work *w)
 {
     kineto_string name = ka_name(s, w->name);
@@ -17,7 +18,8 @@ static bool is_between_devices(const ka_dataset *s, const ka_work *w)
                : w->kind == KINETO_KIND_CONCURRENT_KERNEL && kb_string_contains(name, "nccl");
 }
 
-/* How much shorter steps are if devices exchange everything at once. */
+/* Savings if devices exchanged everything at once; KA_NO_SAVINGS if the critical path is not
+ * known. */
 static int64_t saved_by_exchange(ka_finder *f)
 {
     ka_factors x;
@@ -67,6 +69,7 @@ static kineto_string find_backend(const kineto_trace *t)
     return (kineto_string){"", 0};
 }
 
+/* ka_select: computation hides communication; copies and memsets do not. */
 static int select_communication(const ka_finder *f, const ka_work *w, void *context)
 {
     (void)f;
@@ -76,6 +79,8 @@ static int select_communication(const ka_finder *f, const ka_work *w, void *cont
                                             : KA_IGNORE;
 }
 
+/* Does any collective run on devices, or does the header name a library for them? Then Gloo is
+ * only an additional backend. */
 static bool has_device_library(const ka_finder *f)
 {
     static const char *const ranges[] = {"nccl:", "rccl:", "xccl:", "ccl:", "hccl:", "mccl:"};
@@ -95,13 +100,16 @@ static const char *backend_advice(const ka_finder *f)
     return kb_string_contains(name, "Intel") ? "xccl" : "nccl";
 }
 
+/* Sums the ranges in steps whose name begins so, and shows each as evidence of `x`, which may
+ * be NULL. */
 static int64_t show_host_collectives(ka_finder *f, ka_found *x, const char *begins)
 {
     int64_t ns = 0;
     for (uint32_t i = 0; i < f->s->slice_count; i++) {
         const ka_slice *slice = &f->s->slices[i];
         if ((slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_USER_ANNOTATION) ||
-            !kb_string_starts_with(ka_name(f->s, slice->name), begins) || !ka_is_in_steps(f, slice->step))
+            !kb_string_starts_with(ka_name(f->s, slice->name), begins) ||
+            !ka_is_in_steps(f, slice->step))
             continue;
         ns = ka_add_ns(ns, ka_slice_ns(slice));
         ka_show_row(f, x, slice->row, ka_slice_ns(slice), NULL);
@@ -140,6 +148,8 @@ void ka_find_ddp_backend(ka_finder *f)
 
 /* ---- small collectives ----------------------------------------------------------------------- */
 
+/* A collective below 64 KiB is bound by latency. Reported are ten and more per step, if
+ * joining them saves a noticeable part of a step. */
 #define SMALL_BYTES   INT64_C(65536) /* bound by latency; as in the table collective_groups */
 #define MIN_SMALL   10.0           /* of a step */
 #define MIN_PERCENT 1.0
@@ -151,12 +161,13 @@ typedef struct small_ones {
     int64_t saved_ns; /* if those of a step were one */
 } small_ones;
 
-/* Rows of the table, and the work that each is of: it lists all communication by time. */
+/* An iterator over rows of `collectives` together with the work of each: the table has all
+ * communication in the order of time, hence both advance in step. */
 typedef struct collective_rows {
     const ka_finder *f;
     const ka_table *t;
     uint64_t row, count;
-    uint32_t work; /* place in by_time of the next one that is looked at */
+    uint32_t work; /* place in by_time of the next one to be checked */
 } collective_rows;
 
 static collective_rows start_collectives(const ka_finder *f)
@@ -165,7 +176,7 @@ static collective_rows start_collectives(const ka_finder *f)
     return (collective_rows){.f = f, .t = t, .count = ka_table_rows(t)};
 }
 
-/* The next one that counts; false: there is none. */
+/* *row: the next collective in steps. False: there are no more. */
 static bool next_collective(collective_rows *c, uint64_t *row)
 {
     const ka_dataset *s = c->f->s;
@@ -180,8 +191,13 @@ static bool next_collective(collective_rows *c, uint64_t *row)
     return false;
 }
 
-static const char *per_device_text(const ka_finder *f) { return f->device_count > 1 ? " a device" : ""; }
+static const char *per_device_text(const ka_finder *f)
+{
+    return f->device_count > 1 ? " a device" : "";
+}
 
+/* Sums over all devices, then means of one device. The savings assume that the small ones of a
+ * step become one: of N per step, (N - 1) / N of the exposed time. */
 static small_ones sum_small_collectives(const ka_finder *f)
 {
     collective_rows all = start_collectives(f);
@@ -230,6 +246,7 @@ static void free_collective_kinds(collective_kinds *kinds)
     kb_map_free(&kinds->at);
 }
 
+/* The entry, which is appended if it is new; valid until the next call. NULL: out of memory. */
 static collective_kind *find_collective_kind(collective_kinds *kinds, const ka_table *t,
                                              uint64_t row)
 {
@@ -243,7 +260,8 @@ static collective_kind *find_collective_kind(collective_kinds *kinds, const ka_t
     return &kinds->list.data[*at];
 }
 
-/* Of steps, as collective_groups are of all. Free them in any case; false: out of memory. */
+/* Sums collectives in steps by name and group; collective_groups has the same sums over the
+ * whole trace. `kinds` is freed by the caller, also on failure. False: out of memory. */
 static bool list_collective_kinds(const ka_finder *f, collective_kinds *kinds)
 {
     collective_rows all = start_collectives(f);
@@ -305,6 +323,7 @@ void ka_find_communication_small(ka_finder *f)
 
 /* ---- exposed collectives --------------------------------------------------------------------- */
 
+/* ka_each: `context` is the finding. */
 static void show_collective(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context)
 {
     const ka_work *w = &f->s->work[work];
@@ -313,7 +332,8 @@ static void show_collective(ka_finder *f, uint32_t work, int64_t exposed_ns, voi
                 ka_short_name(place).s, place.size ? ", " : "", kb_duration(exposed_ns).s);
 }
 
-/* The kind of collective with the most exposed time, and how much: the mean of all devices. */
+/* Name of the kind of collective with the most exposed time; *ns is that time, as a mean of
+ * all devices. */
 static kb_text find_worst_kind(ka_finder *f, int64_t *ns)
 {
     collective_kinds kinds = {0};
@@ -330,6 +350,7 @@ static kb_text find_worst_kind(ka_finder *f, int64_t *ns)
     return worst;
 }
 
+/* By the kind of collective, else by the library that makes it (FSDP, DDP). */
 static const char *overlap_advice(const ka_finder *f, const char *kind)
 {
     kineto_string name = kb_string(kind);
@@ -385,7 +406,8 @@ void ka_find_communication_exposed(ka_finder *f)
 void ka_find_communication_share(ka_finder *f)
 {
     ka_exposure e;
-    if (!ka_exposed_time(f, select_communication, NULL, NULL, &e) || ka_share(f, e.ns) < SHARE_PERCENT)
+    if (!ka_exposed_time(f, select_communication, NULL, NULL, &e) ||
+        ka_share(f, e.ns) < SHARE_PERCENT)
         return;
     ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string(""));
     if (!x)
@@ -424,7 +446,7 @@ typedef struct broadcasts {
     int64_t host_ns, device_ns;
 } broadcasts;
 
-/* The range and all in it take no time. */
+/* The range and all in it, with its device work, take no time in b->x. */
 static void mask_broadcast(const ka_dataset *s, broadcasts *b, uint32_t slice)
 {
     b->chosen[slice] = 1;
@@ -440,7 +462,8 @@ static void mask_broadcast(const ka_dataset *s, broadcasts *b, uint32_t slice)
     }
 }
 
-/* Broadcasts in a forward pass are those of buffers: parameters are sent once, before the first. */
+/* Broadcasts inside of forward passes are those of buffers, as parameters are sent once,
+ * before the first pass. Of nested ranges only the outermost counts. */
 static void find_broadcasts(ka_finder *f, broadcasts *b)
 {
     const ka_dataset *s = f->s;
@@ -474,19 +497,20 @@ static void say_broadcasts(ka_finder *f, const broadcasts *b, int64_t saved)
            "DistributedDataParallel broadcasts buffers %llu times in its forward passes: %s on "
            "devices and %s of the host",
            (unsigned long long)b->count, kb_duration(b->device_ns).s, kb_duration(b->host_ns).s);
-    ka_advise(f, x, "%s",
-              ka_find_range(s, "SyncBatchNorm") != KA_NONE
-                  ? "DistributedDataParallel(model, broadcast_buffers=False): SyncBatchNorm keeps the "
-                    "buffers of all ranks the same already"
-                  : "DistributedDataParallel(model, broadcast_buffers=False) if ranks need not have the "
-                    "same buffers in training; broadcast them once before evaluation and checkpoints");
+    ka_advise(
+        f, x, "%s",
+        ka_find_range(s, "SyncBatchNorm") != KA_NONE
+            ? "DistributedDataParallel(model, broadcast_buffers=False): SyncBatchNorm keeps the "
+              "buffers of all ranks the same already"
+            : "DistributedDataParallel(model, broadcast_buffers=False) if ranks need not have the "
+              "same buffers in training; broadcast them once before evaluation and checkpoints");
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (b->chosen[i])
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
 }
 
-/* Broadcasts below forward passes of DDP; needs operators, since kernels of broadcasts look
- * alike. */
+/* Broadcasts below forward passes of DDP; needs operators, since kernels do not show which
+ * broadcast they belong to. */
 void ka_find_buffer_broadcast(ka_finder *f)
 {
     broadcasts b = {.chosen = calloc((size_t)f->s->slice_count + 1, 1)};
@@ -502,6 +526,8 @@ void ka_find_buffer_broadcast(ka_finder *f)
 
 /* ---- ranks, side by side --------------------------------------------------------------------- */
 
+/* A row of the comparison of ranks: what a rank waited, and communicated without computing,
+ * over all its steps. */
 typedef struct rank_wait {
     int64_t rank;
     int64_t waits_ns, exposed_ns; /* of all its steps */
@@ -536,7 +562,8 @@ static bool add_rank_exposed(const ka_finder *f, rank_waits *list, kb_map *at)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_distributed_overlap);
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        rank_wait *r = find_rank_wait(list, at, ka_fact_int(t, row, KA_COL_distributed_overlap_rank));
+        rank_wait *r =
+            find_rank_wait(list, at, ka_fact_int(t, row, KA_COL_distributed_overlap_rank));
         if (!r)
             return false;
         r->exposed_ns = ka_add_ns(
@@ -550,7 +577,8 @@ static int64_t per_step_ns(const rank_wait *r, int64_t ns)
     return ns / (int64_t)KB_MAX(r->steps, 1u);
 }
 
-/* What a rank waits is lost where nothing is computed meanwhile. */
+/* Waiting is lost only where nothing is computed meanwhile: per step, the smaller of both
+ * times. */
 static int64_t lost_rank_ns(const rank_wait *r)
 {
     return per_step_ns(r, KB_MIN(r->waits_ns, r->exposed_ns));
@@ -565,6 +593,7 @@ static int compare_rank_losses(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
+/* `list` is sorted by waiting: the rank that waits least comes last to the collectives. */
 static void report_imbalance(ka_finder *f, const rank_waits *list, int64_t mean)
 {
     const rank_wait *late = &list->data[0], *early = &list->data[list->count - 1];
@@ -576,8 +605,8 @@ static void report_imbalance(ka_finder *f, const rank_waits *list, int64_t mean)
     ka_say(f, x,
            "Ranks wait for one another in collectives for %s of a step on average, without any "
            "computation: rank %lld waits for %s, rank %lld, which arrives last, for %s",
-           kb_duration(mean).s, (long long)early->rank,
-           kb_duration(lost_rank_ns(early)).s, (long long)late->rank, kb_duration(lost_rank_ns(late)).s);
+           kb_duration(mean).s, (long long)early->rank, kb_duration(lost_rank_ns(early)).s,
+           (long long)late->rank, kb_duration(lost_rank_ns(late)).s);
     ka_advise(f, x,
               "See what rank %lld does more than the others before its collectives: ckineto diff "
               "of its trace and that of rank %lld; larger shards or longer sequences there, its "

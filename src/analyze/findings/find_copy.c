@@ -22,12 +22,14 @@ static void show_copy_calls(ka_finder *f, ka_found *x, const ka_waits *waits, ui
     }
 }
 
+/* Waits of one kind; `site` is the place of the longest, KA_NONE without any. */
 typedef struct waited {
     uint64_t count;
     int64_t ns, idle_ns;
     uint32_t site; /* of the longest */
 } waited;
 
+/* Sums the waits of a kind, and marks their calls in `without` as not waiting. */
 static waited sum_copy_waits(const ka_waits *waits, uint8_t kind, ka_what_if_mask *without)
 {
     waited sum = {.site = KA_NONE};
@@ -47,6 +49,8 @@ static waited sum_copy_waits(const ka_waits *waits, uint8_t kind, ka_what_if_mas
     return sum;
 }
 
+/* Savings are the smallest of three bounds: the critical path without the waits, the time of
+ * the calls, and the idle time because of the host. */
 static void check_copy_calls(ka_finder *f, const ka_waits *waits, ka_what_if_mask *without)
 {
     waited sum = sum_copy_waits(waits, KA_WAIT_COPY_CALL, without);
@@ -64,8 +68,9 @@ static void check_copy_calls(ka_finder *f, const ka_waits *waits, ka_what_if_mas
     ka_say(f, x,
            "%llu synchronous copy or memset call%s the host for %s; devices are "
            "idle for %s after them, until it has launched again%s. The longest one is in %s",
-           (unsigned long long)sum.count, sum.count == 1 ? " keeps" : "s keep", kb_duration(sum.ns).s,
-           kb_duration(sum.idle_ns).s, ka_later_text(saved, sum.idle_ns).s, name.s);
+           (unsigned long long)sum.count, sum.count == 1 ? " keeps" : "s keep",
+           kb_duration(sum.ns).s, kb_duration(sum.idle_ns).s, ka_later_text(saved, sum.idle_ns).s,
+           name.s);
     ka_advise(f, x,
               "Call the Async form on the stream that needs the data (cudaMemcpyAsync, "
               "hipMemcpyAsync, cudaMemsetAsync), from pinned memory; in PyTorch "
@@ -87,17 +92,20 @@ void ka_find_copy_synchronous(ka_finder *f)
 
 /* ---- pageable memory ------------------------------------------------------------------------- */
 
+/* Reference for pageable copies. Smaller copies than MIN_BYTES are bound by latency, and
+ * measure no bandwidth. */
 #define USUAL_GBPS  12.0 /* what pinned memory reaches over PCIe 3, if the trace does not say */
 #define MIN_BYTES (1 << 20) /* of a copy whose bandwidth counts */
 
 typedef struct pageable {
     uint64_t count;
     int64_t ns, excess_ns; /* of copies; longer than they would take from pinned memory */
-    int64_t told_ns;       /* of copies that say their bytes */
+    int64_t sized_ns;      /* of copies that say their bytes */
     double bytes;
     double gbps;
 } pageable;
 
+/* False: the copy has no size. */
 static bool copy_bytes(const ka_finder *f, const ka_work *w, double *bytes)
 {
     int64_t stated;
@@ -113,12 +121,15 @@ static bool is_pageable_copy(const ka_finder *f, const ka_work *w)
            kb_string_contains(ka_name(f->s, w->name), "Pageable");
 }
 
+/* The best bandwidth of a pinned copy in the trace, at least USUAL_GBPS: bytes per ns are
+ * GB/s. */
 static double measured_gbps(const ka_finder *f)
 {
     double best = 0, bytes;
     for (uint32_t i = 0; i < f->s->work_count; i++) {
         const ka_work *w = &f->s->work[i];
-        if (w->kind != KINETO_KIND_GPU_MEMCPY || !kb_string_contains(ka_name(f->s, w->name), "Pinned"))
+        if (w->kind != KINETO_KIND_GPU_MEMCPY ||
+            !kb_string_contains(ka_name(f->s, w->name), "Pinned"))
             continue;
         if (copy_bytes(f, w, &bytes) && bytes >= MIN_BYTES && ka_work_ns(w) > 0)
             best = KB_MAX(best, bytes / (double)ka_work_ns(w));
@@ -126,6 +137,7 @@ static double measured_gbps(const ka_finder *f)
     return KB_MAX(best, USUAL_GBPS);
 }
 
+/* Adds a pageable copy; without->work_ns receives by how much a pinned one would be shorter. */
 static void add_copy_rate(ka_finder *f, uint32_t work, pageable *sum, ka_what_if_mask *without)
 {
     const ka_work *w = &f->s->work[work];
@@ -135,7 +147,7 @@ static void add_copy_rate(ka_finder *f, uint32_t work, pageable *sum, ka_what_if
     if (!copy_bytes(f, w, &bytes))
         return;
     sum->bytes += bytes;
-    sum->told_ns = ka_add_ns(sum->told_ns, ka_work_ns(w));
+    sum->sized_ns = ka_add_ns(sum->sized_ns, ka_work_ns(w));
     int64_t pinned_ns = (int64_t)(bytes / sum->gbps),
             excess = bytes >= MIN_BYTES ? ka_work_ns(w) - pinned_ns : 0;
     without->work_ns[work] = KB_MAX(excess, 0);
@@ -151,6 +163,7 @@ static pageable sum_copy_rates(ka_finder *f, ka_what_if_mask *without)
     return sum;
 }
 
+/* Evidence: pageable copies with the operator that made them. */
 static void show_copies(ka_finder *f, ka_found *x)
 {
     const ka_dataset *s = f->s;
@@ -165,13 +178,14 @@ static void show_copies(ka_finder *f, ka_found *x)
     }
 }
 
-/* Small copies take their latency, whatever memory they are from. */
+/* Empty if the copies are too small for a bandwidth: small copies take their latency from any
+ * memory. */
 static kb_text copy_rates_text(const pageable *sum)
 {
     kb_text text = {""};
-    if (sum->excess_ns > 0 && sum->told_ns > 0)
+    if (sum->excess_ns > 0 && sum->sized_ns > 0)
         kb_snprintf(text.s, sizeof text.s, " (%.1f GB/s; pinned memory reaches %.1f)",
-                    sum->bytes / (double)sum->told_ns, sum->gbps);
+                    sum->bytes / (double)sum->sized_ns, sum->gbps);
     return text;
 }
 
@@ -221,7 +235,7 @@ static void check_pageable_copies(ka_finder *f, const ka_waits *waits, ka_what_i
 }
 
 /* Pinned memory is faster, and the host need not wait for what it sends. Waiting for what it
- * receives is the matter of sync.stall. */
+ * receives is reported by sync.stall. */
 void ka_find_copy_pageable(ka_finder *f)
 {
     ka_waits waits = {0};
@@ -234,6 +248,7 @@ void ka_find_copy_pageable(ka_finder *f)
 
 /* ---- copies to the device that nothing hides ------------------------------------------------- */
 
+/* ka_select: all other work of the device hides uploads. */
 static int select_upload(const ka_finder *f, const ka_work *w, void *context)
 {
     (void)context;
@@ -247,7 +262,8 @@ static void show_exposed_uploads(ka_finder *f, uint32_t work, int64_t exposed_ns
                 kb_duration(exposed_ns).s);
 }
 
-/* What pinned memory alone would save of the uploads that nothing hides. */
+/* Sums the exposed time that pinned memory alone would save (ka_each): it is reported by
+ * copy.pageable. */
 typedef struct slower {
     const ka_what_if_mask *without;
     int64_t ns;
@@ -260,7 +276,7 @@ static void add_slower_upload(ka_finder *f, uint32_t work, int64_t exposed_ns, v
     sum->ns = ka_add_ns(sum->ns, KB_MIN(sum->without->work_ns[work], exposed_ns));
 }
 
-/* That is the matter of copy.pageable. False: out of memory. */
+/* *slower_ns is a mean of all devices, as e->exposed_ns. False: out of memory. */
 static bool expose_uploads(ka_finder *f, ka_exposure *e, int64_t *slower_ns)
 {
     ka_what_if_mask without = {0};
@@ -309,6 +325,7 @@ void ka_find_copy_exposed(ka_finder *f)
 
 /* ---- tensors made on the host only to be copied ---------------------------------------------- */
 
+/* Arguments of each candidate are read, which is slow. */
 #define MAX_EXTRA 2048u /* candidates, whose arguments are asked for */
 
 typedef struct extra {
@@ -333,8 +350,8 @@ static bool fills_tensor(kineto_string name)
     return kb_string_is_one_of(name, names, KB_COUNT(names));
 }
 
-/* A device has filled it if anything in the operator launched work. With very much in it, it does
- * more than fill. */
+/* Was the tensor filled on the host? Not if anything inside launched work. An operator with
+ * more than MAX_BACK ranges inside does more than fill. */
 static bool is_host_fill(const ka_dataset *s, uint32_t fill)
 {
     if (s->slices[fill].next - fill > MAX_BACK)
@@ -345,8 +362,9 @@ static bool is_host_fill(const ka_dataset *s, uint32_t fill)
     return true;
 }
 
-/* The last operator before a slice that does not enclose it, if it filled a tensor; of it the
- * outermost one that ended before. */
+/* The operator that filled a tensor right before `slice`: the outermost one that ended before
+ * it. *filled is the innermost one, which names the kind of filling. KA_NONE: the operator
+ * before does something else, or is too far back. */
 static uint32_t find_fill_before(const ka_dataset *s, uint32_t slice, uint32_t *filled)
 {
     uint32_t first = s->threads[s->slices[slice].thread].first, i = slice, steps = 0;
@@ -356,8 +374,8 @@ static uint32_t find_fill_before(const ka_dataset *s, uint32_t slice, uint32_t *
         if (!fills_tensor(ka_name(s, s->slices[i].name)))
             return KA_NONE;
         uint32_t outer = i, around;
-        while ((around = ka_operator_around(s, outer)) != KA_NONE && s->slices[around].next <= slice &&
-               steps++ < MAX_BACK)
+        while ((around = ka_operator_around(s, outer)) != KA_NONE &&
+               s->slices[around].next <= slice && steps++ < MAX_BACK)
             outer = around;
         *filled = i;
         return is_host_fill(s, outer) ? outer : KA_NONE;
@@ -365,7 +383,7 @@ static uint32_t find_fill_before(const ka_dataset *s, uint32_t slice, uint32_t *
     return KA_NONE;
 }
 
-/* Of an operator's first input; 0: not recorded, or not a tensor. */
+/* Elements of an operator's first input; 0: not recorded, or not a tensor. */
 static double count_elements(const ka_finder *f, uint32_t op)
 {
     ka_shapes in;
@@ -377,13 +395,15 @@ static double count_elements(const ka_finder *f, uint32_t op)
     return count;
 }
 
+/* True also if one of both is not known. */
 static bool has_as_many_elements(const ka_finder *f, uint32_t filled, uint32_t copy)
 {
     double was = count_elements(f, filled), is = count_elements(f, copy);
     return was <= 0 || is <= 0 || was == is;
 }
 
-/* aten::copy_ of the same type on both sides. */
+/* Has aten::copy_ the same type on both sides? Then it does not convert. False if types were
+ * not recorded. */
 static bool copies_as_it_is(const ka_finder *f, uint32_t copy)
 {
     kineto_string types = ka_arg_text(f->s->trace, f->s->slices[copy].row, "Input type");
@@ -398,6 +418,8 @@ static bool copies_as_it_is(const ka_finder *f, uint32_t copy)
     return text[0].size && kb_string_equal(text[0], text[1]);
 }
 
+/* The pattern aten::to > (aten::_to_copy) > aten::copy_ > copy to the device, with a fill of
+ * the same number of elements right before it. */
 static bool is_extra(const ka_finder *f, uint32_t work, extra *out)
 {
     const ka_dataset *s = f->s;
@@ -415,10 +437,11 @@ static bool is_extra(const ka_finder *f, uint32_t work, extra *out)
         return false;
     *out = (extra){.to = to, .work = work};
     out->fill = find_fill_before(s, to, &out->filled);
-    return out->fill != KA_NONE && copies_as_it_is(f, copy) && has_as_many_elements(f, out->filled, copy);
+    return out->fill != KA_NONE && copies_as_it_is(f, copy) &&
+           has_as_many_elements(f, out->filled, copy);
 }
 
-/* Functions of PyTorch that make a tensor on the device of their argument `device`. */
+/* Operators of PyTorch's functions with an argument `device`, which could fill there. */
 static bool is_made_on_device(kineto_string op)
 {
     static const char *const names[] = {"aten::zeros",      "aten::ones",       "aten::full",
@@ -446,6 +469,8 @@ static void advise_extra(ka_finder *f, ka_found *x, const extra *e)
                   fill.s);
 }
 
+/* Without them neither the fill, nor aten::to with its wait, nor the copy take time. The
+ * operators' time on the host is an upper bound. */
 static void check_extra_copies(ka_finder *f, const extras *all, ka_what_if_mask *without)
 {
     int64_t host = 0;
@@ -496,6 +521,7 @@ void ka_find_copy_extra(ka_finder *f)
 
 /* ---- copying within the device --------------------------------------------------------------- */
 
+/* Copies within the device, and kernels that only copy or change the layout. */
 static bool only_moves_bytes(const ka_finder *f, const ka_work *w)
 {
     if (w->kind == KINETO_KIND_GPU_MEMCPY)
@@ -511,7 +537,7 @@ static int select_moves(const ka_finder *f, const ka_work *w, void *context)
     return only_moves_bytes(f, w) ? KA_SELECTED : KA_HIDES;
 }
 
-/* Which operators do it. */
+/* Device time of one operator (or kernel without a known call) that only moves bytes. */
 typedef struct mover {
     uint32_t name; /* string id */
     int64_t ns;
@@ -538,6 +564,7 @@ static void add_mover(ka_finder *f, kb_map *at, movers *all, const ka_work *w)
     all->data[*index].ns = ka_add_ns(all->data[*index].ns, ka_work_ns(w));
 }
 
+/* Appends movers, the longest first, and marks their work in `without` as taking no time. */
 static void list_movers(ka_finder *f, ka_what_if_mask *without, movers *all)
 {
     kb_map at = {0};
@@ -563,6 +590,7 @@ static void show_movers(ka_finder *f, ka_found *x)
     }
 }
 
+/* Names the three operators that move the most. */
 static void report_movers(ka_finder *f, const ka_exposure *e, int64_t saved, const movers *all)
 {
     char names[240] = "";

@@ -10,6 +10,8 @@
 
 /* ---- operators by what they do --------------------------------------------------------------- */
 
+/* Classes of operators: products of matrices, copies, and operators that do little with each
+ * number (element-wise, normalization, softmax, sums). */
 enum { OP_OTHER, OP_PRODUCT, OP_COPY, OP_ELEMENTWISE };
 
 static bool is_name_in_list(kineto_string name, const char *const *list, size_t count)
@@ -20,20 +22,81 @@ static bool is_name_in_list(kineto_string name, const char *const *list, size_t 
     return false;
 }
 
+/* Class of an operator of PyTorch by its exact name; other names are OP_OTHER. */
 static uint8_t classify_host_operator(kineto_string name)
 {
     static const char *const copies[] = {"copy_", "clone", "contiguous", "cat", "stack", "_to_copy",
                                          "to", "repeat", "constant_pad_nd"};
-    static const char *const elementwise[] = {
-        "add", "add_", "sub", "sub_", "rsub", "mul", "mul_", "div", "div_", "neg", "exp", "log", "sqrt",
-        "sqrt_", "rsqrt", "pow", "abs", "relu", "relu_", "threshold_backward", "gelu", "gelu_backward",
-        "silu", "silu_", "silu_backward", "sigmoid", "sigmoid_", "sigmoid_backward", "tanh", "tanh_",
-        "tanh_backward", "leaky_relu", "leaky_relu_", "leaky_relu_backward", "elu", "hardtanh", "hardtanh_",
-        "where", "masked_fill", "masked_fill_", "clamp", "clamp_", "clamp_min", "clamp_min_", "eq", "ne",
-        "lt", "gt", "le", "ge", "addcmul", "addcmul_", "addcdiv", "addcdiv_", "lerp", "lerp_", "fill_",
-        "zero_", "sum", "mean", "native_layer_norm", "native_layer_norm_backward", "native_batch_norm",
-        "native_batch_norm_backward", "native_group_norm", "native_group_norm_backward", "_softmax",
-        "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data"};
+    static const char *const elementwise[] = {"add",
+                                              "add_",
+                                              "sub",
+                                              "sub_",
+                                              "rsub",
+                                              "mul",
+                                              "mul_",
+                                              "div",
+                                              "div_",
+                                              "neg",
+                                              "exp",
+                                              "log",
+                                              "sqrt",
+                                              "sqrt_",
+                                              "rsqrt",
+                                              "pow",
+                                              "abs",
+                                              "relu",
+                                              "relu_",
+                                              "threshold_backward",
+                                              "gelu",
+                                              "gelu_backward",
+                                              "silu",
+                                              "silu_",
+                                              "silu_backward",
+                                              "sigmoid",
+                                              "sigmoid_",
+                                              "sigmoid_backward",
+                                              "tanh",
+                                              "tanh_",
+                                              "tanh_backward",
+                                              "leaky_relu",
+                                              "leaky_relu_",
+                                              "leaky_relu_backward",
+                                              "elu",
+                                              "hardtanh",
+                                              "hardtanh_",
+                                              "where",
+                                              "masked_fill",
+                                              "masked_fill_",
+                                              "clamp",
+                                              "clamp_",
+                                              "clamp_min",
+                                              "clamp_min_",
+                                              "eq",
+                                              "ne",
+                                              "lt",
+                                              "gt",
+                                              "le",
+                                              "ge",
+                                              "addcmul",
+                                              "addcmul_",
+                                              "addcdiv",
+                                              "addcdiv_",
+                                              "lerp",
+                                              "lerp_",
+                                              "fill_",
+                                              "zero_",
+                                              "sum",
+                                              "mean",
+                                              "native_layer_norm",
+                                              "native_layer_norm_backward",
+                                              "native_batch_norm",
+                                              "native_batch_norm_backward",
+                                              "native_group_norm",
+                                              "native_group_norm_backward",
+                                              "_softmax",
+                                              "_softmax_backward_data",
+                                              "_log_softmax",
+                                              "_log_softmax_backward_data"};
     if (!kb_string_starts_with(name, "aten::"))
         return OP_OTHER;
     if (ka_is_eligible(name))
@@ -44,8 +107,8 @@ static uint8_t classify_host_operator(kineto_string name)
                                                                  : OP_OTHER;
 }
 
-/* The operators that are looked at, with the time they take themselves: without that of operators
- * in them. */
+/* Operators in steps with their own time: without that of operators inside them. Data loaders
+ * are left out. Rules scale their time in `x` to estimate savings. */
 typedef struct host_operators {
     int64_t *self_ns; /* by slice; 0: not an operator that counts */
     uint8_t *kind;    /* by slice */
@@ -59,6 +122,8 @@ static void free_host_operators(host_operators *o)
     ka_factors_free(&o->x);
 }
 
+/* Slices are in an order in which what encloses comes first: its own time is set before the
+ * operators inside reduce it. */
 static void fill_host_operators(ka_finder *f, host_operators *o, ka_answers *names)
 {
     const ka_dataset *s = f->s;
@@ -93,7 +158,8 @@ static bool list_host_operators(ka_finder *f, host_operators *o)
     return !f->no_memory;
 }
 
-/* What all would be shorter by; where the critical path cannot say, what the operators would. */
+/* Savings with the times of o->x, at most most_ns, which also stands in where the critical
+ * path is not known. */
 static int64_t estimate_host_savings(ka_finder *f, const host_operators *o, int64_t most_ns)
 {
     int64_t saved = ka_saved_with(f, &o->x);
@@ -115,6 +181,7 @@ static int compare_host_names(const void *left, const void *right)
     return (a->longest > b->longest) - (a->longest < b->longest);
 }
 
+/* Shows the longest call of each chosen name, with the sum over the name; `x` may be NULL. */
 static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, const uint8_t *chosen
                            )
 {
@@ -132,7 +199,8 @@ static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, c
     }
     if (names)
         qsort(names, count, sizeof *names, compare_host_names);
-    for (uint32_t i = 0; names && i < KB_MIN(count, (size_t)f->evidence_limit) && names[i].count; i++) {
+    for (uint32_t i = 0; names && i < KB_MIN(count, (size_t)f->evidence_limit) && names[i].count;
+         i++) {
         ka_shapes in = {0};
         (void)ka_shapes_of(s->trace, s->slices[names[i].longest].row, &in);
         kineto_string stack = ka_stack_of(f, names[i].longest);
@@ -148,12 +216,15 @@ static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, c
 
 /* ---- cores that products of matrices use ----------------------------------------------------- */
 
+/* Limits are of one core with AVX2 or NEON: libraries reach about 100 GFLOP/s in 32 bits at
+ * most. Slower than SLOW_CORE_GFLOPS is slower than one core that works alone. */
 #define MIN_FLOPS        1e6   /* of an operator: smaller ones gain nothing from several threads */
 #define ONE_CORE_GFLOPS  100.0 /* in 32 bits: what one core does, at most, as libraries use it */
 #define SLOW_CORE_GFLOPS 8.0   /* slower than one core at work */
 #define PRODUCTS_PERCENT 10.0
 #define MORE_CORES       2.0 /* what more threads are taken to make of it */
 
+/* Operators with FLOPs; `slowest` is the one with the longest call. */
 typedef struct products {
     uint8_t *chosen; /* by slice */
     double flops;
@@ -161,7 +232,8 @@ typedef struct products {
     uint32_t slowest; /* slice */
 } products;
 
-/* FLOPs of operators that do them themselves: those inside one that is counted are how it does. */
+/* Chooses operators with FLOPs of their own (ka_own_flops), and assumes in o->x that they
+ * become MORE_CORES times as fast. p->chosen is freed by the caller. False: out of memory. */
 static bool find_products(ka_finder *f, host_operators *o, products *p)
 {
     const ka_dataset *s = f->s;
@@ -191,6 +263,8 @@ static bool find_products(ka_finder *f, host_operators *o, products *p)
     return !f->no_memory;
 }
 
+/* The advice depends on the speed: below one core, threads hinder one another; about one core,
+ * others are unused. */
 static void report_cores(ka_finder *f, const host_operators *o, const products *p, double gflops)
 {
     int64_t most = (int64_t)((double)p->all.ns * (1 - 1 / MORE_CORES));
@@ -205,13 +279,14 @@ static void report_cores(ka_finder *f, const host_operators *o, const products *
            (unsigned long long)p->all.count, ka_share(f, p->all.ns), gflops,
            slow ? "one core alone does more"
                 : "about what one core does; other cores are unused or missing");
-    ka_advise(f, x, "%s",
-              slow ? "Threads may wait for one another: set as many as there are cores for this "
-                     "process (torch.set_num_threads(N) or OMP_NUM_THREADS=N, where N is what nproc "
-                     "says in the same container), and no other program on these cores"
-                   : "Use more threads, torch.set_num_threads(N) or OMP_NUM_THREADS=N, if nproc says "
-                     "that there are more cores (containers and taskset leave a process fewer); "
-                     "larger batches make products large enough for them");
+    ka_advise(
+        f, x, "%s",
+        slow ? "Threads may wait for one another: set as many as there are cores for this "
+               "process (torch.set_num_threads(N) or OMP_NUM_THREADS=N, where N is what nproc "
+               "says in the same container), and no other program on these cores"
+             : "Use more threads, torch.set_num_threads(N) or OMP_NUM_THREADS=N, if nproc says "
+               "that there are more cores (containers and taskset leave a process fewer); "
+               "larger batches make products large enough for them");
     show_operators(f, x, o, p->chosen);
 }
 
@@ -258,10 +333,11 @@ void ka_find_cpu_float32(ka_finder *f)
             ka_set_extent(x, ka_share(f, all.ns));
             ka_set_severity(x, ka_share(f, all.ns) >= FLOAT_MEDIUM ? KINETO_FINDING_MEDIUM
                                                                   : KINETO_FINDING_LOW);
-            ka_say(f, x,
-                   "%llu products of matrices, convolutions and attentions in 32 bits take %.1f %% of "
-                   "the time on the host",
-                   (unsigned long long)all.count, ka_share(f, all.ns));
+            ka_say(
+                f, x,
+                "%llu products of matrices, convolutions and attentions in 32 bits take %.1f %% of "
+                "the time on the host",
+                (unsigned long long)all.count, ka_share(f, all.ns));
             show_operators(f, x, &o, o.kind);
         }
     }
@@ -270,6 +346,7 @@ void ka_find_cpu_float32(ka_finder *f)
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
+/* Some copies are needed: a quarter of their time is taken to remain. */
 #define COPY_LEFT 0.25 /* of their time: some are needed */
 
 void ka_find_cpu_copies(ka_finder *f)
@@ -292,7 +369,8 @@ void ka_find_cpu_copies(ka_finder *f)
         if (x) {
             x->count = all.count;
             ka_say(f, x,
-                   "%llu operators only move data (copy_, clone, contiguous, cat, to) and take %.1f %% "
+                   "%llu operators only move data (copy_, clone, contiguous, cat, to) and take "
+                   "%.1f %% "
                    "of the time on the host",
                    (unsigned long long)all.count, ka_share(f, all.ns));
             show_operators(f, x, &o, o.kind);
@@ -307,7 +385,8 @@ void ka_find_cpu_copies(ka_finder *f)
 #define BOUND_PERCENT 15.0
 #define FUSED_LEFT    0.5
 
-/* Inputs that are read, and a result as large as the largest of them. */
+/* Bytes of the inputs, and of a result as large as the largest of them. Inputs of unknown
+ * types count 0. */
 static double bytes_moved(const ka_shapes *in)
 {
     double sum = 0, most = 0;
@@ -332,7 +411,8 @@ static void report_memory_bound(ka_finder *f, const host_operators *o, const ka_
     ka_say(f, x,
            "%llu operators that do little with each number they read (element-wise, normalization, "
            "softmax, sums of 1 MiB and more) take %.1f %% of the time and move %.1f GB/s",
-           (unsigned long long)all->count, ka_share(f, all->ns), bytes / (double)KB_MAX(all->ns, 1));
+           (unsigned long long)all->count, ka_share(f, all->ns),
+           bytes / (double)KB_MAX(all->ns, 1));
     show_operators(f, x, o, o->kind);
 }
 
@@ -363,6 +443,7 @@ void ka_find_cpu_memory_bound(ka_finder *f)
 
 /* ---- many tiny operators --------------------------------------------------------------------- */
 
+/* Dispatch of an operator in PyTorch takes a few microseconds. */
 #define TINY_OPERATOR_NS INT64_C(10000)
 #define TINY_PERCENT     10.0
 #define MIN_TINY         100u /* of a step */
@@ -383,13 +464,15 @@ void ka_find_cpu_tiny(ka_finder *f)
         }
         uint64_t each = all.count / KB_MAX(f->step_count, 1u);
         int64_t most = (int64_t)((double)all.ns * (1 - TINY_LEFT));
-        ka_found *x = each >= MIN_TINY && ka_share(f, all.ns) >= TINY_PERCENT
-                          ? ka_open_finding(f, estimate_host_savings(f, &o, most), 0.4, kb_string(""))
-                          : NULL;
+        ka_found *x =
+            each >= MIN_TINY && ka_share(f, all.ns) >= TINY_PERCENT
+                ? ka_open_finding(f, estimate_host_savings(f, &o, most), 0.4, kb_string(""))
+                : NULL;
         if (x) {
             x->count = all.count;
             ka_say(f, x,
-                   "%llu operators%s take less than %s each, without those in them, and %.1f %% of the time together: most of "
+                   "%llu operators%s take less than %s each, without those in them, and %.1f %% of "
+                   "the time together: most of "
                    "that is dispatch, not computation",
                    (unsigned long long)each, f->step_count ? " a step" : "",
                    kb_duration(TINY_OPERATOR_NS).s, ka_share(f, all.ns));
@@ -401,6 +484,7 @@ void ka_find_cpu_tiny(ka_finder *f)
 
 /* ---- between operators ----------------------------------------------------------------------- */
 
+/* Below a fifth of the time, gaps between operators are usual for programs on the host. */
 #define BETWEEN_PERCENT 20.0
 
 /* Collectives on the host and loaders of data are not the program's own code. */
@@ -416,19 +500,22 @@ static bool is_recorded_work(const ka_dataset *s, const ka_slice *slice)
     return false;
 }
 
-/* When no thread is in a recorded operator; false: out of memory. */
+/* Fills `between` with the selected time in which no thread is in a recorded operator; the
+ * caller frees it, also on failure. False: out of memory. */
 static bool find_time_between_operators(ka_finder *f, ka_spans *between)
 {
     const ka_dataset *s = f->s;
     ka_spans whole = {0}, busy = {0};
     for (uint32_t i = 0; i < (f->step_count ? s->step_count : 0); i++)
         if (s->steps[i].slice != KA_NONE)
-            f->no_memory |= !kb_vec_push(&whole, (ka_span){s->steps[i].start_ns, s->steps[i].end_ns});
+            f->no_memory |=
+                !kb_vec_push(&whole, (ka_span){s->steps[i].start_ns, s->steps[i].end_ns});
     if (!f->step_count)
         f->no_memory |= !kb_vec_push(&whole, (ka_span){s->start_ns, s->end_ns});
     for (uint32_t i = 0; i < s->slice_count && !f->no_memory; i++)
         if (is_recorded_work(s, &s->slices[i]))
-            f->no_memory |= !kb_vec_push(&busy, (ka_span){s->slices[i].start_ns, s->slices[i].end_ns});
+            f->no_memory |=
+                !kb_vec_push(&busy, (ka_span){s->slices[i].start_ns, s->slices[i].end_ns});
     ka_spans_unite(&whole);
     ka_spans_unite(&busy);
     f->no_memory |= !ka_spans_without(&whole, &busy, between);
@@ -437,7 +524,8 @@ static bool find_time_between_operators(ka_finder *f, ka_spans *between)
     return !f->no_memory;
 }
 
-/* The operator that begins where a gap ends. */
+/* Shows the longest gaps, then adds to each that was kept the operator that begins where it
+ * ends: stacks are slow to make, and only few gaps are shown. */
 static void show_time_between_operators(ka_finder *f, ka_found *x, const ka_spans *between)
 {
     const ka_dataset *s = f->s;
@@ -454,11 +542,14 @@ static void show_time_between_operators(ka_finder *f, ka_found *x, const ka_span
             char text[400];
             int n = kb_snprintf(text, sizeof text, "before %s%s%.*s",
                                 ka_short_name(ka_name(s, s->slices[i].name)).s,
-                                stack.size ? ", called by " : "", (int)KB_MIN(stack.size, (size_t)200),
-                                stack.data);
-            char *copy = n > 0 ? kb_arena_copy(&f->out->arena, text, KB_MIN((size_t)n, sizeof text - 1)) : NULL;
+                                stack.size ? ", called by " : "",
+                                (int)KB_MIN(stack.size, (size_t)200), stack.data);
+            char *copy =
+                n > 0 ? kb_arena_copy(&f->out->arena, text, KB_MIN((size_t)n, sizeof text - 1))
+                      : NULL;
             if (copy)
-                x->evidence.data[e].text = (kineto_string){copy, KB_MIN((size_t)n, sizeof text - 1)};
+                x->evidence.data[e].text =
+                    (kineto_string){copy, KB_MIN((size_t)n, sizeof text - 1)};
             break;
         }
 }

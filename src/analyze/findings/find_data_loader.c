@@ -1,10 +1,9 @@
 /* Rules about the data loader: time in which the program waits for the next batch, and loaders
  * without worker processes.
  *
- * A wait is a range whose name is that of a data loader's __next__ (ka_is_dataloader), in
- * steps and between them or, without steps, in the whole trace. Savings are the part of the waits in
- * which devices are idle, too; on programs without devices, the critical path without the
- * waits. */
+ * A wait is a range whose name is that of a data loader's __next__ (ka_is_dataloader), in steps
+ * and between them or, without steps, in the whole trace. Savings are the part of the waits in
+ * which devices are idle, too; on programs without devices, the critical path without the waits. */
 #include "analyze/findings/finding.h"
 
 /* ---- the data loader ------------------------------------------------------------------------- */
@@ -27,7 +26,8 @@ static void free_loader_waits(waiting *w)
     kb_vec_free(&w->spans);
 }
 
-/* How much of a range is in the time that counts. */
+/* How much of a range lies in the time that counts: w->whole is united, and searched for the
+ * first span that matters. */
 static int64_t ns_in_whole(const waiting *w, int64_t start_ns, int64_t end_ns)
 {
     size_t cursor = 0, low = 0, high = w->whole.count;
@@ -42,13 +42,15 @@ static int64_t ns_in_whole(const waiting *w, int64_t start_ns, int64_t end_ns)
     return ka_spans_within(&w->whole, start_ns, end_ns, &cursor);
 }
 
+/* Is the slice a wait for data that lies, at least in part, in the time that counts? */
 static bool is_loader_wait(const ka_dataset *s, const waiting *w, uint32_t slice)
 {
     const ka_slice *x = &s->slices[slice];
     return ka_is_dataloader(ka_name(s, x->name)) && ns_in_whole(w, x->start_ns, x->end_ns) > 0;
 }
 
-/* A step that is looked at, up to the next one of its process if that has the next number. */
+/* Appends a step to the time that counts, up to the start of the next one of its process,
+ * provided that this has the next number: else steps between them were not recorded. */
 static void add_loader_step(ka_finder *f, waiting *w, uint32_t step)
 {
     const ka_dataset *s = f->s;
@@ -63,6 +65,8 @@ static void add_loader_step(ka_finder *f, waiting *w, uint32_t step)
     f->no_memory |= !kb_vec_push(&w->whole, (ka_span){s->steps[step].start_ns, end_ns});
 }
 
+/* Initialises `w`, and fills w->whole and `steps`, both united. The difference of both is the
+ * time between steps. */
 static void add_loader_whole(ka_finder *f, waiting *w, ka_spans *steps)
 {
     const ka_dataset *s = f->s;
@@ -82,6 +86,7 @@ static void add_loader_whole(ka_finder *f, waiting *w, ka_spans *steps)
     w->between_ns = ka_spans_ns(&w->whole) - ka_spans_ns(steps);
 }
 
+/* Length of the time in both; 0 if memory ran out (f->no_memory). */
 static int64_t overlap_ns(ka_finder *f, const ka_spans *a, const ka_spans *b)
 {
     ka_spans both = {0};
@@ -91,7 +96,8 @@ static int64_t overlap_ns(ka_finder *f, const ka_spans *a, const ka_spans *b)
     return ns;
 }
 
-/* Free it in any case. */
+/* Sums the waits. Time between steps becomes a part of the whole only if the program waits
+ * there, as it does not belong to a step. Freed with free_loader_waits in any case. */
 static waiting sum_loader_waits(ka_finder *f)
 {
     waiting w;
@@ -112,6 +118,7 @@ static waiting sum_loader_waits(ka_finder *f)
     return w;
 }
 
+/* Percent of the time that counts, which may be longer than the steps. */
 static double loader_share(const waiting *w, int64_t ns)
 {
     return 100 * (double)ns / (double)w->whole_ns;
@@ -126,6 +133,7 @@ static void show_loader_waits(ka_finder *f, const waiting *w, ka_found *x)
                         ns_in_whole(w, s->slices[i].start_ns, s->slices[i].end_ns), NULL);
 }
 
+/* PyTorch's iterator with worker processes is called _MultiProcessingDataLoaderIter. */
 static bool loads_in_workers(const ka_dataset *s)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
@@ -138,7 +146,8 @@ static bool loads_in_workers(const ka_dataset *s)
 
 #define MIN_PERCENT 1.0
 
-/* The last end of device work that the whole trace has before a moment; INT64_MIN: it has none. */
+/* The latest end of device work that began before a moment, in the whole trace, also outside
+ * of the dataset; INT64_MIN: there is none. */
 static int64_t device_busy_until(const kineto_trace *trace, int64_t ns)
 {
     int64_t latest = INT64_MIN;
@@ -172,7 +181,8 @@ static int64_t idle_before_first_work(const ka_finder *f, waiting *w, int64_t ga
     return ns;
 }
 
-/* Savings are bounded by how long the program and devices waited, and by the critical path. */
+/* Bounded by the idle time of devices and by the critical path; without a device or a path, by
+ * the waits alone. */
 static int64_t estimate_loader_savings(ka_finder *f, const waiting *w, int64_t idle_ns)
 {
     static const kineto_what_if_scale at_once = {KINETO_WHAT_IF_CLASS, "data_loading", 0};
@@ -226,8 +236,8 @@ static bool is_python_function(const ka_dataset *s, uint32_t slice, const char *
                                const char *name)
 {
     kineto_string text = ka_name(s, s->slices[slice].name);
-    return s->slices[slice].kind == KINETO_KIND_PYTHON_FUNCTION && kb_string_ends_with(text, name) &&
-           kb_string_contains(text, file);
+    return s->slices[slice].kind == KINETO_KIND_PYTHON_FUNCTION &&
+           kb_string_ends_with(text, name) && kb_string_contains(text, file);
 }
 
 static bool has_inside(const ka_dataset *s, uint32_t slice, const char *name)
@@ -238,7 +248,8 @@ static bool has_inside(const ka_dataset *s, uint32_t slice, const char *name)
     return false;
 }
 
-/* A loader with workers checks their number when it makes its iterator. */
+/* Does a DataLoader make its iterator here, without worker processes? One with workers checks
+ * their number in it. */
 static bool makes_single_loader(const ka_dataset *s, uint32_t slice)
 {
     return is_python_function(s, slice, "dataloader.py(", ": _get_iterator") &&

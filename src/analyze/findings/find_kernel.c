@@ -25,6 +25,7 @@ enum {
 #define ON_TOP_OF_TF32 (4.0 / 3)
 #define UNKNOWN_DEVICE 2.0
 
+/* All kernels by class, and what the device can do. Times are of kernels in steps. */
 typedef struct products {
     uint8_t *is;         /* by work: what it is */
     int64_t device_ns;   /* of kernels that do not communicate */
@@ -38,13 +39,15 @@ typedef struct products {
 
 /* ---- what kernels are ------------------------------------------------------------------------ */
 
+/* Families that have variants for matrix units. */
 static bool is_matrix_family(const ka_class *c)
 {
     return c->family == KA_FAMILY_GEMM || c->family == KA_FAMILY_CONVOLUTION ||
            c->family == KA_FAMILY_ATTENTION || c->family == KA_FAMILY_RNN;
 }
 
-/* Products with vectors read more than they compute, and sums of parts compute nothing. */
+/* Products with vectors are bound by memory, and sums of partial results compute nothing:
+ * neither gains from matrix units. */
 static uint8_t is_matrix_vector(kineto_string name)
 {
     return kb_string_contains(name, "gemv") || kb_string_contains(name, "dot_kernel") ||
@@ -52,6 +55,8 @@ static uint8_t is_matrix_vector(kineto_string name)
            kb_string_contains(name, "splitKreduce") || kb_string_contains(name, "reduce_1Block");
 }
 
+/* `tf32`: the device rounds 32-bit inputs for its matrix units. Double and integer products
+ * have no faster type to change to. */
 static uint8_t classify_product(const ka_work *w, const ka_class *c, bool by_vector, bool tf32)
 {
     if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || !is_matrix_family(c))
@@ -65,8 +70,9 @@ static uint8_t classify_product(const ka_work *w, const ka_class *c, bool by_vec
                                                                                     : COULD;
 }
 
-static uint8_t eligible(kineto_string name) { return ka_is_eligible(name); }
+static uint8_t is_eligible_operator(kineto_string name) { return ka_is_eligible(name); }
 
+/* `operators` and `kernels` cache answers about names of operators and of kernels. */
 static void add_product(ka_finder *f, products *p, ka_answers *operators, ka_answers *kernels)
 {
     const ka_dataset *s = f->s;
@@ -81,7 +87,7 @@ static void add_product(ka_finder *f, products *p, ka_answers *operators, ka_ans
         uint32_t op = ka_operator_of(s, w->call);
         p->is[i] = classify_product(w, c, ka_answer(s, kernels, w->name, is_matrix_vector), tf32);
         p->device_ns = ka_add_ns(p->device_ns, ns);
-        if ((op != KA_NONE && ka_answer(s, operators, s->slices[op].name, eligible)) ||
+        if ((op != KA_NONE && ka_answer(s, operators, s->slices[op].name, is_eligible_operator)) ||
             p->is[i] != OTHER)
             p->eligible_ns = ka_add_ns(p->eligible_ns, ns);
         if (p->is[i] == USES)
@@ -96,6 +102,7 @@ static void add_product(ka_finder *f, products *p, ka_answers *operators, ka_ans
     }
 }
 
+/* p->is is freed by the caller. False: out of memory. */
 static bool list_products(ka_finder *f, products *p)
 {
     ka_answers operators = {0}, kernels = {0};
@@ -130,8 +137,9 @@ static bool has_device_peaks(ka_finder *f)
 
 /* ---- how much faster they would be ----------------------------------------------------------- */
 
-/* Half of what peaks promise, and no more than `most`. */
-static double speedup_text(double peak, double now, double most)
+/* The mean of 1 and the ratio of the peaks, at most `most`; an unknown ratio gives
+ * UNKNOWN_DEVICE. */
+static double estimate_speedup(double peak, double now, double most)
 {
     double ratio = peak > 0 && now > 0 ? peak / now : 2 * UNKNOWN_DEVICE - 1;
     return KB_MIN(most, KB_MAX(1, (1 + ratio) / 2));
@@ -139,12 +147,12 @@ static double speedup_text(double peak, double now, double most)
 
 static double speedup_16_bit(const products *p)
 {
-    return speedup_text(KB_MAX(p->peaks->bf16, p->peaks->fp16), p->peaks->fp32, MAX_16_BIT);
+    return estimate_speedup(KB_MAX(p->peaks->bf16, p->peaks->fp16), p->peaks->fp32, MAX_16_BIT);
 }
 
 static double speedup_tf32(const products *p)
 {
-    return speedup_text(p->peaks->tf32, p->peaks->fp32, MAX_TF32);
+    return estimate_speedup(p->peaks->tf32, p->peaks->fp32, MAX_TF32);
 }
 
 static bool is_narrow(const ka_dataset *s, const ka_work *w)
@@ -156,7 +164,8 @@ static bool is_narrow(const ka_dataset *s, const ka_work *w)
 /* How much faster kernels of 16 bits are taken to be, where others are `times`. */
 static double from_16_bit(double times) { return KB_MIN(times, MAX_FROM_16); }
 
-/* With those that could round to TF32 so much faster, and the others. */
+/* Savings if products that could use TF32 were `tf32` times as fast, and others `others` times
+ * (those of 16 bits at most MAX_FROM_16 times). KA_NO_SAVINGS: not known. */
 static int64_t savings_of_speedup(ka_finder *f, const products *p, double tf32, double others)
 {
     ka_factors x;
@@ -181,6 +190,8 @@ static bool no_product_uses_tensor_cores(const products *p)
 
 /* ---- tensor cores ---------------------------------------------------------------------------- */
 
+/* Depends on the device: before compute capability 8.0 it has float16 only, which needs a
+ * scaled loss. */
 static void advise_16_bit(ka_finder *f, ka_found *x, const products *p)
 {
     double major = ka_device_number(f->s->trace, p->device, "computeMajor");
@@ -205,8 +216,8 @@ static void advise_16_bit(ka_finder *f, ka_found *x, const products *p)
                                    : "");
 }
 
-/* On a device with TF32 the part that 32-bit products would gain without autocast belongs to
- * precision.fp32_matmul. */
+/* Savings of 16-bit types. On a device with TF32 the part that 32-bit products gain without
+ * autocast is subtracted: precision.fp32_matmul reports it. */
 static int64_t saved_by_16_bit(ka_finder *f, const products *p, double narrow, double rounded)
 {
     int64_t saved = savings_of_speedup(f, p, rounded, narrow);
@@ -215,7 +226,7 @@ static int64_t saved_by_16_bit(ka_finder *f, const products *p, double narrow, d
     return saved;
 }
 
-/* What these kernels take less, were nothing else in the way. */
+/* Device time that these kernels take less, if nothing else limits the step. */
 static double max_product_savings(const products *p, double narrow, double rounded)
 {
     return (1 - 1 / narrow) * (double)(p->could.ns - p->narrow_ns) +
@@ -223,7 +234,7 @@ static double max_product_savings(const products *p, double narrow, double round
            (1 - 1 / rounded) * (double)p->tf32_could.ns;
 }
 
-/* How much faster those of them are that gain most. */
+/* The largest of the speedups that apply to any of the kernels. */
 static double max_product_time(const products *p, double narrow, double rounded)
 {
     double times = p->tf32_could.count ? rounded : 1;
@@ -264,7 +275,8 @@ void ka_find_tensor_cores(ka_finder *f)
     products p;
     if (!has_device_peaks(f))
         return;
-    if (list_products(f, &p) && p.unit != KA_MATRIX_NONE && p.eligible_ns > 0 && no_product_uses_tensor_cores(&p))
+    if (list_products(f, &p) && p.unit != KA_MATRIX_NONE && p.eligible_ns > 0 &&
+        no_product_uses_tensor_cores(&p))
         report_tensor_cores(f, &p);
     free(p.is);
 }
@@ -307,7 +319,8 @@ void ka_find_fp32_matmul(ka_finder *f)
 
 /* ---- the rest of a model that uses them ------------------------------------------------------ */
 
-/* 16-bit products that were kept from them are what precision.unaligned_matmul is about. */
+/* Takes out 16-bit matrix products that do not use the matrix units:
+ * precision.unaligned_matmul reports them. */
 static void drop_narrow_products(const ka_dataset *s, products *p)
 {
     for (uint32_t i = 0; i < s->work_count; i++) {
@@ -355,7 +368,8 @@ void ka_find_fp32_partly(ka_finder *f)
     products p;
     if (!has_device_peaks(f))
         return;
-    if (list_products(f, &p) && p.unit != KA_MATRIX_NONE && p.could.count && !no_product_uses_tensor_cores(&p))
+    if (list_products(f, &p) && p.unit != KA_MATRIX_NONE && p.could.count &&
+        !no_product_uses_tensor_cores(&p))
         report_fp32_partly(f, &p);
     free(p.is);
 }

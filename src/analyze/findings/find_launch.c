@@ -17,8 +17,8 @@ typedef struct long_gap {
 
 #define MAX_GAPS 64u
 
-/* Idle time of devices without gaps after a wait or a late batch: there the queue was
- * drained, and that is what is to be mended. */
+/* Idle time of devices, except gaps after a wait or a late batch: there the queue was drained,
+ * and the rules about waits and data loaders report the cause. */
 typedef struct gaps {
     ka_finder *f;
     int64_t ns[KA_IDLE_COUNT];
@@ -28,6 +28,7 @@ typedef struct gaps {
     uint32_t kept;
 } gaps;
 
+/* Replaces the shortest of MAX_GAPS kept gaps if this one is longer. */
 static void keep_longest_gap(gaps *g, const long_gap *gap)
 {
     uint32_t least = 0;
@@ -42,6 +43,7 @@ static void keep_longest_gap(gaps *g, const long_gap *gap)
         g->longest[least] = *gap;
 }
 
+/* Gap callback of ka_idleness_walk; never stops the walk. */
 static bool add_gap(void *context, const ka_gap *gap)
 {
     gaps *g = context;
@@ -69,8 +71,9 @@ static int compare_gap_lengths(const void *left, const void *right)
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
-/* Idle time of what is wanted, the mean of all devices; -1: it could not be found out. Without the
- * longest gap: one-time work (loading of code, a checkpoint) is not typical of the program. */
+/* Idle time for the wanted reasons, as a mean of all devices; -1: out of memory. The longest
+ * gap is left out of the sum and of the evidence: one-time work (loading of code, a
+ * checkpoint) is not typical of the program. Leaves g->longest sorted. */
 static int64_t find_launch_gaps(ka_finder *f, gaps *g)
 {
     ka_idleness idle = {0};
@@ -92,6 +95,8 @@ static int64_t find_launch_gaps(ka_finder *f, gaps *g)
     return f->no_memory ? -1 : sum / KB_MAX(f->device_count, 1u);
 }
 
+/* Evidence: the kept gaps with the work after them. Stacks are slow to make, and only for as
+ * many gaps as can be shown. */
 static void show_launch_gaps(ka_finder *f, ka_found *x, const gaps *g)
 {
     const ka_dataset *s = f->s;
@@ -118,6 +123,7 @@ typedef struct about {
     const char *words, *rule;
 } about;
 
+/* For reasons without a rule of their own the id is empty. */
 static about gap_cause_text(ka_idle reason)
 {
     static const about all[KA_IDLE_COUNT] = {
@@ -135,11 +141,14 @@ static about gap_cause_text(ka_idle reason)
     return all[reason].words ? all[reason] : (about){"not explained by the trace", ""};
 }
 
+/* A device that is busy for less than half of the time is reported; for less than a quarter,
+ * as severe. */
 #define LOW_PERCENT  50.0
 #define POOR_PERCENT 25.0
 
-/* From the first work to the last one of each device, as gaps are counted; that many processes have
- * a device 0 is nothing to go by. */
+/* Use of one device, from its first work to its last, as gaps are counted; with steps from the
+ * first step of its process. Device ids repeat over processes, so entries are by index of
+ * idle.devices. */
 typedef struct use {
     int64_t device, start_ns, end_ns;
     int64_t gaps_ns[KA_IDLE_COUNT], idle_ns;
@@ -151,11 +160,12 @@ typedef struct uses {
     const ka_dataset *s;
     ka_idleness idle;
     use *of;           /* by device */
-    int64_t *first_ns; /* by process: its first step that is looked at begins; last: the first of
+    int64_t *first_ns; /* by process: its first selected step begins; last: the first of
                           all; INT64_MAX: there is none */
     uint64_t low;
 } uses;
 
+/* Gap callback of ka_idleness_walk: only gaps of whole devices count. */
 static bool add_device_idle(void *context, const ka_gap *gap)
 {
     uses *all = context;
@@ -165,6 +175,8 @@ static bool add_device_idle(void *context, const ka_gap *gap)
     return true;
 }
 
+/* Initialises the uses, then finds the extent of each device's work and the process whose
+ * steps it is in. */
 static void add_device_work(uses *all)
 {
     const ka_dataset *s = all->s;
@@ -183,7 +195,9 @@ static void add_device_work(uses *all)
     }
 }
 
-/* Steps that were left out stay in the list, before the others. */
+/* Fills first_ns by process; the entry after the last process is the first step of all. Steps
+ * that were not selected stay in the list, before the others, and have no slice. False: out of
+ * memory. */
 static bool find_first_steps(const ka_finder *f, uses *all)
 {
     const ka_dataset *s = f->s;
@@ -197,6 +211,8 @@ static bool find_first_steps(const ka_finder *f, uses *all)
     return all->first_ns != NULL;
 }
 
+/* Fills all->of with extents and gaps. The caller frees its members, also on failure. False:
+ * out of memory. */
 static bool make_device_uses(ka_finder *f, uses *all)
 {
     kineto_error err = {0};
@@ -209,8 +225,8 @@ static bool make_device_uses(ka_finder *f, uses *all)
     return !f->no_memory;
 }
 
-/* Unrecorded time is not idle time. With steps the time before the first work is. False:
- * the device was never idle between its work. */
+/* Sets idle_ns and busy_percent. Time of unrecorded work is not idle; the time from the first
+ * step to the first work is. False: the device was never idle between its work. */
 static bool find_device_use(const uses *all, use *u)
 {
     bool any = false;
@@ -230,7 +246,8 @@ static bool find_device_use(const uses *all, use *u)
     return any;
 }
 
-/* NULL: none is idle. */
+/* The device that is busy for the smallest share of time, and all->low; NULL: none was ever
+ * idle. */
 static const use *find_least_used(uses *all)
 {
     const use *worst = NULL;
@@ -245,6 +262,7 @@ static const use *find_least_used(uses *all)
     return worst;
 }
 
+/* The reason with the most time; *gaps_ns is the time of all reasons. */
 static ka_idle find_most_idle(const use *u, int64_t *gaps_ns)
 {
     uint32_t most = KA_IDLE_UNKNOWN;
@@ -304,8 +322,9 @@ void ka_find_low_utilization(ka_finder *f)
 
 #define MIN_PERCENT 1.0
 
-/* Devices that wait for the host: what it does meanwhile, if it took no time, would save as much.
- * `words` go on "a device …". NULL: below the threshold of a finding. */
+/* Opens a finding about devices that wait for the host; savings are bounded by the idle time
+ * and by the critical path without the host's activity (`at_once`). `words` continue "a device
+ * …". NULL: below the threshold, or out of memory. */
 static ka_found *open_host_bound(ka_finder *f, gaps *g, const kineto_what_if_scale *at_once,
                                  size_t scale_count, const char *words)
 {
@@ -327,6 +346,7 @@ static ka_found *open_host_bound(ka_finder *f, gaps *g, const kineto_what_if_sca
     return x;
 }
 
+/* Ranges that torch.compile leaves in a trace, of several versions of PyTorch. */
 static bool has_compiled(const ka_dataset *s)
 {
     return ka_find_range(s, "CompiledFunction") != KA_NONE ||
@@ -380,6 +400,8 @@ void ka_find_host_gaps(ka_finder *f)
 
 /* ---- tiny kernels ---------------------------------------------------------------------------- */
 
+/* A kernel below 10 us is mostly overhead. EMPTY_NS is the part of its time that joining it
+ * with another one saves at most. */
 #define TINY_NS      INT64_C(10000)
 #define EMPTY_NS     INT64_C(2000) /* what a kernel takes that does nothing */
 #define MIN_RUN    3u            /* kernels in a row */
@@ -405,7 +427,8 @@ static bool is_tiny(const ka_finder *f, const ka_work *w)
            ka_is_in_steps(f, w->step) && ka_work_ns(w) < TINY_NS;
 }
 
-/* Launched before the previous one ended: the device did not wait for the host. */
+/* Was the work launched before the previous one ended, and did it begin at once? Then the gap
+ * between them is the device's, not the host's. */
 static bool follows_at_once(const ka_dataset *s, uint32_t before, uint32_t work)
 {
     const ka_work *a = &s->work[before], *b = &s->work[work];
@@ -414,6 +437,8 @@ static bool follows_at_once(const ka_dataset *s, uint32_t before, uint32_t work)
            gap <= KA_LATENCY_NS;
 }
 
+/* Adds a complete run: if it were one kernel, all but the first would be shorter by the time
+ * of an empty kernel. */
 static void take_tiny_run(runs *r, const run *taken)
 {
     int64_t empty_ns = KB_MIN(r->least_ns, EMPTY_NS);
@@ -427,6 +452,7 @@ static void take_tiny_run(runs *r, const run *taken)
         r->longest = *taken;
 }
 
+/* Ends the current run; runs of fewer than MIN_RUN kernels are dropped. */
 static void end_tiny_run(runs *r, run *current)
 {
     if (current->count >= MIN_RUN)
@@ -434,6 +460,7 @@ static void end_tiny_run(runs *r, run *current)
     *current = (run){0};
 }
 
+/* Counts kernels, and finds the shortest, as which an empty one cannot be longer. */
 static void count_tiny_kernels(runs *r)
 {
     const ka_dataset *s = r->f->s;
@@ -449,6 +476,7 @@ static void count_tiny_kernels(runs *r)
     }
 }
 
+/* Finds runs in a stream: tiny kernels of which each follows the one before at once. */
 static void find_tiny_runs(runs *r, const ka_stream *stream)
 {
     const ka_dataset *s = r->f->s;
@@ -490,8 +518,8 @@ static void report_tiny_runs(ka_finder *f, const runs *r, int64_t saved)
     show_tiny_run(f, x, &r->longest);
 }
 
-/* One kernel for a run of them would save the gaps between them, and of each what an empty one
- * takes, but nothing where other work hides it. Runs that wait for launches are the matter of
+/* Joined runs save the gaps and the time of empty kernels, but nothing where other work hides
+ * these: the critical path limits the savings. Runs that wait for launches are reported by
  * launch.bound. */
 static void check_tiny_runs(ka_finder *f, runs *r)
 {
@@ -520,6 +548,7 @@ void ka_find_launch_tiny(ka_finder *f)
 
 /* ---- a full queue ---------------------------------------------------------------------------- */
 
+/* A launch that finds room takes a few microseconds. */
 #define MIN_BLOCKED_NS 20000
 #define BLOCKED_PERCENT  5.0
 
@@ -529,6 +558,7 @@ typedef struct blocked {
     int64_t ns;
 } blocked;
 
+/* Took the call long while the stream had KA_FULL_QUEUE launches waiting? */
 static bool is_launch_blocked(const blocked *b, const ka_slice *call)
 {
     const ka_dataset *s = b->hosts.s;
@@ -537,6 +567,7 @@ static bool is_launch_blocked(const blocked *b, const ka_slice *call)
                             call->start_ns) >= KA_FULL_QUEUE;
 }
 
+/* The severity follows from the idle time: a full queue alone keeps only the host waiting. */
 static void report_full_queue(ka_finder *f, const blocked *b)
 {
     const ka_dataset *s = f->s;

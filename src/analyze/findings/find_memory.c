@@ -15,7 +15,8 @@ typedef struct moment {
     kineto_row row;
 } moment;
 
-/* Of one device: the one asked for. */
+/* Memory of one device over time. `total` of each moment is the recorded one or, without it,
+ * the sum of changes since the trace began. */
 typedef struct curve {
     KB_VEC(moment) list; /* by time; total is recorded or summed up */
 } curve;
@@ -34,6 +35,7 @@ static const ka_keys keys = {NUMBERS,
                              {KA_KEY("Bytes"), KA_KEY("Device Type"), KA_KEY("Device Id"),
                               KA_KEY("Total Allocated"), KA_KEY("Total Reserved")}};
 
+/* False: the row is of another device, or has no size. */
 static bool read_moment(const kineto_trace *t, kineto_row row, int64_t type, int64_t device,
                         moment *m)
 {
@@ -71,7 +73,8 @@ static void read_memory_block(ka_finder *f, curve *c, const kt_block *b, kineto_
     }
 }
 
-/* Free the list in any case. */
+/* Reads the [memory] rows of one device of one process. The caller frees the list, also on
+ * failure. False: no rows, or out of memory. */
 static bool read_memory_curve(ka_finder *f, int64_t type, int64_t device, int64_t pid, curve *c)
 {
     const kineto_trace *t = f->s->trace;
@@ -97,6 +100,7 @@ static bool read_memory_curve(ka_finder *f, int64_t type, int64_t device, int64_
 
 /* ---- what the table of devices says ---------------------------------------------------------- */
 
+/* A row of the table `memory`, with what the name of the device says. */
 typedef struct use {
     kineto_string name;            /* "GPU0", "CPU", "xpu1" */
     int64_t type, device;          /* KINETO_DEVICE_…; index, -1 of the host */
@@ -105,6 +109,7 @@ typedef struct use {
     int64_t limit;                 /* of the device's memory; -1: not known */
 } use;
 
+/* The number at the end of a name ("GPU0", "…, process 17"); -1: none. */
 static int64_t parse_device_index(kineto_string name)
 {
     size_t from = name.size;
@@ -116,6 +121,8 @@ static int64_t parse_device_index(kineto_string name)
     return from < name.size ? index : -1;
 }
 
+/* KINETO_DEVICE_ number of a device name as ka_memory_device writes it; 0, the host's, if it
+ * is not known. */
 static int64_t parse_device_type(kineto_string name)
 {
     if (kb_string_starts_with(name, "GPU"))
@@ -130,6 +137,7 @@ static int64_t parse_device_type(kineto_string name)
     return 0;
 }
 
+/* -1 for what is not a size. */
 static int64_t to_whole_number(double v) { return v >= 0 && v < 9e18 ? (int64_t)v : -1; }
 
 static use read_memory_use(const ka_finder *f, uint64_t row)
@@ -153,13 +161,15 @@ static use read_memory_use(const ka_finder *f, uint64_t row)
 
 /* More are of a trace that cannot be right, and each costs a walk over its rows. */
 #define MAX_DEVICES UINT64_C(16)
+/* Rows of the table `memory` that are checked. */
 static uint64_t count_memory_uses(const ka_finder *f)
 {
     return KB_MIN(ka_table_rows(ka_fact_table(f, KA_TABLE_memory)), MAX_DEVICES);
 }
 
-static double gib_text(int64_t bytes) { return (double)bytes / (1 << 30); }
+static double bytes_to_gib(int64_t bytes) { return (double)bytes / (1 << 30); }
 
+/* Bytes in words, signed. */
 static kb_text amount_text(double bytes)
 {
     kb_text text;
@@ -175,6 +185,7 @@ static kb_text amount_text(double bytes)
 
 /* ---- near the limit -------------------------------------------------------------------------- */
 
+/* Above 90 % a larger batch or another allocator state may fail; above 97 % the next peak may. */
 #define LIMIT_PERCENT   90.0
 #define SERIOUS_PERCENT 97.0
 
@@ -192,7 +203,8 @@ void ka_find_memory_limit(ka_finder *f)
         ka_set_extent(x, part);
         ka_set_severity(x, part > SERIOUS_PERCENT ? KINETO_FINDING_HIGH : KINETO_FINDING_MEDIUM);
         ka_say(f, x, "%.*s has %.2f of its %.1f GiB allocated at the peak, %.1f %%",
-               (int)KB_MIN(u.name.size, (size_t)40), u.name.data, gib_text(u.peak), gib_text(u.limit), part);
+               (int)KB_MIN(u.name.size, (size_t)40), u.name.data, bytes_to_gib(u.peak),
+               bytes_to_gib(u.limit), part);
         ka_advise(
             f, x,
             "torch.utils.checkpoint around the largest blocks, 16-bit activations (autocast), "
@@ -204,8 +216,8 @@ void ka_find_memory_limit(ka_finder *f)
 }
 
 #define WARM_UP_PART  3 /* of a trace without steps */
-/* When the program should have all the memory it needs: after its first step, whether that is looked
- * at or not, or after a third of what was recorded. */
+/* When the program should have all the memory it needs: after its first step, whether that is
+ * selected or not, or after a third of what was recorded. */
 static int64_t warm_from_ns(const ka_finder *f)
 {
     const ka_dataset *s = f->s;
@@ -230,11 +242,14 @@ static const moment *find_peak(const curve *c)
     return best;
 }
 
+/* Reserved by the allocator and not allocated. */
 static int64_t unused_bytes_at(const moment *m)
 {
     return m->reserved > m->total ? kb_length_ns(m->total, m->reserved) : 0;
 }
 
+/* A large part of what is reserved, and of the device (or in bytes, where the size of the
+ * device is not known). */
 static bool is_much_unused(const use *u, int64_t unused, int64_t reserved)
 {
     if (ka_percent((double)unused, (double)reserved) < UNUSED_PERCENT)
@@ -243,32 +258,35 @@ static bool is_much_unused(const use *u, int64_t unused, int64_t reserved)
                         : unused >= UNUSED_BYTES;
 }
 
-/* What shows that unused memory could not be used: the allocator took more from the device though
- * it held enough, or gave memory back within an operator to try again. */
+/* Evidence that unused memory was unusable: the allocator took more from the device though it
+ * held enough (`grown`), or released memory within an operator to try again (`retried`). */
 typedef struct proofs {
     uint64_t grown, retried;
     int64_t grown_bytes;
 } proofs;
 
-/* A request that what was unused would have held, had it been in one piece; after the warm-up. */
+/* Bytes by which reserved memory grew for a request that the unused memory could have held in
+ * one piece; 0 if it did not, or during warm-up. */
 static int64_t find_growth(const ka_finder *f, const curve *c, size_t i)
 {
     const moment *m = &c->list.data[i], *before = i ? &c->list.data[i - 1] : NULL;
-    if (!before || m->ns < warm_from_ns(f) || m->reserved < 0 || before->reserved < 0 || m->bytes <= 0 ||
-        m->reserved <= before->reserved || unused_bytes_at(before) < m->bytes)
+    if (!before || m->ns < warm_from_ns(f) || m->reserved < 0 || before->reserved < 0 ||
+        m->bytes <= 0 || m->reserved <= before->reserved || unused_bytes_at(before) < m->bytes)
         return 0;
     return kb_length_ns(before->reserved, m->reserved);
 }
 
+/* A synchronous release inside of an operator, after warm-up: PyTorch's allocator does so to
+ * retry a failed allocation. */
 static bool is_allocation_retry(const ka_finder *f, uint32_t slice)
 {
     static const char *const calls[] = {"cudaFree", "hipFree", "cuMemFree", "cuMemUnmap",
                                         "hipMemUnmap"};
     const ka_slice *s = &f->s->slices[slice];
     kineto_string name = ka_name(f->s, s->name);
-    if (!kt_kind_is_launch(s->kind) || s->start_ns < warm_from_ns(f) || !ka_is_in_steps(f, s->step) ||
-        kb_string_contains(name, "Async") || kb_string_contains(name, "Host") ||
-        ka_operator_of(f->s, slice) == KA_NONE)
+    if (!kt_kind_is_launch(s->kind) || s->start_ns < warm_from_ns(f) ||
+        !ka_is_in_steps(f, s->step) || kb_string_contains(name, "Async") ||
+        kb_string_contains(name, "Host") || ka_operator_of(f->s, slice) == KA_NONE)
         return false;
     for (size_t i = 0; i < KB_COUNT(calls); i++)
         if (kb_string_starts_with(name, calls[i]))
@@ -307,6 +325,8 @@ static void show_retries(ka_finder *f, ka_found *x, const curve *c)
                         ka_short_name(ka_name(f->s, f->s->slices[ka_operator_of(f->s, i)].name)).s);
 }
 
+/* `m` is the moment of the peak. The severity is only medium if the device itself is nearly
+ * full. */
 static void report_fragmentation(ka_finder *f, const use *u, const curve *c, const moment *m,
                                  const proofs *p)
 {
@@ -363,6 +383,8 @@ void ka_find_memory_fragmentation(ka_finder *f)
 
 /* ---- growth ---------------------------------------------------------------------------------- */
 
+/* Limits of growth: enough steps, rising in most of them, and by a noticeable amount.
+ * MAX_STEPS bounds the pairs of growth_slope, whose number is quadratic. */
 #define MIN_STEPS    3u /* after the first one, which warms up */
 #define MAX_STEPS     256u
 #define RISING_PERCENT 80.0 /* of the pairs of neighbours */
@@ -425,6 +447,7 @@ static double growth_slope(const level *levels, uint32_t count, bool of_peaks)
     return slope;
 }
 
+/* Percentage of steps that are higher than the step before. */
 static double percent_of_rises(const level *levels, uint32_t count, bool of_peaks)
 {
     uint32_t rising = 0;
@@ -434,6 +457,7 @@ static double percent_of_rises(const level *levels, uint32_t count, bool of_peak
     return 100.0 * rising / (count - 1);
 }
 
+/* *slope: bytes per step. */
 static bool is_growing(const level *levels, uint32_t count, bool of_peaks, double *slope)
 {
     double last = of_peaks ? levels[count - 1].peak : levels[count - 1].end;
@@ -443,7 +467,8 @@ static bool is_growing(const level *levels, uint32_t count, bool of_peaks, doubl
            percent_of_rises(levels, count, of_peaks) >= RISING_PERCENT;
 }
 
-/* The operator that allocated most of what was not released; empty: not known. */
+/* The operator with the most bytes that were not released and at least one such allocation in
+ * every second step; empty: not known. */
 static kineto_string find_keeper(const ka_finder *f, const use *u, int64_t *bytes)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_memory_leaks);
@@ -477,6 +502,7 @@ static void advise_growth(ka_finder *f, ka_found *x, const use *u)
               ka_short_name(keeper).s, amount_text((double)bytes).s);
 }
 
+/* The forecast of when the device is full assumes that growth stays linear. */
 static void report_growth(ka_finder *f, const use *u, const level *levels, uint32_t count,
                           bool of_peaks, double slope)
 {
@@ -502,12 +528,16 @@ static void report_growth(ka_finder *f, const use *u, const level *levels, uint3
                     amount_text(levels[i].end).s);
 }
 
+/* Memory that steps leave at their ends is checked first: growth of the peak alone may come
+ * from larger inputs. */
 static void check_growth(ka_finder *f, const use *u)
 {
     curve c;
     level *levels = malloc(MAX_STEPS * sizeof *levels);
     f->no_memory |= !levels;
-    uint32_t count = levels && read_memory_curve(f, u->type, u->device, u->pid, &c) ? find_step_levels(f, &c, levels) : 0;
+    uint32_t count = levels && read_memory_curve(f, u->type, u->device, u->pid, &c)
+                         ? find_step_levels(f, &c, levels)
+                         : 0;
     double slope;
     if (count >= MIN_STEPS && is_growing(levels, count, false, &slope))
         report_growth(f, u, levels, count, false, slope);
@@ -571,7 +601,7 @@ static bool is_churn_call(const ka_finder *f, churn *c, uint32_t i)
            ka_answer(f->s, &c->names, s->name, takes_driver_memory);
 }
 
-/* The driver's call in one of the runtime is the same call. */
+/* A call of the driver inside one of the runtime is the same allocation, and counts once. */
 static bool is_outermost_call(const ka_finder *f, churn *c, uint32_t i)
 {
     uint32_t around = f->s->slices[i].parent;
@@ -588,6 +618,7 @@ static void add_churn_call(const ka_finder *f, churn *c, uint32_t i)
         c->mapped += kb_string_contains(name, pieces[k]);
 }
 
+/* Evidence: each outermost call, with its operator. */
 static void show_churn(ka_finder *f, ka_found *x, churn *c)
 {
     const ka_dataset *s = f->s;

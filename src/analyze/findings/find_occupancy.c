@@ -10,7 +10,7 @@
 #include <math.h>
 
 #define MIN_PERCENT 1.0
-/* Percent of all that kernels of a name take, or none of them is looked at. */
+/* Percent of all that kernels of a name take, or none of them is checked. */
 #define MIN_NAME_SHARE 0.2
 #define MIN_MEAN_NS    10000 /* shorter ones are bound by their launches */
 #define FEW_OCCUPANCY    10.0  /* percent; for kernels that wait for memory */
@@ -21,16 +21,20 @@
 #define TAIL_COUNTS      0.5    /* blocks do not end at the same time */
 #define RESERVED_SHARED  1024.0 /* of each block, since Ampere */
 
-/* What a multiprocessor holds; -1: not known. */
+/* Limits of a multiprocessor, and the number of them (`units`); -1: not known. Shared memory
+ * in bytes. */
 typedef struct limits {
     double units, threads, registers, shared, warp, blocks, reserved;
 } limits;
 
-/* How a kernel was launched; -1: it does not say. */
+/* Launch sizes of a kernel: blocks, threads of a block, registers of a thread, bytes of shared
+ * memory of a block, percent of occupancy. -1: not recorded. */
 typedef struct launch {
     double blocks, threads, registers, shared, occupancy;
 } launch;
 
+/* State of one rule: which work is checked, how much shorter it would be (`x`), and the work
+ * with the largest savings (`worst`), which the sentence describes. */
 typedef struct kernels {
     uint8_t *chosen; /* by work */
     uint8_t *wanted; /* by name */
@@ -38,13 +42,15 @@ typedef struct kernels {
     ka_factors x;
     ka_amount found;
     uint64_t stated; /* kernels with recorded launch sizes */
-    uint64_t looked_at;
+    uint64_t checked;
     uint32_t worst; /* index of work */
     double worst_ns, worst_value;
 } kernels;
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
+/* Blocks per multiprocessor by compute capability (CUDA C++ Programming Guide, "Technical
+ * Specifications per Compute Capability"). */
 static double max_resident_blocks(double major, double minor)
 {
     if ((major == 7 && minor == 5) || (major == 8 && minor == 6))
@@ -52,6 +58,8 @@ static double max_resident_blocks(double major, double minor)
     return major == 8 && minor == 9 ? 24 : 32;
 }
 
+/* Limits from the device's properties; traces of older versions name shared memory
+ * differently. */
 static limits find_device_limits(kineto_string device)
 {
     double major = ka_property_number(device, "computeMajor"),
@@ -63,7 +71,8 @@ static limits find_device_limits(kineto_string device)
                     .registers = ka_property_number(device, "regsPerMultiprocessor"),
                     .shared = shared,
                     .warp = KB_MAX(ka_property_number(device, "warpSize"), 1),
-                    .blocks = max_resident_blocks(major, ka_property_number(device, "computeMinor")),
+                    .blocks =
+                        max_resident_blocks(major, ka_property_number(device, "computeMinor")),
                     .reserved = major >= 8 ? RESERVED_SHARED : 0};
 }
 
@@ -89,7 +98,7 @@ static bool list_device_limits(const kineto_trace *t, devices *d)
     return ok;
 }
 
-/* By stream; one whose device is not known is taken to be of the first. */
+/* Limits by stream; a stream without a device has those of the first. False: out of memory. */
 static bool find_limits_of(const ka_dataset *s, limits *of)
 {
     devices d = {.by_id = {0}};
@@ -121,6 +130,7 @@ static const ka_keys numbers = {NUMBERS,
                                 {KA_KEY("registers per thread"), KA_KEY("shared memory"),
                                  KA_KEY("est. achieved occupancy %"), KA_KEY("blocks per SM")}};
 
+/* Without a grid the number of blocks follows from the blocks per multiprocessor. */
 static launch read_launch_shape(const kineto_trace *t, kineto_row row, const limits *of)
 {
     kineto_string texts[2];
@@ -138,12 +148,15 @@ static launch read_launch_shape(const kineto_trace *t, kineto_row row, const lim
     return l;
 }
 
+/* The lesser of `now` and what fits into `room`; `now` if one of both is not known. */
 static double min_blocks(double now, double room, double each)
 {
     return room > 0 && each > 0 ? KB_MIN(now, floor(room / each)) : now;
 }
 
-/* How many blocks a multiprocessor holds at once. */
+/* Blocks that a multiprocessor holds at once, limited by threads, registers and shared memory;
+ * at least 1. Registers are given out in pieces of 256 to each warp (as in NVIDIA's occupancy
+ * calculator). */
 static double count_resident_blocks(const launch *l, const limits *of)
 {
     double warps = ceil(l->threads / of->warp), most = of->blocks;
@@ -175,6 +188,7 @@ static void choose_kernel_names(ka_finder *f, kernels *k, ka_amount *of)
                        of[i].ns / (int64_t)of[i].count >= MIN_MEAN_NS;
 }
 
+/* Free `k` in any case. False: out of memory. */
 static bool list_kernel_fills(ka_finder *f, kernels *k)
 {
     const ka_dataset *s = f->s;
@@ -199,10 +213,12 @@ static void free_kernel_fills(kernels *k)
     free(k->of);
 }
 
-/* @return what a kernel's time should be multiplied with, and a number that says why. */
+/* Returns the factor that the kernel's time should have, 1 if it is fine; *value is a number
+ * that explains it. */
 typedef double fill_factor(const ka_finder *f, const ka_work *w, const launch *l, const limits *of,
                      double *value);
 
+/* Applies the rule's factor to all kernels with a wanted name. */
 static void measure_kernel_fill(ka_finder *f, kernels *k, fill_factor *factor_of)
 {
     const ka_dataset *s = f->s;
@@ -213,7 +229,7 @@ static void measure_kernel_fill(ka_finder *f, kernels *k, fill_factor *factor_of
         const limits *of = &k->of[w->stream];
         launch l = read_launch_shape(s->trace, w->row, of);
         double value = 0, factor = 1, saved;
-        k->looked_at++;
+        k->checked++;
         k->stated += l.blocks > 0 && of->units > 0;
         if (l.blocks > 0 && of->units > 0)
             factor = factor_of(f, w, &l, of, &value);
@@ -231,16 +247,17 @@ static void measure_kernel_fill(ka_finder *f, kernels *k, fill_factor *factor_of
     }
 }
 
-/* False, with the reason, where kernels lack launch sizes. */
+/* Skips the rule, and returns false, if kernels were checked and none had launch sizes. */
 static bool is_launch_known(ka_finder *f, const kernels *k)
 {
-    if (k->stated || !k->looked_at)
+    if (k->stated || !k->checked)
         return true;
     ka_skip_rule(f, "kernels do not say how many blocks they have, or the device how many "
                        "multiprocessors");
     return false;
 }
 
+/* The common part of both rules; `say` reports if the savings are significant. */
 static void find_kernels_that(ka_finder *f, fill_factor *factor_of,
                               void (*say)(ka_finder *f, const kernels *k, int64_t saved))
 {
@@ -256,6 +273,7 @@ static void find_kernels_that(ka_finder *f, fill_factor *factor_of,
 
 /* ---- too few blocks -------------------------------------------------------------------------- */
 
+/* Kernels of products need few threads to be busy: a low occupancy is normal for them. */
 static bool is_computing_kernel(const ka_finder *f, const ka_work *w)
 {
     uint8_t family = f->s->class_of[w->name].family;
@@ -263,6 +281,8 @@ static bool is_computing_kernel(const ka_finder *f, const ka_work *w)
            family == KA_FAMILY_ATTENTION;
 }
 
+/* Fewer blocks than multiprocessors: the share that is filled, at least MIN_FACTOR, as the
+ * time does not fall in proportion. *value: blocks per multiprocessor. */
 static double factor_of_filling(const ka_finder *f, const ka_work *w, const launch *l,
                                 const limits *of, double *value)
 {
@@ -331,6 +351,8 @@ void ka_find_low_occupancy(ka_finder *f)
 
 /* ---- the last wave --------------------------------------------------------------------------- */
 
+/* Loss of the last wave, of which TAIL_COUNTS is counted. With more than MAX_WAVES waves the
+ * loss is small. *value: the number of waves. */
 static double factor_of_full_waves(const ka_finder *f, const ka_work *w, const launch *l,
                                    const limits *of, double *value)
 {

@@ -14,7 +14,8 @@
 #define SMALL_LEFT   0.5
 #define ZERO_PERCENT 0.5
 
-/* Ranges of some kind, and what is in them. */
+/* Calls of an optimizer and the kernels they launch. host_ns is the time of all calls; in `x`
+ * they take HOST_LEFT of their time, small kernels SMALL_LEFT. */
 typedef struct calls {
     KB_VEC(uint32_t) list; /* slices, no one in another */
     ka_factors x;
@@ -29,11 +30,13 @@ static void free_optimizer_calls(calls *c)
     ka_factors_free(&c->x);
 }
 
+/* Collectives in the optimizer's step are another rule's. */
 static bool is_optimizer_kernel(const ka_work *w)
 {
     return w->kind == KINETO_KIND_CONCURRENT_KERNEL && w->type != KA_TYPE_COMMUNICATION;
 }
 
+/* Adds the kernels that a slice launched itself. */
 static void add_optimizer_work(ka_finder *f, calls *c, uint32_t slice)
 {
     const ka_dataset *s = f->s;
@@ -51,7 +54,8 @@ static void add_optimizer_work(ka_finder *f, calls *c, uint32_t slice)
     }
 }
 
-/* Outermost ranges whose name the question says yes to. */
+/* Lists the outermost ranges in steps whose name `ask` accepts, with all work inside. Freed by
+ * the caller, also on failure. False: out of memory. */
 static bool list_optimizer_calls(ka_finder *f, calls *c, ka_question *ask)
 {
     const ka_dataset *s = f->s;
@@ -76,6 +80,7 @@ static bool list_optimizer_calls(ka_finder *f, calls *c, ka_question *ask)
     return ok && !f->no_memory;
 }
 
+/* Evidence: each call with the number of its launches. */
 static void show_optimizer_calls(ka_finder *f, ka_found *x, const calls *c)
 {
     const ka_dataset *s = f->s;
@@ -91,7 +96,8 @@ static void show_optimizer_calls(ka_finder *f, ka_found *x, const calls *c)
 
 /* ---- a loop over parameters ------------------------------------------------------------------ */
 
-/* "torch/optim/adam.py(334): _single_tensor_adam" */
+/* "torch/optim/adam.py(334): _single_tensor_adam": PyTorch's loop over parameters. Nothing but
+ * letters may follow the word, so that helper functions are not accepted. */
 static uint8_t is_single_tensor(kineto_string name)
 {
     const char *part = name.size ? memmem(name.data, name.size, "_single_tensor_", 15) : NULL;
@@ -101,7 +107,8 @@ static uint8_t is_single_tensor(kineto_string name)
     return part != NULL;
 }
 
-/* "_single_tensor_adam" → "Adam" */
+/* Class of the first call's function: "_single_tensor_adam" gives "Adam"; "Optimizer" if it is
+ * not known. */
 static kb_text find_optimizer_name(const ka_dataset *s, const calls *c)
 {
     static const struct {
@@ -126,7 +133,7 @@ typedef struct fused_support {
     const char *name, *on_device;
 } fused_support;
 
-/* NULL: it has none. */
+/* Entry of an optimizer's class; NULL: it has no fused implementation. */
 static const fused_support *fused_advice(const char *name)
 {
     static const fused_support all[] = {{"Adam", "1.13"},
@@ -139,14 +146,16 @@ static const fused_support *fused_advice(const char *name)
     return NULL;
 }
 
+/* `more` is inserted after the call of a fused optimizer; may be empty. */
 static void advise_optimizer(ka_finder *f, ka_found *x, const char *name, const char *more)
 {
     const fused_support *fused = fused_advice(name);
     if (fused)
-        ka_advise(f, x,
-                  "torch.optim.%s(…, fused=True)%s, which needs torch >= %s for CUDA and ROCm devices; "
-                  "before that foreach=True",
-                  name, more, fused->on_device);
+        ka_advise(
+            f, x,
+            "torch.optim.%s(…, fused=True)%s, which needs torch >= %s for CUDA and ROCm devices; "
+            "before that foreach=True",
+            name, more, fused->on_device);
     else
         ka_advise(f, x, "torch.optim.%s(…, foreach=True)", name);
 }
@@ -184,7 +193,7 @@ void ka_find_optimizer_single(ka_finder *f)
 
 static uint8_t is_step(kineto_string name) { return kb_string_starts_with(name, "Optimizer.step"); }
 
-/* "Optimizer.step#Adam.step" → "Adam"; empty: it does not say. */
+/* "Optimizer.step#Adam.step" gives "Adam"; empty if the name has no class. */
 static kb_text find_class_name(kineto_string name)
 {
     kb_text text = ka_short_name(name), class = {""};
@@ -200,11 +209,12 @@ static void advise_fused(ka_finder *f, ka_found *x, const calls *c)
     if (fused_advice(class.s))
         advise_optimizer(f, x, class.s, c->foreach ? ", where foreach is used now" : "");
     else
-        ka_advise(f, x,
-                  "%s in the optimizer, or a fused one of its kind (for CUDA and ROCm devices Adam, "
-                  "AdamW since torch 2.0, SGD since 2.3 and Adagrad since 2.12 have fused=True); "
-                  "torch.compile of its step does the same for your own",
-                  c->foreach ? "Fewer and larger parameters" : "foreach=True");
+        ka_advise(
+            f, x,
+            "%s in the optimizer, or a fused one of its kind (for CUDA and ROCm devices Adam, "
+            "AdamW since torch 2.0, SGD since 2.3 and Adagrad since 2.12 have fused=True); "
+            "torch.compile of its step does the same for your own",
+            c->foreach ? "Fewer and larger parameters" : "foreach=True");
 }
 
 static void report_unfused(ka_finder *f, const calls *c, int64_t saved)
@@ -228,14 +238,14 @@ static void report_unfused(ka_finder *f, const calls *c, int64_t saved)
 void ka_find_optimizer_unfused(ka_finder *f)
 {
     calls c;
-    bool is_said = f->out->verdicts[KA_FIND_optimizer_single].outcome == KINETO_RULE_FOUND;
-    if (!is_said && list_optimizer_calls(f, &c, is_step)) {
+    bool is_reported = f->out->verdicts[KA_FIND_optimizer_single].outcome == KINETO_RULE_FOUND;
+    if (!is_reported && list_optimizer_calls(f, &c, is_step)) {
         bool many = c.list.count && c.small.count / c.list.count >= MIN_KERNELS;
         int64_t saved = many ? ka_saved_with(f, &c.x) : 0;
         if (ka_is_significant(f, saved, MIN_PERCENT))
             report_unfused(f, &c, saved);
         free_optimizer_calls(&c);
-    } else if (!is_said) {
+    } else if (!is_reported) {
         free_optimizer_calls(&c);
     }
 }
@@ -244,7 +254,8 @@ void ka_find_optimizer_unfused(ka_finder *f)
 
 static uint8_t is_zero_grad(kineto_string name)
 {
-    return kb_string_starts_with(name, "Optimizer.zero_grad") || kb_string_ends_with(name, ": zero_grad");
+    return kb_string_starts_with(name, "Optimizer.zero_grad") ||
+           kb_string_ends_with(name, ": zero_grad");
 }
 
 static uint8_t is_zero_fill(kineto_string name)
@@ -253,7 +264,8 @@ static uint8_t is_zero_fill(kineto_string name)
            kb_string_equal(name, kb_string("aten::_foreach_zero_"));
 }
 
-/* aten::zeros makes something new, and fills that. */
+/* Does the operator set an existing tensor to zero? aten::zeros makes a new one, and fills
+ * that. */
 static bool is_gradient_fill(const ka_dataset *s, ka_answers *names, uint32_t i)
 {
     const ka_slice *slice = &s->slices[i];
@@ -262,6 +274,7 @@ static bool is_gradient_fill(const ka_dataset *s, ka_answers *names, uint32_t i)
            (op == KA_NONE || !kb_string_starts_with(ka_name(s, s->slices[op].name), "aten::zeros"));
 }
 
+/* The slice and all in it, with its work, take no time in c->x. */
 static void mask_optimizer_slice(const ka_dataset *s, calls *c, uint32_t slice)
 {
     for (uint32_t i = slice; i < s->slices[slice].next; i++) {
@@ -271,7 +284,8 @@ static void mask_optimizer_slice(const ka_dataset *s, calls *c, uint32_t slice)
     }
 }
 
-/* Without the filling: it and its kernels take no time. Everything else is as it was. */
+/* Resets c->x to recorded times, and removes the fills in the listed calls; returns their
+ * number. */
 static uint64_t mask_zero_fills(ka_finder *f, calls *c)
 {
     const ka_dataset *s = f->s;
@@ -294,6 +308,7 @@ static uint64_t mask_zero_fills(ka_finder *f, calls *c)
     return count;
 }
 
+/* The advice saves more than the fills: backward writes gradients then, in place of adding. */
 static void report_zero_fills(ka_finder *f, const calls *c, uint64_t count, int64_t saved)
 {
     ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));

@@ -12,12 +12,15 @@
 #define LOOP_PERCENT  0.5
 #define MAX_STACKS   100u
 
-/* Operators as a tree without what is between them: calls of Python do not make them strangers. */
+/* Operators as a tree without the ranges between them, such that functions of Python around an
+ * operator do not separate it from its neighbours. */
 typedef struct siblings {
     uint32_t *next;  /* by slice: the next operator with the same one around it; KA_NONE */
     uint32_t *first; /* by slice: the first one in it, KA_NONE; by thread after all slices */
 } siblings;
 
+/* Builds the lists in one pass over slices, in which what encloses comes first. Operators
+ * inside of an annotation are siblings of each other only. False: out of memory. */
 static bool make_sibling_lists(ka_finder *f, siblings *x)
 {
     const ka_dataset *s = f->s;
@@ -47,6 +50,7 @@ static bool make_sibling_lists(ka_finder *f, siblings *x)
     return !f->no_memory;
 }
 
+/* A loop: `repeats` passes of `period` operators each. */
 typedef struct loop {
     uint32_t first, last; /* slices of its first and last operator */
     uint32_t period, repeats;
@@ -66,8 +70,8 @@ static uint8_t is_select(kineto_string name)
     return kb_string_equal(name, kb_string("aten::select"));
 }
 
-/* The passes from `at` on, if the next one begins at `after`: as long as each operator is called
- * what that of the pass before is. */
+/* Counts passes from `at` on, if the second one begins at `after`: walks both in parallel, as
+ * long as the names are the same. */
 static loop count_loop_passes(const ka_dataset *s, const siblings *x, uint32_t at, uint32_t after,
                               uint32_t period)
 {
@@ -83,11 +87,12 @@ static loop count_loop_passes(const ka_dataset *s, const siblings *x, uint32_t a
     return found;
 }
 
-/* How many operators one pass would do for. */
+/* Operators that would be left out if one pass did the work of all. */
 static uint64_t masked_passes(const loop *l) { return (uint64_t)(l->repeats - 1) * l->period; }
 
-/* The passes that begin there. A pass may select several times, so each of the next selects may be
- * where the second one begins: that which leaves most out is. */
+/* The loop that begins at `at`. A pass may select several times, so each of the next selects
+ * may be the beginning of the second pass: the one that leaves out most operators wins.
+ * Without a loop, period is 0. */
 static loop find_loop_at(const ka_dataset *s, const siblings *x, loops *l, uint32_t at)
 {
     loop best = {at, at, 0, 1};
@@ -103,7 +108,7 @@ static loop find_loop_at(const ka_dataset *s, const siblings *x, loops *l, uint3
     return best;
 }
 
-/* One pass stays: it does for all. */
+/* In l->x all passes together take the time of one. */
 static void add_loop(ka_finder *f, loops *l, const loop *found)
 {
     const ka_dataset *s = f->s;
@@ -116,6 +121,8 @@ static void add_loop(ka_finder *f, loops *l, const loop *found)
         l->longest = *found;
 }
 
+/* Calls `take` for each loop among the siblings from `first` on; the search continues after
+ * it. */
 static void find_loops_among(ka_finder *f, const siblings *x, loops *l, uint32_t first,
                              void (*take)(ka_finder *f, loops *l, const loop *found))
 {
@@ -180,7 +187,8 @@ void ka_find_loop_indexing(ka_finder *f)
 {
     siblings x = {0};
     loops l = {0};
-    bool ok = make_sibling_lists(f, &x) && ka_answers_make(f, &l.selects) && ka_factors_make(f, &l.x);
+    bool ok =
+        make_sibling_lists(f, &x) && ka_answers_make(f, &l.selects) && ka_factors_make(f, &l.x);
     if (ok)
         walk_loop_slices(f, &x, &l, add_loop);
     int64_t saved = ok && l.all.count ? ka_saved_with(f, &l.x) : 0;
@@ -201,6 +209,7 @@ void ka_find_loop_indexing(ka_finder *f)
 
 enum { NO_MODULE, OTHER_MODULE, CONV_MODULE, NORM_MODULE };
 
+/* Class of a module by the name that PyTorch gives its calls. */
 static uint8_t find_module_of(kineto_string name)
 {
     if (!kb_string_starts_with(name, "nn.Module: "))
@@ -220,6 +229,8 @@ static uint8_t is_convolution_name(kineto_string name)
            kb_string_equal(name, kb_string("aten::conv3d"));
 }
 
+/* Modules of each slice, and convolutions whose bias is lost in the batch norm after them.
+ * any_work: some bias was added by a kernel of its own, whose time can be saved. */
 typedef struct biases {
     ka_answers modules, convolutions;
     uint32_t *module; /* by slice: the innermost module it is in, or is; KA_NONE */
@@ -229,7 +240,8 @@ typedef struct biases {
     bool any_work;
 } biases;
 
-/* The convolution with a bias in a call of a module; KA_NONE. */
+/* The first convolution in a call of a module, if its third input is a bias (one dimension, of
+ * a floating type); KA_NONE. */
 static uint32_t find_biased(ka_finder *f, biases *b, uint32_t module)
 {
     const ka_dataset *s = f->s;
@@ -247,7 +259,7 @@ static uint32_t find_biased(ka_finder *f, biases *b, uint32_t module)
     return KA_NONE;
 }
 
-/* What adds the bias, where it is a kernel of its own. */
+/* Element-wise kernels inside of the convolution add the bias; they take no time in b->x. */
 static void mask_bias_work(ka_finder *f, biases *b, uint32_t conv)
 {
     const ka_dataset *s = f->s;
@@ -263,6 +275,7 @@ static void mask_bias_work(ka_finder *f, biases *b, uint32_t conv)
         }
 }
 
+/* A batch norm follows a convolution if both modules are neighbours inside of the same module. */
 static void find_biases(ka_finder *f, biases *b)
 {
     const ka_dataset *s = f->s;

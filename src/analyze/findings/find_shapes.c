@@ -15,7 +15,8 @@ enum { OTHER, ALIGNED, MATMUL_16, SHAPES };
 #define FASTER_USED    1.25
 #define MAX_SIZES     3u
 
-/* One operator with these shapes. */
+/* Operators with the same name and sizes. `padded` is the factor by which work grows if the
+ * sizes are rounded up; `is` says which rule the sizes belong to. */
 typedef struct shape {
     uint8_t is;
     uint32_t op; /* the first call */
@@ -25,6 +26,7 @@ typedef struct shape {
     uint32_t size_count, multiple; /* … what they should be multiples of */
 } shape;
 
+/* All entries; `of` caches the entry of each operator's call. */
 typedef struct shapes {
     KB_VEC(shape) list;
     kb_map by_text;
@@ -55,6 +57,8 @@ static uint8_t classify_shape_product(kineto_string name)
                : NO_PRODUCT;
 }
 
+/* Notes a size that is not a multiple; sizes below `least` are not rounded up. A size counts
+ * once. */
 static void want_multiple(shape *to, int64_t size, int64_t least)
 {
     if (size < least || size % to->multiple == 0)
@@ -67,12 +71,13 @@ static void want_multiple(shape *to, int64_t size, int64_t least)
         to->sizes[to->size_count++] = size;
 }
 
-/* Elements of a load of 16 bytes. 0: of other widths nothing is known. */
+/* Elements of a load of 16 bytes, the widest; 0: the element type is not known. */
 static uint32_t load_multiple(const ka_shape *a)
 {
     return a->bytes == 2 ? 8 : a->bytes == 4 ? 4 : 0;
 }
 
+/* Sizes M, K and N of a product of a [..., M, K] and b [..., K, N]. */
 static void check_product_shape(shape *to, const ka_shape *a, const ka_shape *b)
 {
     if (a->rank < 2 || b->rank < 2 || !load_multiple(a))
@@ -104,6 +109,8 @@ static void check_convolution_shape(shape *to, const ka_shapes *in, bool of_weig
     to->is = to->size_count ? SHAPES : ALIGNED;
 }
 
+/* The entry of an operator by its inputs. addmm has the tensor that is added before both
+ * factors. */
 static shape read_operator_shape(const ka_shapes *in, uint8_t product, uint32_t op)
 {
     shape fresh = {.is = ALIGNED, .op = op, .padded = 1, .multiple = 8};
@@ -117,7 +124,8 @@ static shape read_operator_shape(const ka_shapes *in, uint8_t product, uint32_t 
 
 /* ---- which operators have them --------------------------------------------------------------- */
 
-/* The same operator with the same sizes is looked at once. */
+/* Index of the entry with the same name and inputs, so that equal calls are checked once. 0 if
+ * memory ran out (f->no_memory). */
 static uint32_t find_or_add_shape(ka_finder *f, shapes *all, uint32_t op, uint8_t product)
 {
     const ka_slice *slice = &f->s->slices[op];
@@ -133,6 +141,7 @@ static uint32_t find_or_add_shape(ka_finder *f, shapes *all, uint32_t op, uint8_
     return (uint32_t)*at;
 }
 
+/* NULL: the operator is not a product, or memory ran out. */
 static shape *operator_shape_at(ka_finder *f, shapes *all, uint32_t op)
 {
     uint8_t product = ka_answer(f->s, &all->ops, f->s->slices[op].name, classify_shape_product);
@@ -143,6 +152,8 @@ static shape *operator_shape_at(ka_finder *f, shapes *all, uint32_t op)
     return f->no_memory ? NULL : &all->list.data[all->of[op] - 1];
 }
 
+/* Kernels of an operator that do not multiply (copies, reductions) do not depend on the
+ * alignment. */
 static bool is_product_work(const ka_dataset *s, const ka_work *w)
 {
     uint8_t family = s->class_of[w->name].family;
@@ -150,14 +161,16 @@ static bool is_product_work(const ka_dataset *s, const ka_work *w)
            (family == KA_FAMILY_GEMM || family == KA_FAMILY_CONVOLUTION);
 }
 
-/* Kernels with these sizes, and how long they would take with others. */
+/* Adds the kernels of operators with the wanted sizes; in `x` they take the padded time,
+ * divided by the assumed speedup. */
 static void add_shape_work(ka_finder *f, shapes *all, uint8_t wanted, ka_factors *x)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->work_count && !f->no_memory; i++) {
         const ka_work *w = &s->work[i];
-        uint32_t op =
-            ka_is_in_steps(f, w->step) && is_product_work(s, w) ? ka_operator_of(s, w->call) : KA_NONE;
+        uint32_t op = ka_is_in_steps(f, w->step) && is_product_work(s, w)
+                          ? ka_operator_of(s, w->call)
+                          : KA_NONE;
         shape *of = op == KA_NONE ? NULL : operator_shape_at(f, all, op);
         if (!of || of->is != wanted)
             continue;
@@ -177,7 +190,8 @@ static int compare_shape_times(const void *left, const void *right)
     return (a->op > b->op) - (a->op < b->op);
 }
 
-static kb_text padding_factor(const shape *of)
+/* "1000 to 1008, 65 to 72": each size with the multiple above it. */
+static kb_text rounding_text(const shape *of)
 {
     kb_text text = {""};
     size_t n = 0;
@@ -199,9 +213,10 @@ static void show_shapes(ka_finder *f, ka_found *x, const shapes *all)
         (void)ka_shapes_of(s->trace, s->slices[of->op].row, &in);
         kineto_string stack = ka_stack_of(f, of->op);
         ka_show_row(f, x, s->slices[of->op].row, of->kernels.ns,
-                    "%s: round %s; %llu kernels, %s%s%.*s", ka_shapes_text(&in).s, padding_factor(of).s,
-                    (unsigned long long)of->kernels.count, kb_duration(of->kernels.ns).s,
-                    stack.size ? "; called by " : "", (int)stack.size, stack.data);
+                    "%s: round %s; %llu kernels, %s%s%.*s", ka_shapes_text(&in).s,
+                    rounding_text(of).s, (unsigned long long)of->kernels.count,
+                    kb_duration(of->kernels.ns).s, stack.size ? "; called by " : "",
+                    (int)stack.size, stack.data);
     }
 }
 
@@ -222,17 +237,19 @@ static void report_shapes(ka_finder *f, shapes *all, const char *what, int64_t s
     kb_text name = ka_short_name(ka_name(f->s, f->s->slices[most->op].name)),
             sizes = ka_shapes_text(&in);
     x->count = sum.count;
-    ka_say(f, x,
-           "%llu kernels of %s have sizes that are not multiples of %u and take %s, %.1f %% of all; "
-           "most of it %s %s",
-           (unsigned long long)sum.count, what, most->multiple, kb_duration(sum.ns).s,
-           ka_share(f, sum.ns), name.s, sizes.s);
+    ka_say(
+        f, x,
+        "%llu kernels of %s have sizes that are not multiples of %u and take %s, %.1f %% of all; "
+        "most of it %s %s",
+        (unsigned long long)sum.count, what, most->multiple, kb_duration(sum.ns).s,
+        ka_share(f, sum.ns), name.s, sizes.s);
     ka_advise(f, x, "Round up where the model or the batch is made: %s for %s %s%s",
-              padding_factor(most).s, name.s, sizes.s,
+              rounding_text(most).s, name.s, sizes.s,
               most->multiple == 8 ? " (multiples of 64 are better still)" : "");
     show_shapes(f, x, all);
 }
 
+/* The common part of both rules; `wanted` is the class of sizes, `what` names the kernels. */
 static void check_shapes(ka_finder *f, uint8_t wanted, const char *what)
 {
     shapes all = {.of = calloc((size_t)f->s->slice_count + 1, sizeof *all.of)};
@@ -250,7 +267,10 @@ static void check_shapes(ka_finder *f, uint8_t wanted, const char *what)
     free(all.of);
 }
 
-void ka_find_unaligned_matmul(ka_finder *f) { check_shapes(f, MATMUL_16, "products of 16-bit matrices"); }
+void ka_find_unaligned_matmul(ka_finder *f)
+{
+    check_shapes(f, MATMUL_16, "products of 16-bit matrices");
+}
 
 void ka_find_unaligned_shapes(ka_finder *f)
 {

@@ -28,7 +28,7 @@ typedef struct sites {
 
 #define MAX_STACKS 256u /* that are looked for: those of the heaviest waits */
 #define MAX_FRAMES 6u   /* of Python, that a stack has */
-#define MAX_AROUND 256u /* ranges that are looked at for these */
+#define MAX_AROUND 256u /* ranges that are searched for these */
 #define MAX_SITES  10u  /* that are left out of the path one by one */
 
 static int compare_wait_weights(const void *left, const void *right, void *context)
@@ -42,6 +42,7 @@ static int compare_wait_weights(const void *left, const void *right, void *conte
     return (a->call > b->call) - (a->call < b->call);
 }
 
+/* Indexes of waits, the heaviest first; freed by the caller. NULL: out of memory. */
 static uint32_t *sort_waits(const ka_waits *waits)
 {
     uint32_t *order = malloc((waits->list.count + 1) * sizeof *order);
@@ -52,6 +53,7 @@ static uint32_t *sort_waits(const ka_waits *waits)
     return order;
 }
 
+/* Adds a wait to the site of its name and stack, which is appended if it is new. */
 static void add_wait_to_site(sites *all, uint32_t wait, kineto_string stack)
 {
     const ka_wait *w = &all->waits.list.data[wait];
@@ -71,8 +73,10 @@ static void add_wait_to_site(sites *all, uint32_t wait, kineto_string stack)
     all->site_of[wait] = (uint32_t)*at;
 }
 
-/* Hash of a place. Without the text of the stack, which takes long to make and would stay in memory. */
-static uint64_t site_text(const ka_dataset *s, uint32_t slice)
+/* Hash of a place: its name with the recorded stack or the functions of Python around it. The
+ * text of the stack is made only once for each place, as it is slow to make and stays in
+ * memory. */
+static uint64_t hash_place(const ka_dataset *s, uint32_t slice)
 {
     uint32_t names[MAX_FRAMES], count = 0, out = 0;
     kineto_arg arg;
@@ -86,13 +90,13 @@ static uint64_t site_text(const ka_dataset *s, uint32_t slice)
     return kb_hash_seeded(s->slices[slice].name, names, count * sizeof *names);
 }
 
-/* Each place has one, or, if there are very many, none at all its waits. */
+/* The stack of a place, from the cache; the empty text for places after the first MAX_STACKS. */
 static kineto_string wait_stack(sites *all, uint32_t slice)
 {
     kineto_string stack = {"", 0};
     bool created;
     uint64_t *at =
-        kb_map_insert(&all->places, site_text(all->f->s, slice), all->stacks.count, &created);
+        kb_map_insert(&all->places, hash_place(all->f->s, slice), all->stacks.count, &created);
     if (at && !created)
         return all->stacks.data[*at];
     if (all->stacks.count < MAX_STACKS)
@@ -101,7 +105,7 @@ static kineto_string wait_stack(sites *all, uint32_t slice)
     return stack;
 }
 
-/* Waits of copies are other rules' matter. */
+/* Fills the sites, heaviest waits first. Waits of copies are left out: copy.* reports them. */
 static void gather_wait_sites(sites *all)
 {
     uint32_t *order = sort_waits(&all->waits);
@@ -120,7 +124,7 @@ static void gather_wait_sites(sites *all)
 
 /* ---- savings --------------------------------------------------------------------------------- */
 
-/* Without the waits of one site; KA_NONE: of all. */
+/* Savings without the waits of one site, or of all for KA_NONE. */
 static int64_t savings_of_site(sites *all, uint32_t which)
 {
     ka_what_if_mask without = {0};
@@ -135,8 +139,8 @@ static int64_t savings_of_site(sites *all, uint32_t which)
     return saved;
 }
 
-/* Savings without each site alone. Sites after the first MAX_SITES are assumed to save as much of the idle time after
- * them as the first do; where that is nothing, of what they wait. */
+/* Savings without each site alone. Sites after the first MAX_SITES are assumed to save as much of
+ * the idle time after them as the first do; where that is nothing, of what they wait. */
 static int64_t share_site_savings(sites *all)
 {
     int64_t alone = 0, idle = 0, waited = 0;
@@ -199,7 +203,8 @@ static kineto_string find_own_frame(kineto_string stack)
 static void advise_sync(ka_finder *f, ka_found *x, const site *of, const char *where)
 {
     kineto_string name = of->name;
-    bool reads = kb_string_contains(name, "item") || kb_string_contains(name, "_local_scalar_dense") ||
+    bool reads = kb_string_contains(name, "item") ||
+                 kb_string_contains(name, "_local_scalar_dense") ||
                  kb_string_contains(name, "is_nonzero");
     bool masks = kb_string_contains(name, "nonzero") || kb_string_contains(name, "index") ||
                  kb_string_contains(name, "masked_select") || kb_string_contains(name, "unique");

@@ -69,8 +69,10 @@ kineto_string ka_place_of(const ka_dataset *s, uint32_t call)
 
 /* ---- time that nothing hides ----------------------------------------------------------------- */
 
+/* Spans of one device; `work` are the selected pieces in order of streams, only if `each` is
+ * given. */
 typedef struct device_spans {
-    ka_spans picked, covers;
+    ka_spans selected, hiding;
     KB_VEC(uint32_t) work; /* selected, if `each` is given */
 } device_spans;
 
@@ -83,6 +85,8 @@ typedef struct exposing {
     KB_VEC(device_spans) devices;
 } exposing;
 
+/* The spans of the stream's device, which are appended if it is new; valid until the next
+ * call. NULL: out of memory. */
 static device_spans *list_busy_spans(exposing *x, const ka_stream *stream)
 {
     int64_t key[] = {stream->process, stream->device};
@@ -93,6 +97,7 @@ static device_spans *list_busy_spans(exposing *x, const ka_stream *stream)
     return &x->devices.data[*at];
 }
 
+/* Selected work outside of steps is ignored; hiding work counts wherever it is. */
 static bool add_selected_work(exposing *x, device_spans *to, uint32_t work, ka_exposure *out)
 {
     const ka_work *w = &x->f->s->work[work];
@@ -102,9 +107,9 @@ static bool add_selected_work(exposing *x, device_spans *to, uint32_t work, ka_e
         (which == KA_SELECTED && !ka_is_in_steps(x->f, w->step)))
         return true;
     if (which == KA_HIDES)
-        return kb_vec_push(&to->covers, span);
+        return kb_vec_push(&to->hiding, span);
     out->count++;
-    return kb_vec_push(&to->picked, span) && (!x->each || kb_vec_push(&to->work, work));
+    return kb_vec_push(&to->selected, span) && (!x->each || kb_vec_push(&to->work, work));
 }
 
 static bool add_stream_spans(exposing *x, const ka_stream *stream, ka_exposure *out)
@@ -116,7 +121,8 @@ static bool add_stream_spans(exposing *x, const ka_stream *stream, ka_exposure *
     return ok;
 }
 
-/* Spans of one stream are in order, those of another begin anew. */
+/* Work of one stream is in order, so that the cursor only moves forward; it restarts with each
+ * stream. */
 static void call_for_each_exposed(const exposing *x, const device_spans *d)
 {
     const ka_work *work = x->f->s->work;
@@ -125,18 +131,19 @@ static void call_for_each_exposed(const exposing *x, const device_spans *d)
         const ka_work *w = &work[d->work.data[i]];
         if (i && w->start_ns < work[d->work.data[i - 1]].start_ns)
             cursor = 0;
-        int64_t covered = ka_spans_within(&d->covers, w->start_ns, w->end_ns, &cursor);
+        int64_t covered = ka_spans_within(&d->hiding, w->start_ns, w->end_ns, &cursor);
         x->each(x->f, d->work.data[i], ka_work_ns(w) - covered, x->context);
     }
 }
 
+/* Adds one device to `out`, then calls `each` for its selected work. Unites the spans of `d`. */
 static bool add_exposed_ns(const exposing *x, device_spans *d, ka_exposure *out)
 {
     ka_spans alone = {0};
-    ka_spans_unite(&d->picked);
-    ka_spans_unite(&d->covers);
-    bool ok = ka_spans_without(&d->picked, &d->covers, &alone);
-    out->ns = ka_add_ns(out->ns, ka_spans_ns(&d->picked));
+    ka_spans_unite(&d->selected);
+    ka_spans_unite(&d->hiding);
+    bool ok = ka_spans_without(&d->selected, &d->hiding, &alone);
+    out->ns = ka_add_ns(out->ns, ka_spans_ns(&d->selected));
     out->exposed_ns = ka_add_ns(out->exposed_ns, ka_spans_ns(&alone));
     kb_vec_free(&alone);
     if (ok && x->each)
@@ -154,8 +161,8 @@ bool ka_exposed_time(ka_finder *f, ka_select *pick, ka_each *each, void *context
     for (size_t i = 0; i < x.devices.count; i++) {
         device_spans *d = &x.devices.data[i];
         ok = ok && add_exposed_ns(&x, d, out);
-        kb_vec_free(&d->picked);
-        kb_vec_free(&d->covers);
+        kb_vec_free(&d->selected);
+        kb_vec_free(&d->hiding);
         kb_vec_free(&d->work);
     }
     if (x.devices.count) {
@@ -186,6 +193,7 @@ void ka_what_if_mask_free(ka_what_if_mask *w)
     *w = (ka_what_if_mask){0};
 }
 
+/* Slices are in an order in which parents come first: one pass is enough. */
 static void inherit_mask_bits(const ka_dataset *s, ka_what_if_mask *w)
 {
     for (uint32_t i = 0; i < s->slice_count; i++)
@@ -193,6 +201,7 @@ static void inherit_mask_bits(const ka_dataset *s, ka_what_if_mask *w)
             w->slices[i] |= w->slices[s->slices[i].parent];
 }
 
+/* Does the edge end a call that waited for device work? */
 static bool is_waiting_call(const ka_path *p, const ka_edge *e)
 {
     const ka_node *node = &p->nodes.data[e->dst];
@@ -200,6 +209,8 @@ static bool is_waiting_call(const ka_path *p, const ka_edge *e)
            node->of == KA_OF_SLICE && node->is_end;
 }
 
+/* Weight of an edge under the mask. Waiting edges that are removed get a weight that no path
+ * would choose, without overflow when others are added. */
 static int64_t masked_weight(const ka_path *p, const ka_what_if_mask *w, const ka_edge *e)
 {
     if (is_waiting_call(p, e) && w->slices[p->nodes.data[e->dst].index] & KA_NO_WAIT)
@@ -211,7 +222,7 @@ static int64_t masked_weight(const ka_path *p, const ka_what_if_mask *w, const k
     return e->ns;
 }
 
-/* The path is made when it is first asked for. */
+/* The critical path, which is made at its first use; NULL: not known. */
 static const ka_path *get_path(ka_finder *f)
 {
     return ka_saved_by(f, NULL, 0) == KA_NO_SAVINGS ? NULL : f->path;
@@ -240,12 +251,14 @@ int64_t ka_saved_by_mask(ka_finder *f, ka_what_if_mask *w)
 
 /* ---- calls in which the host waited ---------------------------------------------------------- */
 
+/* Allocations and releases wait for the device, too; memory.allocator_churn reports them. */
 static bool is_memory_call(kineto_string name)
 {
     static const char *const words[] = {"lloc", "Free", "free", "Register"};
     return has_one_of(name, words, KB_COUNT(words));
 }
 
+/* Calls of the CUDA and HIP runtimes and drivers. */
 static bool is_synchronous_copy(kineto_string name)
 {
     static const char *const words[] = {"Memcpy", "Memset"};
@@ -254,6 +267,7 @@ static bool is_synchronous_copy(kineto_string name)
                : false;
 }
 
+/* Bound for operators with very much inside. */
 #define MAX_ASKED 64u /* slices and work of an operator */
 
 static bool is_transfer_name(const ka_dataset *s, uint32_t work)
@@ -263,6 +277,7 @@ static bool is_transfer_name(const ka_dataset *s, uint32_t work)
            (ka_is_upload(name) || is_download_name(name));
 }
 
+/* The first copy between host and device that the operator launched; KA_NONE. */
 static uint32_t find_copy_of(const ka_dataset *s, uint32_t site)
 {
     uint32_t end = KB_MIN(s->slices[site].next, site + MAX_ASKED), left = MAX_ASKED;
@@ -282,10 +297,13 @@ static uint8_t classify_wait(const ka_dataset *s, const ka_wait *w)
     if (w->copy == KA_NONE)
         return KA_WAIT_OTHER;
     kineto_string name = ka_name(s, s->work[w->copy].name);
-    return ka_is_upload(name) && kb_string_contains(name, "Pageable") ? KA_WAIT_UPLOAD : KA_WAIT_OTHER;
+    return ka_is_upload(name) && kb_string_contains(name, "Pageable") ? KA_WAIT_UPLOAD
+                                                                      : KA_WAIT_OTHER;
 }
 
-/* An operator that copies and then synchronises waits once. Bit 0 of `seen` is for calls. */
+/* Appends a wait with its place and kind. An operator that copies and then synchronises waits
+ * once: is_first is set for the first wait of a kind in the operator. seen[] has a bit per
+ * kind; bit 0 is for calls (collect_waits). */
 static void append_wait(ka_finder *f, ka_waits *out, uint8_t *seen, uint32_t call)
 {
     const ka_dataset *s = f->s;
@@ -308,6 +326,7 @@ static int compare_wait_ends(const void *left, const void *right, void *context)
     return (a->call > b->call) - (a->call < b->call);
 }
 
+/* Union of all work on all devices. False: out of memory. */
 static bool list_device_busy(const ka_dataset *s, ka_spans *busy)
 {
     for (uint32_t i = 0; i < s->work_count; i++) {
@@ -319,8 +338,9 @@ static bool list_device_busy(const ka_dataset *s, ka_spans *busy)
     return true;
 }
 
-/* Without the wait the next work would begin earlier by what was waited, if nothing of it runs
- * before: a gap can be saved once. With several devices, gaps are those of all of them. */
+/* Gives each wait the idle time after its end, up to its own length. Without the wait the next
+ * work would begin earlier by as much, hence a gap is given out once. With several devices,
+ * gaps are those of all together. Waits are in the order of their ends. */
 static void share_gaps_among_waits(const ka_dataset *s, ka_waits *waits, const ka_spans *busy)
 {
     size_t next = 0, gap = SIZE_MAX;
@@ -341,6 +361,8 @@ static void share_gaps_among_waits(const ka_dataset *s, ka_waits *waits, const k
     }
 }
 
+/* Calls at the end of waiting edges, each once; allocations and calls that cannot block are
+ * left out. */
 static void collect_waits(ka_finder *f, const ka_path *p, uint8_t *seen, ka_waits *out)
 {
     for (size_t i = 0; i < p->edges.count && !f->no_memory; i++) {
@@ -348,8 +370,8 @@ static void collect_waits(ka_finder *f, const ka_path *p, uint8_t *seen, ka_wait
         if (!is_waiting_call(p, e))
             continue;
         uint32_t call = p->nodes.data[e->dst].index;
-        if (seen[call] & 1 || !ka_is_in_steps(f, f->s->slices[call].step) || ka_cannot_block(f->s, call) ||
-            is_memory_call(ka_name(f->s, f->s->slices[call].name)))
+        if (seen[call] & 1 || !ka_is_in_steps(f, f->s->slices[call].step) ||
+            ka_cannot_block(f->s, call) || is_memory_call(ka_name(f->s, f->s->slices[call].name)))
             continue;
         seen[call] |= 1;
         append_wait(f, out, seen, call);

@@ -24,13 +24,13 @@ enum { KA_SELECTED, KA_HIDES, KA_IGNORE };
 /** Which is it? */
 typedef int ka_select(const ka_finder *f, const ka_work *w, void *context);
 typedef struct ka_exposure {
-    int64_t ns, exposed_ns; /* moments with picked work; of these: without covering work. The mean
+    int64_t ns, exposed_ns; /* moments with selected work; of these: without hiding work. The mean
                                of all devices */
-    uint64_t count;         /* of picked work */
+    uint64_t count;         /* of selected work */
 } ka_exposure;
-/** How much of a piece of picked work nothing covers. */
+/** How much of a piece of selected work nothing hides. */
 typedef void ka_each(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context);
-/** @param each  called for each picked piece; may be NULL. False: out of memory; f->no_memory is
+/** @param each  called for each selected piece; may be NULL. False: out of memory; f->no_memory is
  * set. */
 bool ka_exposed_time(ka_finder *f, ka_select *pick, ka_each *each, void *context, ka_exposure *out);
 
@@ -45,8 +45,8 @@ enum {
 };
 bool ka_what_if_mask_create(ka_finder *f, ka_what_if_mask *w, bool with_work);
 void ka_what_if_mask_free(ka_what_if_mask *w);
-/** How much shorter all would be; KA_NO_SAVINGS if that is not known. Bits of a slice become those of
- * all that is in it. */
+/** How much shorter all would be; KA_NO_SAVINGS if that is not known. Bits of a slice become those
+ * of all that is in it. */
 int64_t ka_saved_by_mask(ka_finder *f, ka_what_if_mask *w);
 
 /* ---- calls in which the host waited ---------------------------------------------------------- */

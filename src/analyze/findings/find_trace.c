@@ -16,6 +16,7 @@
 #define FEW_STEPS       10u  /* of so few the deviation is not known well: … */
 #define FEW_PERCENT     20.0 /* … a step must be longer than the median by this to count */
 
+/* Sums over outlier steps. Durations are what steps take beyond the median. */
 typedef struct outliers {
     uint64_t count;
     int64_t over_ns, worst_ns;
@@ -23,12 +24,14 @@ typedef struct outliers {
     double explained_ns; /* of the worst: what the first thing in it took longer */
 } outliers;
 
+/* Rows of one step follow one another. */
 static bool is_same_step(const ka_table *t, uint64_t a, uint64_t b)
 {
     return kb_string_equal(ka_text_at(t, a, KA_COL_step_outliers_step),
                            ka_text_at(t, b, KA_COL_step_outliers_step));
 }
 
+/* 0 if the median is not a plausible number of nanoseconds. */
 static int64_t ns_over_median(const ka_table *t, uint64_t row)
 {
     double median = 1000 * ka_fact_number(t, row, KA_COL_step_outliers_median_us);
@@ -36,6 +39,8 @@ static int64_t ns_over_median(const ka_table *t, uint64_t row)
     return median > 0 && median < 9e18 ? ns - (int64_t)median : 0;
 }
 
+/* With fewer than FEW_STEPS steps the deviation is not known well: then a step must be longer
+ * than the median by FEW_PERCENT. */
 static bool is_clear_outlier(const ka_finder *f, const ka_table *t, uint64_t row)
 {
     double median = 1000 * ka_fact_number(t, row, KA_COL_step_outliers_median_us);
@@ -62,6 +67,7 @@ static outliers sum_outliers(const ka_finder *f, const ka_table *t)
     return o;
 }
 
+/* Slice of the step with this number; KA_NONE: no such step was selected. */
 static uint32_t slice_of_step(const ka_dataset *s, kineto_string text)
 {
     uint64_t number;
@@ -93,10 +99,11 @@ static void show_outliers(ka_finder *f, ka_found *x, const ka_table *t)
 
 #define EXPLAINED 0.5 /* of what the worst step takes longer: then it is named as the reason */
 
+/* Does one named activity explain at least half of what the worst step takes longer? */
 static bool is_explained(const outliers *o, kineto_string what)
 {
-    return o->explained_ns >= EXPLAINED * (double)o->worst_ns && !kb_string_starts_with(what, "outside of") &&
-           !kb_string_starts_with(what, "nothing");
+    return o->explained_ns >= EXPLAINED * (double)o->worst_ns &&
+           !kb_string_starts_with(what, "outside of") && !kb_string_starts_with(what, "nothing");
 }
 
 static void advise_outliers(ka_finder *f, ka_found *x, const outliers *o, kineto_string what,
@@ -135,7 +142,8 @@ static void report_outliers(ka_finder *f, const ka_table *t, const outliers *o)
     else
         kb_snprintf(why, sizeof why, "no recorded activity explains most of it");
     ka_say(f, x,
-           "%llu of %lld steps%s %s longer than the median of %s and the usual deviations from it, by at "
+           "%llu of %lld steps%s %s longer than the median of %s and the usual deviations from it, "
+           "by at "
            "most %s in all; step %s most, by %s: %s",
            (unsigned long long)o->count, (long long)(f->step_count - warm_up),
            warm_up ? " after the warm-up" : "", o->count == 1 ? "is" : "are",
@@ -167,6 +175,8 @@ void ka_find_slow_steps(ka_finder *f)
 #define LONG_LAUNCH_NS    INT64_C(1000000)
 #define LONG_LAUNCH_TIMES 20 /* of the mean of all */
 
+/* One-time work by kind: code is loaded, memory is taken from the driver, algorithms are
+ * chosen, and launches, which load code at their first use of a kernel. */
 enum { NOT_LAZY, LOADS, TAKES, CHOOSES, LAUNCHES };
 
 static uint8_t classify_lazy_call(kineto_string name)
@@ -211,16 +221,20 @@ typedef struct lazy {
     uint32_t first_count;
 } lazy;
 
+/* Overhead records of the profiler include "Lazy Function Loading". */
 static bool is_runtime_call(const ka_slice *s)
 {
     return kt_kind_is_launch(s->kind) || s->kind == KINETO_KIND_OVERHEAD;
 }
 
-/* A launch is one of these only if it takes much longer than others, before the program is warm. */
+/* Class of slice i if it is one-time work, else NOT_LAZY. Launches and allocations count only
+ * before the program is warm; launches moreover only if they take LONG_LAUNCH_NS and
+ * LONG_LAUNCH_TIMES as long as the mean. */
 static uint8_t add_lazy_at(const ka_finder *f, lazy *l, uint32_t i)
 {
     const ka_slice *s = &f->s->slices[i];
-    uint8_t is = is_runtime_call(s) ? ka_answer(f->s, &l->names, s->name, classify_lazy_call) : NOT_LAZY;
+    uint8_t is =
+        is_runtime_call(s) ? ka_answer(f->s, &l->names, s->name, classify_lazy_call) : NOT_LAZY;
     int64_t mean = l->every_launch.ns / (int64_t)KB_MAX(l->every_launch.count, 1u);
     if ((is == LAUNCHES || is == TAKES) && s->start_ns >= l->warm_ns)
         return NOT_LAZY;
@@ -230,6 +244,8 @@ static uint8_t add_lazy_at(const ka_finder *f, lazy *l, uint32_t i)
     return is;
 }
 
+/* Sums all launches, each limited to LONG_LAUNCH_NS so that the long ones do not raise the
+ * mean that they are compared with. */
 static void add_lazy_launches(const ka_finder *f, lazy *l)
 {
     const ka_dataset *s = f->s;
@@ -239,7 +255,7 @@ static void add_lazy_launches(const ka_finder *f, lazy *l)
             ka_amount_add(&l->every_launch, KB_MIN(ka_slice_ns(&s->slices[i]), LONG_LAUNCH_NS));
 }
 
-/* What is looked at: steps, or all that was recorded. */
+/* Appends the time that counts: selected steps or, without steps, the recorded time. United. */
 static void add_whole_lazy(ka_finder *f, ka_spans *whole)
 {
     const ka_dataset *s = f->s;
@@ -252,7 +268,7 @@ static void add_whole_lazy(ka_finder *f, ka_spans *whole)
     ka_spans_unite(whole);
 }
 
-/* Takes the spans; how much of what is looked at they cover. */
+/* How much of the time that counts the spans cover. Frees `spans`; 0 if memory ran out. */
 static int64_t union_ns(ka_finder *f, ka_spans *spans)
 {
     ka_spans whole = {0}, both = {0};
@@ -266,7 +282,7 @@ static int64_t union_ns(ka_finder *f, ka_spans *spans)
     return f->no_memory ? 0 : ns;
 }
 
-/* How long any of them runs, within steps if there are some. */
+/* Sums one-time work by class; returns how long any of it ran, within steps if there are some. */
 static int64_t add_lazy(ka_finder *f, lazy *l)
 {
     const ka_dataset *s = f->s;
@@ -282,7 +298,8 @@ static int64_t add_lazy(ka_finder *f, lazy *l)
     return union_ns(f, &spans);
 }
 
-/* Steps that the table of steps calls warm-up, and by how much they are longer than the median. */
+/* By how much the warm-up steps (as step_statistics finds them) are longer than the median.
+ * Sets warm_ns to the end of the first step. */
 static void add_first_steps(const ka_finder *f, lazy *l)
 {
     const ka_dataset *s = f->s;
@@ -304,6 +321,8 @@ static void add_first_steps(const ka_finder *f, lazy *l)
     }
 }
 
+/* Appends "what (N calls, time)" to a text of `n` bytes; returns the new length, which exceeds
+ * `room` if it was cut. */
 static size_t write_lazy_amount(char *text, size_t room, size_t n, const char *what,
                                 const ka_amount *a)
 {
@@ -326,6 +345,7 @@ static void show_lazy(ka_finder *f, ka_found *x, lazy *l)
                         kb_length_ns(s->steps[i].start_ns, s->steps[i].end_ns), NULL);
 }
 
+/* The sentence lists each class of one-time work that occurred. */
 static void report_lazy(ka_finder *f, lazy *l, int64_t ns)
 {
     const ka_dataset *s = f->s;
@@ -375,12 +395,15 @@ void ka_find_lazy_start(ka_finder *f)
 #define OVERHEAD_PERCENT 1.0
 #define OVERHEAD_MEDIUM  10.0
 
+/* Rows of the kind `overhead` within steps; ns is the union of their times. */
 typedef struct overhead {
     KB_VEC(kineto_row) rows;
     int64_t ns, longest_ns;
     kineto_row longest;
 } overhead;
 
+/* Does a span overlap a step, or has the trace no steps? Binary search over the starts of
+ * steps. */
 static bool is_slice_in_steps(const ka_finder *f, int64_t start_ns, int64_t end_ns)
 {
     const ka_dataset *s = f->s;
@@ -396,7 +419,7 @@ static bool is_slice_in_steps(const ka_finder *f, int64_t start_ns, int64_t end_
            (low < s->step_count && end_ns > s->steps[low].start_ns);
 }
 
-/* Kineto's own mark of all it recorded is of this kind, too. */
+/* The category "Trace" is kineto's own mark of the whole recording, which is not work. */
 static bool is_profiler_work(const ka_finder *f, const kineto_activity *a)
 {
     kineto_string category = kineto_trace_string(f->s->trace, a->category);
@@ -404,7 +427,8 @@ static bool is_profiler_work(const ka_finder *f, const kineto_activity *a)
            a->start_ns < f->s->end_ns && is_slice_in_steps(f, a->start_ns, a->end_ns);
 }
 
-/* They are on tracks of their own, so they are not slices. */
+/* Overhead has tracks of its own, which are not threads of the dataset: hence rows of the
+ * trace are read. */
 static void find_overhead(ka_finder *f, overhead *o)
 {
     const kineto_trace *t = f->s->trace;
@@ -478,6 +502,8 @@ void ka_find_profiler_overhead(ka_finder *f)
 #define LOST_PERCENT   0.1 /* of all activities: below, sums hardly change */
 #define FAULTY_PERCENT 0.5 /* of all activities, that are touched by an error */
 
+/* Reasons to doubt the trace: lost events from the ledger, and errors of `verify`, whose
+ * report is released by the caller. */
 typedef struct doubts {
     kineto_verify_report *report;
     uint64_t unrecorded, unread; /* events: those that a recorder lost, those of the file */
@@ -488,8 +514,8 @@ typedef struct doubts {
     char ids[200];
 } doubts;
 
-/* What spoils all of the trace counts however often it is; what spoils single activities if many
- * are. */
+/* Errors that spoil the whole trace count at once; errors of single activities only if
+ * FAULTY_PERCENT of all activities have them. */
 static bool counts_as_doubt(const ka_finder *f, const kineto_verify_finding *v, const char *id)
 {
     double all = (double)kineto_trace_count(f->s->trace);
@@ -502,6 +528,7 @@ static bool counts_as_doubt(const ka_finder *f, const kineto_verify_finding *v, 
            ka_percent((double)v->count, all) >= FAULTY_PERCENT;
 }
 
+/* Adds up the findings of `verify` that count, and lists their ids. */
 static void read_verify_report(const ka_finder *f, doubts *d)
 {
     kineto_verify_finding v;
@@ -518,6 +545,8 @@ static void read_verify_report(const ka_finder *f, doubts *d)
     }
 }
 
+/* Evidence: places of lost events from the ledger, and the first place of each error that
+ * counts. */
 static void show_verify_doubts(ka_finder *f, ka_found *x, const doubts *d)
 {
     kineto_verify_finding v;
@@ -560,7 +589,8 @@ static void report_doubts(ka_finder *f, ka_found *x, const doubts *d, const char
             : "'ckineto verify' says where and what to do; record again if it can be avoided");
 }
 
-/* Appends "5 events are missing, 2.0 % of all" to a text of `used` bytes; its new length. */
+/* Appends "5 events are missing, 2.0 % of all" to a text of `used` bytes; returns the new
+ * length. Nothing for 0 lost events. */
 static size_t write_lost_text(char *text, size_t size, size_t used, uint64_t lost, double all,
                               const char *words)
 {
@@ -571,6 +601,8 @@ static size_t write_lost_text(char *text, size_t size, size_t used, uint64_t los
                                       lost == 1 ? "" : "s", words, ka_percent((double)lost, all));
 }
 
+/* The sentence names lost events of the recorder and of the file separately, since only the
+ * first can be avoided by recording again. */
 static void report_unfit(ka_finder *f, const doubts *d)
 {
     uint64_t there = kineto_trace_count(f->s->trace);
@@ -583,7 +615,8 @@ static void report_unfit(ka_finder *f, const doubts *d)
     ka_set_severity(x, KINETO_FINDING_HIGH);
     ka_set_extent(x, d->lost_percent);
     if (d->is_cut) {
-        n = (size_t)snprintf(text, sizeof text, "the file ends early, how many events are missing is not known");
+        n = (size_t)snprintf(text, sizeof text,
+                             "the file ends early, how many events are missing is not known");
     } else if (d->lost_percent >= LOST_PERCENT) {
         n = write_lost_text(text, sizeof text, n, d->unrecorded, all, "could not be recorded");
         n = write_lost_text(text, sizeof text, n, d->unread, all, "of the file could not be used");
@@ -604,6 +637,7 @@ static void report_unfit(ka_finder *f, const doubts *d)
 
 #define UNRECORDED_PERCENT 50.0 /* of a device's time, from its first work to its last */
 
+/* From the first work of a device to the end of its last; 0 without work. */
 static int64_t span_of_device(const ka_dataset *s, int64_t device)
 {
     int64_t start = INT64_MAX, end = INT64_MIN;
@@ -620,7 +654,8 @@ typedef struct unrecorded {
     double percent;
 } unrecorded;
 
-/* The device of whose time the largest part was taken by graphs without a record of what they did. */
+/* The device of whose time the largest part was taken by graphs without a record of what they
+ * did. */
 static unrecorded find_unrecorded(const ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_idle_named);
@@ -650,9 +685,11 @@ static void report_unrecorded(ka_finder *f, const unrecorded *u)
            "for %.1f %% of the time of device %lld graphs ran whose kernels were not recorded, "
            "%s: findings about kernels, gaps and operators cover only the rest",
            u->percent, (long long)u->device, kb_duration(u->ns).s);
-    ka_advise(f, x,
-              "Record the nodes of graphs: start the profiler before the graphs are captured, or record "
-              "the program without graphs (without mode=\"reduce-overhead\"; servers have an option for it)");
+    ka_advise(
+        f, x,
+        "Record the nodes of graphs: start the profiler before the graphs are captured, or record "
+        "the program without graphs (without mode=\"reduce-overhead\"; servers have an option for "
+        "it)");
     ka_show_span(f, x, f->s->start_ns, f->s->end_ns, u->ns, "%s unrecorded", kb_duration(u->ns).s);
 }
 

@@ -7,6 +7,7 @@
 
 /* ---- other times ----------------------------------------------------------------------------- */
 
+/* An array of 1; NULL: out of memory. */
 static double *alloc_factors(size_t count)
 {
     double *x = malloc((count + 1) * sizeof *x);
@@ -28,12 +29,14 @@ void ka_factors_free(ka_factors *x)
     free(x->slices);
 }
 
+/* `inside` has the times of the slices right inside each slice. */
 static double own_slice_ns(const ka_dataset *s, uint32_t slice, const double *inside)
 {
     return (double)ka_slice_ns(&s->slices[slice]) - inside[slice];
 }
 
-/* Times of ranges hold those of the ranges in them, so only their own count. */
+/* The sum of what all pieces are shorter by, each with its own time only, as ranges contain
+ * those inside them. No schedule can save more. */
 static double max_savings_ns(ka_finder *f, const ka_factors *x)
 {
     const ka_dataset *s = f->s;
@@ -54,6 +57,7 @@ static double max_savings_ns(ka_finder *f, const ka_factors *x)
     return sum;
 }
 
+/* Weight of an edge with the factors; pieces outside of steps keep theirs. */
 static int64_t scaled_weight(const ka_finder *f, const ka_factors *x, const ka_edge *e)
 {
     double factor = 1;
@@ -66,7 +70,8 @@ static int64_t scaled_weight(const ka_finder *f, const ka_factors *x, const ka_e
     return factor == 1 ? e->ns : (int64_t)llround((double)e->ns * KB_MAX(factor, 0));
 }
 
-/* The path's length with other weights of its graph. */
+/* By how much the critical path is shorter with scaled weights. f->path exists. 0 after a
+ * failed allocation, which f knows. */
 static int64_t savings_on_path(ka_finder *f, const ka_factors *x)
 {
     const ka_path *p = f->path;
@@ -112,6 +117,8 @@ static int compare_shown_names(const void *left, const void *right)
     return (a->longest > b->longest) - (a->longest < b->longest);
 }
 
+/* Evidence for one name: its longest piece with its operator, shapes and stack, weighed by the
+ * sum of the name. */
 static void show_longest_of_names(ka_finder *f, ka_found *x, const by_name *n)
 {
     const ka_dataset *s = f->s;
@@ -164,6 +171,7 @@ bool ka_answers_make(ka_finder *f, ka_answers *a)
 
 /* ---- sizes of inputs ------------------------------------------------------------------------- */
 
+/* Sets rank 0 for a list with more than KA_MAX_DIMS dimensions, or with anything but sizes. */
 static void read_shape_dims(kineto_string list, ka_shape *out)
 {
     kt_items items = kt_items_of(list);
@@ -178,6 +186,8 @@ static void read_shape_dims(kineto_string list, ka_shape *out)
     out->rank = kt_items_are_over(&items) ? rank : 0;
 }
 
+/* Bytes of a floating type as PyTorch names it ("c10::BFloat16", "float"); 0: of another type.
+ * Order matters: "BFloat16" contains "Float". */
 static uint32_t float_type_bytes(kineto_string raw)
 {
     char room[128];
@@ -193,6 +203,8 @@ static uint32_t float_type_bytes(kineto_string raw)
     return 0;
 }
 
+/* Reads the dimensions, or with `types` the element sizes, of the first KA_MAX_INPUTS inputs;
+ * returns how many there were. */
 static uint32_t read_shape_items(kineto_string json, ka_shapes *out, bool types)
 {
     kt_items items = kt_items_of(json);
@@ -243,7 +255,8 @@ static bool is_amd_device(kineto_string name)
            kb_string_contains(name, "Instinct") || kb_string_contains(name, "gfx");
 }
 
-/* gfx906 calls itself 9.0 like gfx908 and gfx90a, and has at most 64 units. */
+/* gfx906 reports 9.0 as gfx908 and gfx90a do; only it has at most 64 compute units. RDNA 3
+ * (11.0 and later) has WMMA. */
 static bool has_mfma(const kineto_trace *t, int64_t device)
 {
     double major = ka_device_number(t, device, "computeMajor"),

@@ -89,7 +89,7 @@ static inline uint8_t ka_answer(const ka_dataset *s, ka_answers *a, uint32_t nam
 }
 
 /* ---- devices --------------------------------------------------------------------------------- */
-/** Units that multiply matrices besides the ordinary ones. */
+/** Units that multiply matrices, in addition to the ordinary ones. */
 typedef enum ka_matrix_unit {
     KA_MATRIX_NONE,
     KA_MATRIX_TENSOR, /* NVIDIA since Volta */

@@ -10,6 +10,8 @@
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 KINETO_PRINTF(2, 0)
+
+/* A formatted text in the arena, cut at 2 KiB between characters; {NULL, 0} if memory ran out. */
 static kineto_string arena_format(kb_arena *arena, const char *fmt, va_list args)
 {
     char text[2048];
@@ -21,6 +23,8 @@ static kineto_string arena_format(kb_arena *arena, const char *fmt, va_list args
     return copy ? (kineto_string){copy, size} : (kineto_string){NULL, 0};
 }
 
+/* An empty text without memory of its own; the empty text, too, if memory ran out
+ * (f->no_memory). */
 static kineto_string copy_to_arena(ka_finder *f, kineto_string text)
 {
     char *copy = text.size ? kb_arena_copy(&f->out->arena, text.data, text.size) : NULL;
@@ -28,7 +32,7 @@ static kineto_string copy_to_arena(ka_finder *f, kineto_string text)
     return copy ? (kineto_string){copy, text.size} : (kineto_string){"", 0};
 }
 
-/* The front of a text, not cut inside a character. */
+/* The first `bytes` of a text, not cut inside a character. */
 static kineto_string text_front(kineto_string text, size_t bytes)
 {
     size_t size = KB_MIN(text.size, bytes);
@@ -116,7 +120,8 @@ void ka_skip_rule(ka_finder *f, const char *fmt, ...)
 
 /* ---- evidence -------------------------------------------------------------------------------- */
 
-/* The place for a piece of this weight among the heaviest; NULL: it is not one of them. */
+/* A place for evidence of this weight among the evidence_limit heaviest: a new one, or the
+ * lightest if that weighs less. NULL: there are enough heavier ones. */
 static ka_evidence *find_evidence_slot(ka_finder *f, ka_found *x, int64_t weight_ns)
 {
     size_t lightest = 0;
@@ -136,8 +141,10 @@ static ka_evidence *find_evidence_slot(ka_finder *f, ka_found *x, int64_t weight
                : NULL;
 }
 
+/* Room of one piece of evidence in the arena, for its name and for its track. */
 enum { NAME_BYTES = 200, WHERE_BYTES = 320 };
 
+/* `room` must hold the text. */
 static kineto_string copy_into(char *room, kineto_string text)
 {
     KB_ASSERT(room && text.size <= WHERE_BYTES);
@@ -146,8 +153,9 @@ static kineto_string copy_into(char *room, kineto_string text)
     return (kineto_string){room, text.size};
 }
 
-/* A place in which there is nothing yet. Each has one room for its names: a trace may show a
- * million of them, one heavier than the other. */
+/* Resets a place but for its weight and its room: each place keeps one room for all evidence
+ * that it ever holds, since a trace may show a million pieces, each heavier than the one
+ * before. NULL: out of memory. */
 static ka_evidence *clear_evidence(ka_finder *f, ka_evidence *e)
 {
     char *room = e->room ? e->room : kb_arena_alloc(&f->out->arena, NAME_BYTES + WHERE_BYTES, 1);
@@ -221,6 +229,8 @@ int64_t ka_idle_ns(const ka_finder *f, uint32_t reasons)
     return sum / KB_MAX(f->device_count, 1u);
 }
 
+/* Makes the critical path at its first use; a failure is remembered, so that it is not tried
+ * by each rule. False: the path is not known. */
 static bool ensure_path(ka_finder *f)
 {
     kineto_error err = {0};
@@ -250,6 +260,7 @@ int64_t ka_saved_by(ka_finder *f, const kineto_what_if_scale *scales, size_t cou
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
+/* JSON object of a device's properties; of the first device with some for -1. Empty: none. */
 static kineto_string device_properties(const kineto_trace *t, int64_t device)
 {
     kineto_process p;
@@ -280,9 +291,11 @@ double ka_device_number(const kineto_trace *t, int64_t device, const char *key)
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
+/* Stacks are evidence in a report: the innermost frames, next to the operator, show the place. */
 #define STACK_FRAMES 6u
 #define STACK_BYTES  1024u
 
+/* Functions of Python around a slice, innermost first; at most STACK_FRAMES. */
 static kineto_string python_stack(ka_finder *f, uint32_t slice)
 {
     const ka_dataset *s = f->s;

@@ -1,9 +1,9 @@
 /* Findings: the data of rules, and the functions that rules use.
  *
  * A rule (finding_rules.def) is a function that reads the facts and the dataset of one trace and
- * opens findings. The engine (findings.c) turns the time that they would save into savings per step,
- * sorts them, and keeps them after the trace is released. docs/how-to/contributing.md adds a rule step by
- * step. Everything of one kineto_findings_find runs on one thread. */
+ * opens findings. The engine (findings.c) turns the time that they would save into savings per
+ * step, sorts them, and keeps them after the trace is released. docs/how-to/contributing.md adds
+ * a rule step by step. Everything of one kineto_findings_find runs on one thread. */
 #ifndef KA_FINDING_H
 #define KA_FINDING_H
 
@@ -54,6 +54,9 @@ typedef struct ka_evidence {
     char *room;        /* for name and where, also of what takes this place later; finder.c */
 } ka_evidence;
 
+/* A finding under construction, and after the run. A rule sets the members up to `evidence`
+ * through the functions below; members marked "engine" are set by findings.c when the rule has
+ * ended. */
 typedef struct ka_found {
     ka_finding_rule rule;
     uint8_t severity;
@@ -106,7 +109,7 @@ typedef struct ka_finding_spec {
 
 /* ---- for rules (finder.c) -------------------------------------------------------------------- */
 /** Open a finding of the rule under way; NULL when out of memory (stop looking then).
- *  @param saved_ns  what all that was looked at would be shorter by, of all steps together;
+ *  @param saved_ns  by how much the selected time would be shorter, of all steps together;
  *                   KA_NO_SAVINGS: not known. Negative savings count as 0.
  *  @param confidence 0 … 1: 0.9 measured waiting; 0.7 an estimate; 0.4 an upper bound.
  *  @param subject   which one, where a rule can find several: part of the finding's identity across
@@ -127,8 +130,8 @@ void ka_show_span(ka_finder *f, ka_found *x, int64_t start_ns, int64_t end_ns, i
 /** Skip the rule although the trace meets its needs; why, and what to do. */
 void ka_skip_rule(ka_finder *f, const char *fmt, ...) KINETO_PRINTF(2, 3);
 
-/** A table of the facts that the rule declares in `reads`; never NULL, but it may be empty. Cells by
- *  KA_COL_<table>_<column>. */
+/** A table of the facts that the rule declares in `reads`; never NULL, but it may be empty. Cells
+ * by KA_COL_<table>_<column>. */
 const ka_table *ka_fact_table(const ka_finder *f, ka_table_id id);
 static inline int64_t ka_fact_int(const ka_table *t, uint64_t row, uint32_t column)
 {
@@ -150,7 +153,7 @@ static inline int64_t ka_min_savings(int64_t a, int64_t b)
 /** Time in which whole devices (stream -1 of idle_named) were idle for these reasons: the mean of
  *  all devices. @param reasons  KA_IDLE_BITs. */
 int64_t ka_idle_ns(const ka_finder *f, uint32_t reasons);
-/** Percent of all that was looked at. */
+/** Percent of the selected time. */
 static inline double ka_share(const ka_finder *f, int64_t ns)
 {
     return 100 * (double)ns / (double)f->whole_ns;
@@ -169,6 +172,8 @@ kineto_string ka_device_text(const kineto_trace *t, int64_t device, const char *
 kb_text ka_short_name(kineto_string name);
 
 /* ---- findings.c ------------------------------------------------------------------------------ */
+/* What became of a rule: found something, found nothing, was skipped (`because` has the
+ * reason), or was not selected. */
 typedef struct ka_verdict {
     uint8_t outcome; /* kineto_rule_outcome */
     kineto_string because;

@@ -1,9 +1,10 @@
-/* Findings of one trace: which tables the rules need, running the rules, the savings per step of what
- * they found, and its order. kineto_findings_find splits a trace of several ranks and merges their findings
- * (findings_ranks.c). */
+/* Findings of one trace: which tables the rules need, running the rules, the savings per step of
+ * what they found, and its order. kineto_findings_find splits a trace of several ranks and merges their
+ * findings (findings_ranks.c). */
 #include "analyze/findings/finding.h"
 #include "analyze/dataset/each_rank.h"
 
+/* A device id is unique only within one process of the trace. */
 typedef struct device {
     uint32_t process;
     int64_t id;
@@ -17,6 +18,7 @@ static int compare_device_ids(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
+/* Number of different devices with work; f->no_memory is set if it cannot be counted. */
 static uint32_t count_used_devices(ka_finder *f)
 {
     const ka_dataset *s = f->s;
@@ -34,8 +36,8 @@ static uint32_t count_used_devices(ka_finder *f)
     return count;
 }
 
-/* With the work of a step that ends after the host is done with it: a host that never waits is soon
- * through. */
+/* Length of all steps including device work that ends after the host has finished the step:
+ * the host may run far ahead of the device. */
 static int64_t sum_step_ns(const ka_finder *f)
 {
     const ka_table *t = &f->facts->tables[KA_TABLE_steps];
@@ -45,7 +47,8 @@ static int64_t sum_step_ns(const ka_finder *f)
     return sum;
 }
 
-/* Steps that were left out with what is not looked at have no slice. */
+/* Sets step_count and whole_ns. Steps that were not selected have no slice, and do not count.
+ * Without steps the whole is the recorded time; it is never 0, as shares divide by it. */
 static void measure_steps(ka_finder *f)
 {
     const ka_dataset *s = f->s;
@@ -76,6 +79,8 @@ uint8_t ka_severity_of(const ka_found *x)
                                : KINETO_FINDING_LOW;
 }
 
+/* Order of the report: findings about the trace itself first, then the largest savings (those
+ * without known savings last), then severity, rule and subject. */
 static int compare_found(const void *left, const void *right)
 {
     const ka_found *a = left, *b = right;
@@ -104,8 +109,8 @@ static int compare_evidence(const void *left, const void *right)
 
 /* ---- do savings add up? ---------------------------------------------------------------------- */
 
-/* Another finding saves some of the same time: the savings of both together may be less than their
- * sum. */
+/* Does another finding save some of the same time (host, device or exchange)? Then the savings
+ * of both together may be less than their sum. */
 static bool overlaps_another(const kineto_findings *out, size_t index)
 {
     const ka_found *x = &out->found.data[index];
@@ -132,18 +137,20 @@ void ka_findings_sort(kineto_findings *out)
 /* Since which PyTorch there is what advice names, and for which devices, where not for all. */
 static const struct {
     const char *word, *name, *needs;
-} features[] = {{"torch.compile", "torch.compile", "torch >= 2.0"},
-                {"expandable_segments", "expandable_segments", "torch >= 2.1 and an NVIDIA device"},
-                {"make_graphed_callables", "make_graphed_callables", "torch >= 1.10 and a CUDA device"},
-                {"set_float32_matmul_precision", "set_float32_matmul_precision", "torch >= 1.12"},
-                {"torch.autocast(", "torch.autocast", "torch >= 1.10"},
-                {"torch.amp.GradScaler", "torch.amp.GradScaler", "torch >= 2.3"},
-                {"nonzero_static", "nonzero_static", "torch >= 2.6 on CUDA devices"},
-                {"foreach=True", "foreach", "torch >= 1.12"},
-                {"set_modules_to_forward_prefetch", "fully_shard", "torch >= 2.6"},
-                {"inference_mode", "inference_mode", "torch >= 1.9"}};
+} features[] = {
+    {"torch.compile", "torch.compile", "torch >= 2.0"},
+    {"expandable_segments", "expandable_segments", "torch >= 2.1 and an NVIDIA device"},
+    {"make_graphed_callables", "make_graphed_callables", "torch >= 1.10 and a CUDA device"},
+    {"set_float32_matmul_precision", "set_float32_matmul_precision", "torch >= 1.12"},
+    {"torch.autocast(", "torch.autocast", "torch >= 1.10"},
+    {"torch.amp.GradScaler", "torch.amp.GradScaler", "torch >= 2.3"},
+    {"nonzero_static", "nonzero_static", "torch >= 2.6 on CUDA devices"},
+    {"foreach=True", "foreach", "torch >= 1.12"},
+    {"set_modules_to_forward_prefetch", "fully_shard", "torch >= 2.6"},
+    {"inference_mode", "inference_mode", "torch >= 1.9"}};
 
-/* The advice, with what it needs after it. */
+/* The advice with the versions that its features need after it; the advice itself if it names
+ * none, or memory ran out. */
 static kineto_string append_requirements(kineto_findings *out, kineto_string advice)
 {
     char text[2600];
@@ -189,7 +196,8 @@ void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from)
 
 /* ---- one trace ------------------------------------------------------------------------------- */
 
-/* How much of what was to be recorded is there. */
+/* Share of the events that were recorded and read; 1 for an empty trace. Confidences are
+ * multiplied with it. */
 static double recording_quality(const kineto_trace *t)
 {
     double there = (double)kineto_trace_count(t), lost = (double)kineto_trace_lost(t);
@@ -202,6 +210,7 @@ static const ka_table_set across_tables =
     KA_TABLE_BIT(KA_TABLE_distributed_wait) | KA_TABLE_BIT(KA_TABLE_distributed_marks) |
     KA_TABLE_BIT(KA_TABLE_stragglers) | KA_TABLE_BIT(KA_TABLE_straggler_marks);
 
+/* *out is freed by the caller, also on failure. */
 static kineto_status copy_across_tables(const kineto_analysis *facts, kineto_analysis **out,
                                         kineto_error *err)
 {
@@ -218,14 +227,16 @@ static kineto_status copy_across_tables(const kineto_analysis *facts, kineto_ana
     return status;
 }
 
-/* Tables that the chosen rules and the engine read. Not the critical path: the first rule that needs
- * it computes it (ka_saved_by). */
+/* Tables that the chosen rules and the engine read. Not the critical path: the first rule that
+ * needs it computes it (ka_saved_by). */
 static ka_table_set tables_to_compute(const kineto_findings *out)
 {
     return ka_tables_of_rules(out->chosen) | across_tables | KA_TABLE_BIT(KA_TABLE_modules) |
            KA_TABLE_BIT(KA_TABLE_memory);
 }
 
+/* Runs the rules of `out` over a trace that is taken as one rank. With `facts` all tables are
+ * computed, and passed to the caller; otherwise only those that rules read. */
 static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *trace,
                                    const kineto_analysis_options *options, kineto_analysis **facts,
                                    kineto_error *err)
@@ -235,7 +246,8 @@ static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *tra
     o.tables = NULL;
     o.series = false;
     o.definitions = KINETO_DEFINITIONS_EXACT;
-    kineto_status status = ka_measure_tables(trace, &o, facts ? 0 : tables_to_compute(out), &m, err);
+    kineto_status status =
+        ka_measure_tables(trace, &o, facts ? 0 : tables_to_compute(out), &m, err);
     ka_finder f = {
         .s = &m.dataset, .facts = m.facts, .evidence_limit = out->evidence_limit, .out = out};
     if (!status) {
@@ -305,6 +317,8 @@ void kineto_findings_destroy(kineto_findings *findings)
     free(findings);
 }
 
+/* Evidence is shown relative to the start of the trace, which is not available after it is
+ * released. */
 static void set_origins(kineto_findings *found, const kineto_trace *trace)
 {
     int64_t start_ns, end_ns;

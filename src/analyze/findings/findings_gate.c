@@ -71,6 +71,8 @@ int64_t kineto_findings_mean_step_ns(const kineto_findings *findings, uint32_t *
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
+/* A parsed gate: the rules that its word names and the limit of their savings, in percent or
+ * nanoseconds. Without a limit any finding fails the gate. */
 typedef struct gate {
     const char *word;
     size_t size;
@@ -80,6 +82,7 @@ typedef struct gate {
     uint32_t count; /* of them */
 } gate;
 
+/* "5%", "2ms", "1.5s". False: not a limit. */
 static bool parse_gate_limit(const char *text, gate *g)
 {
     static const struct {
@@ -102,6 +105,7 @@ static bool parse_gate_limit(const char *text, gate *g)
     return g->is_percent;
 }
 
+/* "all" names every rule; other words as in ka_finding_rule_matches. */
 static void add_gate_rules(gate *g)
 {
     bool all = g->size == 3 && memcmp(g->word, "all", 3) == 0;
@@ -151,6 +155,8 @@ static void append_sentence(char *because, size_t bytes, kineto_string sentence)
     because[used + size] = '\0';
 }
 
+/* Writes why the gate failed; savings are relative to the step of the finding's rank if that
+ * differs from the mean step. */
 static void explain_finding(const kineto_findings *all, const ka_found *x, char *because,
                             size_t bytes)
 {
@@ -165,6 +171,7 @@ static void explain_finding(const kineto_findings *all, const ka_found *x, char 
     append_sentence(because, bytes, x->sentence);
 }
 
+/* Writes why a gate of a single rule cannot pass: the rule did not run. */
 static void explain_missing(ka_finding_rule rule, const ka_verdict *verdict, char *because,
                             size_t bytes)
 {

@@ -1,10 +1,11 @@
-/* Findings of several ranks: merging those that say the same, and the rules that compare ranks, which
- * run on the merged tables of all ranks when these are complete. */
+/* Findings of several ranks: merging those that say the same, and the rules that compare ranks,
+ * which run on the merged tables of all ranks when these are complete. */
 #include "analyze/findings/finding.h"
 #include "analyze/dataset/each_rank.h"
 
 /* ---- several ranks --------------------------------------------------------------------------- */
 
+/* Replaces a text by its copy. False: out of memory. */
 static bool copy_text_to_arena(kb_arena *arena, kineto_string *text)
 {
     if (!text->size)
@@ -13,12 +14,14 @@ static bool copy_text_to_arena(kb_arena *arena, kineto_string *text)
     return text->data != NULL;
 }
 
-/* A copy whose texts belong to `to`. */
+/* A copy whose texts belong to `to`. False: out of memory; the copy has no evidence to free
+ * then. */
 static bool copy_found(kineto_findings *to, const ka_found *from, ka_found *copy)
 {
     *copy = *from;
     memset(&copy->evidence, 0, sizeof copy->evidence);
-    bool ok = copy_text_to_arena(&to->arena, &copy->subject) && copy_text_to_arena(&to->arena, &copy->sentence) &&
+    bool ok = copy_text_to_arena(&to->arena, &copy->subject) &&
+              copy_text_to_arena(&to->arena, &copy->sentence) &&
               copy_text_to_arena(&to->arena, &copy->advice);
     for (size_t i = 0; ok && i < from->evidence.count; i++) {
         ka_evidence e = from->evidence.data[i];
@@ -31,6 +34,7 @@ static bool copy_found(kineto_findings *to, const ka_found *from, ka_found *copy
     return ok;
 }
 
+/* Findings are the same on all ranks if rule and subject are. */
 static ka_found *find_same_finding(kineto_findings *to, const ka_found *x)
 {
     for (size_t i = 0; i < to->found.count; i++)
@@ -40,7 +44,7 @@ static ka_found *find_same_finding(kineto_findings *to, const ka_found *x)
     return NULL;
 }
 
-/* Of findings without savings the most severe is the worst, of equal ones that with the largest
+/* Findings with savings are worse than those without; among these severity decides, then
  * extent. */
 static bool is_worse_finding(const ka_found *x, const ka_found *than)
 {
@@ -53,8 +57,8 @@ static bool is_worse_finding(const ka_found *x, const ka_found *than)
     return x->extent > than->extent;
 }
 
-/* A step of all ranks is as long as that of the slowest: a finding of several ranks has the savings
- * of the rank where they are largest. */
+/* Adds a finding of another rank. All ranks of a step wait for the slowest, so that the merged
+ * finding has the savings of the rank where they are largest. False: out of memory. */
 static bool merge_finding(kineto_findings *to, const ka_found *x)
 {
     ka_found *same = find_same_finding(to, x), copy;
@@ -77,6 +81,8 @@ static bool merge_finding(kineto_findings *to, const ka_found *x)
     return true;
 }
 
+/* A rule that found something on any rank has found something; a rule that ran on any rank was
+ * not skipped. */
 static void merge_verdicts(kineto_findings *to, const kineto_findings *from)
 {
     for (uint32_t i = 0; i < KA_FIND_COUNT; i++) {
@@ -89,6 +95,7 @@ static void merge_verdicts(kineto_findings *to, const kineto_findings *from)
     }
 }
 
+/* Findings that compare ranks are made anew after each addition. */
 static void drop_rank_findings(kineto_findings *to)
 {
     size_t kept = 0;
@@ -100,7 +107,8 @@ static void drop_rank_findings(kineto_findings *to)
     to->found.count = kept;
 }
 
-/* Ranks without steps do not count for the mean step. */
+/* The mean step is over all steps of all ranks; ranks without steps do not count as soon as
+ * one has some. */
 static void merge_steps(kineto_findings *to, const kineto_findings *from)
 {
     if (to->step_count && !from->step_count)
@@ -114,7 +122,8 @@ static void merge_steps(kineto_findings *to, const kineto_findings *from)
     to->step_ns = to->whole_ns / to->whole_count;
 }
 
-/* Rules that compare ranks report savings of the mean step of all ranks. */
+/* Runs the rules that compare ranks, on the tables of all ranks. They have no dataset; their
+ * savings are of the mean step. */
 static kineto_status compare_ranks(kineto_findings *to, kineto_error *err)
 {
     ka_finder f = {.facts = to->across,
@@ -129,6 +138,7 @@ static kineto_status compare_ranks(kineto_findings *to, kineto_error *err)
     return f.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
 }
 
+/* Findings are sorted also if the comparison failed: they stay usable. */
 static kineto_status compare_and_sort(kineto_findings *to, kineto_error *err)
 {
     kineto_status status = compare_ranks(to, err);
@@ -175,6 +185,7 @@ kineto_status ka_findings_complete(kineto_findings *f, kineto_error *err)
 
 /* ---- a trace of several ranks ---------------------------------------------------------------- */
 
+/* Findings, and with options->facts also facts, of the ranks that were visited so far. */
 typedef struct finding_ranks {
     const kineto_findings_options *options;
     kineto_analysis_options how;
@@ -182,7 +193,7 @@ typedef struct finding_ranks {
     kineto_analysis *facts;
 } finding_ranks;
 
-/* Rows of a part become those of the whole trace. */
+/* Rows of the part of one rank become rows of the whole trace. */
 static void map_evidence_rows(kineto_findings *found, const kineto_row *rows)
 {
     for (size_t i = 0; i < found->found.count; i++)
@@ -192,6 +203,7 @@ static void map_evidence_rows(kineto_findings *found, const kineto_row *rows)
         }
 }
 
+/* Takes over `found` and `facts`, also on failure. */
 static kineto_status merge_rank(finding_ranks *f, kineto_findings *found, kineto_analysis *facts,
                                 kineto_error *err)
 {
@@ -208,6 +220,7 @@ static kineto_status merge_rank(finding_ranks *f, kineto_findings *found, kineto
     return status;
 }
 
+/* Visitor of ka_visit_ranks: findings of one rank, as if its trace had been given alone. */
 static kineto_status find_in_part(void *context, const kineto_trace *part, int32_t rank,
                                   const kineto_row *rows, kineto_error *err)
 {

@@ -9,6 +9,8 @@ static const ka_finding_spec rules[] = {
 };
 _Static_assert(KA_FIND_COUNT <= 64, "ka_rule_set has a bit for each rule");
 
+/* What a trace may lack, in the order in which the first unmet need is reported: without
+ * device work the more special needs are only a consequence. */
 static const struct {
     uint32_t bit;
     const char *word, *because;
@@ -42,6 +44,7 @@ const char *ka_finding_rule_id(ka_finding_rule rule) { return ka_finding_spec_of
 
 uint32_t kineto_finding_rule_count(void) { return KA_FIND_COUNT; }
 
+/* Room for the words of all needs of a rule. */
 #define NEEDS_BYTES 200u
 static char needs_texts[KA_FIND_COUNT][NEEDS_BYTES];
 static pthread_once_t needs_once = PTHREAD_ONCE_INIT;
@@ -129,6 +132,8 @@ static bool has_shapes(const ka_dataset *s)
     return false;
 }
 
+/* Call stacks of operators. Functions of Python count as stacks too, see
+ * ka_detect_capabilities. */
 static bool has_stacks(const ka_dataset *s)
 {
     uint32_t tried = 0;
@@ -142,6 +147,7 @@ static bool has_stacks(const ka_dataset *s)
     return false;
 }
 
+/* Does any device have properties? Traces of libkineto have them; "{}" does not count. */
 static bool has_device_limits(const kineto_trace *t)
 {
     kineto_process p;
@@ -153,6 +159,7 @@ static bool has_device_limits(const kineto_trace *t)
     return false;
 }
 
+/* KA_NEEDS_ bits of the kinds of host ranges. */
 static uint32_t detect_slice_kinds(const ka_dataset *s)
 {
     uint32_t has = 0;
@@ -190,7 +197,7 @@ uint32_t ka_detect_capabilities(const ka_finder *f)
 
 /* ---- running rules --------------------------------------------------------------------------- */
 
-/* Why a trace with `has` lacks one of `needed`; NULL: it lacks none. */
+/* Reason why a trace with `has` does not meet `needed`; NULL: it meets all. */
 static const char *first_unmet_need(uint32_t needed, uint32_t has)
 {
     uint32_t lacks = needed & ~has;
@@ -203,10 +210,13 @@ static const char *first_unmet_need(uint32_t needed, uint32_t has)
     return NULL;
 }
 
+/* Runs one rule if it was selected and its needs are met, and records the verdict.
+ * ka_open_finding and ka_skip_rule change the verdict while the rule runs. */
 static void run_rule(ka_finder *f, ka_finding_rule which)
 {
     ka_verdict *verdict = &f->out->verdicts[which];
-    KB_ASSERT((rules[which].needs & KA_NEEDS_RANKS) != 0 || f->s != NULL || !(f->out->chosen >> which & 1));
+    KB_ASSERT((rules[which].needs & KA_NEEDS_RANKS) != 0 || f->s != NULL ||
+              !(f->out->chosen >> which & 1));
     const char *missing = first_unmet_need(rules[which].needs, f->has);
     if (!(f->out->chosen >> which & 1)) {
         *verdict = (ka_verdict){KINETO_RULE_NOT_SELECTED, {"", 0}};

@@ -143,6 +143,8 @@ uint64_t ka_table_rows(const ka_table *t)
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
+/* Appends to the row that is being written; `at` wraps to 0 with its last cell. A failure is
+ * remembered, so that analyses need not check each call. */
 static void append_cell(ka_table *t, ka_cell cell)
 {
     KB_ASSERT(t->wanted && t->at < t->column_count);

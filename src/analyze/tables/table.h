@@ -47,9 +47,12 @@ typedef enum ka_section {
         KA_SECTION_COUNT
 } ka_section;
 
-/** What becomes of a column when rows with the same keys are merged. */
+/* What becomes of a column when rows with the same keys are merged. Means need the weights of
+ * both rows (ka_column.of), and percentages are computed again from their sum. */
 typedef enum ka_merge { KA_KEY, KA_SUM, KA_MIN, KA_MAX, KA_MEAN, KA_PERCENT, KA_FIRST } ka_merge;
 
+/* Units of columns, for heads of reports and for readers of JSON. Columns of type NS hold
+ * nanoseconds, but are written as microseconds, hence KA_UNIT_US. */
 typedef enum ka_unit {
     KA_UNIT_TEXT,
     KA_UNIT_NONE,
@@ -85,6 +88,7 @@ typedef struct ka_table_spec {
 } ka_table_spec;
 #define KA_MAX_COLUMNS 24u
 
+/* A cell; the type of its column says which member counts. Without a value: KA_NO_INT, or NaN. */
 typedef union ka_cell {
     int64_t i; /* TEXT: id in `texts` */
     double d;
@@ -118,6 +122,9 @@ typedef struct ka_seen {
     bool device; /* something ran on one */
 } ka_seen;
 
+/* The facts of one or more traces. All tables exist; those that are not wanted stay empty.
+ * Analyses of one trace write disjoint tables from several threads; adding and reductions run
+ * on one. */
 struct kineto_analysis {
     uint32_t definitions;
     uint64_t sequence_top; /* how many sequences to show */

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+/* A cell of `from` for `to`: texts get the id of the same text in to's string table. */
 static ka_cell convert_cell(ka_table *to, const ka_table *from, uint32_t column, ka_cell cell)
 {
     if (to->columns[column].type != KINETO_CELL_TEXT || ka_is_none(from, column, cell))
@@ -15,6 +16,7 @@ static ka_cell convert_cell(ka_table *to, const ka_table *from, uint32_t column,
     return (ka_cell){.i = id};
 }
 
+/* Rows of `from` after those of `to`, in the same order. */
 static void append_table_rows(ka_table *to, const ka_table *from)
 {
     if (!kb_vec_reserve(&to->cells, to->cells.count + from->cells.count)) {
@@ -28,6 +30,7 @@ static void append_table_rows(ka_table *to, const ka_table *from)
 
 /* ---- the same keys --------------------------------------------------------------------------- */
 
+/* Cells of type TEXT are ids of one table: equal texts have equal ids. */
 static uint64_t hash_row_keys(const ka_table *t, const ka_cell *row)
 {
     uint64_t hash = 0;
@@ -37,6 +40,7 @@ static uint64_t hash_row_keys(const ka_table *t, const ka_cell *row)
     return hash;
 }
 
+/* Compares cells of the key columns, of rows in one table. */
 static bool same_keys(const ka_table *t, const ka_cell *a, const ka_cell *b)
 {
     for (uint32_t c = 0; c < t->column_count; c++)
@@ -45,6 +49,7 @@ static bool same_keys(const ka_table *t, const ka_cell *a, const ka_cell *b)
     return true;
 }
 
+/* A cell without a value counts as 0. */
 static double cell_as_number(const ka_table *t, uint32_t column, ka_cell cell)
 {
     if (ka_is_none(t, column, cell))
@@ -52,12 +57,14 @@ static double cell_as_number(const ka_table *t, uint32_t column, ka_cell cell)
     return t->columns[column].type == KINETO_CELL_NUMBER ? cell.d : (double)cell.i;
 }
 
+/* Integers are rounded to the nearest. */
 static ka_cell cell_from_number(const ka_table *t, uint32_t column, double v)
 {
     return t->columns[column].type == KINETO_CELL_NUMBER ? (ka_cell){.d = v}
                                                          : (ka_cell){.i = llround(v)};
 }
 
+/* Saturates. INT64_MIN is KA_NO_INT, so the smallest sum is one more. */
 static ka_cell sum_cells(const ka_table *t, uint32_t column, ka_cell a, ka_cell b)
 {
     int64_t sum;
@@ -68,16 +75,19 @@ static ka_cell sum_cells(const ka_table *t, uint32_t column, ka_cell a, ka_cell 
     return (ka_cell){.i = sum};
 }
 
-/* Means before the weights they are of: `a` still has its own. */
+/* Mean of two means, weighted with the column `of`. merge_row computes all columns before it
+ * stores any: both rows still have their own weights. */
 static ka_cell mean_of_cells(const ka_table *t, uint32_t column, const ka_cell *a, const ka_cell *b)
 {
     uint32_t of = t->columns[column].of;
     KB_ASSERT(t->columns[column].merge == KA_MEAN && of < t->column_count);
     double x = cell_as_number(t, of, a[of]), y = cell_as_number(t, of, b[of]);
-    double sum = cell_as_number(t, column, a[column]) * x + cell_as_number(t, column, b[column]) * y;
+    double sum =
+        cell_as_number(t, column, a[column]) * x + cell_as_number(t, column, b[column]) * y;
     return cell_from_number(t, column, x + y > 0 ? sum / (x + y) : 0);
 }
 
+/* A cell without a value leaves the other one as it is. */
 static ka_cell merge_cells(const ka_table *t, uint32_t c, const ka_cell *a, const ka_cell *b)
 {
     if (ka_is_none(t, c, a[c]) || ka_is_none(t, c, b[c]))
@@ -97,6 +107,7 @@ static ka_cell merge_cells(const ka_table *t, uint32_t c, const ka_cell *a, cons
     }
 }
 
+/* Merges row `b` into row `a`, column by column. */
 static void merge_row(const ka_table *t, ka_cell *a, const ka_cell *b)
 {
     ka_cell fresh[KA_MAX_COLUMNS];
@@ -105,7 +116,8 @@ static void merge_row(const ka_table *t, ka_cell *a, const ka_cell *b)
     memcpy(a, fresh, t->column_count * sizeof *a);
 }
 
-/* The row with these keys; UINT64_MAX: there is none yet, and `number` is it. */
+/* Row with the same keys as `row`; UINT64_MAX if there is none, and `number` was entered as
+ * this row. A hash that belongs to other keys is resolved by the next one. */
 static uint64_t find_or_claim(ka_table *t, kb_map *rows, const ka_cell *row, uint64_t number)
 {
     for (uint64_t hash = hash_row_keys(t, row);; hash++) {
@@ -119,6 +131,7 @@ static uint64_t find_or_claim(ka_table *t, kb_map *rows, const ka_cell *row, uin
     }
 }
 
+/* `row` has ids of t's own texts already. */
 static void merge_or_append_row(ka_table *t, kb_map *rows, const ka_cell *row)
 {
     uint64_t at = find_or_claim(t, rows, row, ka_table_rows(t));
@@ -130,6 +143,7 @@ static void merge_or_append_row(ka_table *t, kb_map *rows, const ka_cell *row)
         t->no_memory |= !kb_vec_push(&t->cells, row[c]);
 }
 
+/* Shares cannot be merged: they are computed again from the merged column `of`. */
 static void recompute_percent(ka_table *t, uint32_t column)
 {
     uint32_t of = t->columns[column].of;
@@ -142,6 +156,7 @@ static void recompute_percent(ka_table *t, uint32_t column)
             t, column, sum > 0 ? 100 * cell_as_number(t, of, ka_cell_at(t, r, of)) / sum : 0);
 }
 
+/* Linear in the rows of both tables: the rows of `to` are entered into a map first. */
 static void sum_tables(ka_table *to, const ka_table *from)
 {
     kb_map rows = {0};

@@ -5,10 +5,12 @@
 
 #include <math.h>
 
+/* A row and the number by which it is compared at the moment. */
 typedef struct keyed {
     uint64_t key, row;
 } keyed;
 
+/* `rows` is sorted in place; `room` is scratch memory for merging. */
 typedef struct sorting {
     const ka_table *t;
     keyed *rows, *room; /* as many */
@@ -21,6 +23,7 @@ typedef struct order {
     const int *by;
 } order;
 
+/* By bytes; a text that is the beginning of another one comes first. */
 static int compare_texts(kineto_string a, kineto_string b)
 {
     int c = memcmp(a.data, b.data, KB_MIN(a.size, b.size));
@@ -40,6 +43,7 @@ static int compare_cells(const ka_table *t, uint32_t column, uint64_t a, uint64_
     }
 }
 
+/* Rows that are equal in all columns keep their order. */
 static int compare_table_rows(const void *left, const void *right, void *context)
 {
     const order *o = context;
@@ -52,6 +56,7 @@ static int compare_table_rows(const void *left, const void *right, void *context
     return (a->row > b->row) - (a->row < b->row);
 }
 
+/* For few rows, deep groups, and columns with NaN. */
 static void sort_by_comparing(const sorting *s, keyed *rows, size_t count, const int *by)
 {
     qsort_r(rows, count, sizeof *rows, compare_table_rows, &(order){s->t, by});
@@ -59,6 +64,8 @@ static void sort_by_comparing(const sorting *s, keyed *rows, size_t count, const
 
 /* ---- by key ---------------------------------------------------------------------------------- */
 
+/* Runs of this length are sorted by insertion, then merged: faster than merging from single
+ * rows. */
 #define RUN 8u
 
 static void sort_run(keyed *rows, size_t count)
@@ -72,7 +79,8 @@ static void sort_run(keyed *rows, size_t count)
     }
 }
 
-/* What is the same keeps its order. */
+/* Merges two sorted neighbours, [0, middle) and [middle, count). Stable: equal keys keep their
+ * order. */
 static void merge_runs(keyed *rows, size_t middle, size_t count, keyed *room)
 {
     size_t i = 0, j = middle, at = 0;
@@ -83,6 +91,7 @@ static void merge_runs(keyed *rows, size_t middle, size_t count, keyed *room)
         rows[at++] = j < count && rows[j].key < room[i].key ? rows[j++] : room[i++];
 }
 
+/* Merge sort: stable, with `room` for as many rows. */
 static void sort_keys(keyed *rows, size_t count, keyed *room)
 {
     for (size_t at = 0; at < count; at += RUN)
@@ -92,6 +101,8 @@ static void sort_keys(keyed *rows, size_t count, keyed *room)
             merge_runs(rows + at, width, KB_MIN(count - at, 2 * width), room);
 }
 
+/* A number that orders as the double does: the sign bit of positive ones is set, negative ones
+ * are inverted. NaN has no place (all_have_keys). */
 static uint64_t number_key(double d)
 {
     uint64_t bits;
@@ -122,6 +133,8 @@ typedef struct group {
     uint32_t depth;
 } group;
 
+/* Groups of few rows are compared directly; so are deep ones, which bounds the recursion for
+ * long common texts. */
 #define FEW       6u
 #define MAX_DEEP 100u
 static void sort_group(const sorting *s, group g);
@@ -131,6 +144,7 @@ static kineto_string sort_text_of(const sorting *s, const group *g, size_t i)
     return ka_text_at(s->t, g->rows[i].row, (uint32_t)(abs(*g->by) - 1));
 }
 
+/* Length of the beginning that all texts of the group share, at least g->from. */
 static size_t first_difference(const sorting *s, const group *g)
 {
     kineto_string first = sort_text_of(s, g, 0);
@@ -145,14 +159,18 @@ static size_t first_difference(const sorting *s, const group *g)
     return same;
 }
 
+/* Sets the keys of a group of texts: eight bytes from the first difference on, or their sizes
+ * if one text is the beginning of the other. */
 static void key_texts(const sorting *s, group *g)
 {
     if (!g->ended)
         g->from = first_difference(s, g);
     for (size_t i = 0; i < g->count; i++)
-        g->rows[i].key = g->ended ? sort_text_of(s, g, i).size : text_key(sort_text_of(s, g, i), g->from);
+        g->rows[i].key =
+            g->ended ? sort_text_of(s, g, i).size : text_key(sort_text_of(s, g, i), g->from);
 }
 
+/* Integers order as unsigned numbers once their sign bit is flipped. */
 static void key_cells(const sorting *s, group *g)
 {
     uint32_t column = (uint32_t)(abs(*g->by) - 1);
@@ -163,7 +181,8 @@ static void key_cells(const sorting *s, group *g)
     }
 }
 
-/* Sort rows with the same key by what follows it. */
+/* The group of rows [at, end), which have the same key: it goes on with the next eight bytes
+ * of the text, with its size, or with the next column. */
 static group rest_of(const sorting *s, const group *g, bool texts, size_t at, size_t end)
 {
     group rest = {.rows = g->rows + at, .count = end - at, .by = g->by + 1, .depth = g->depth + 1};
@@ -178,6 +197,7 @@ static group rest_of(const sorting *s, const group *g, bool texts, size_t at, si
     return rest;
 }
 
+/* Equal ids are equal texts: no text is read. */
 static bool same_texts(const sorting *s, const group *g)
 {
     uint32_t column = (uint32_t)(abs(*g->by) - 1);
@@ -229,6 +249,7 @@ static bool all_have_keys(const ka_table *t, const int *by)
     return true;
 }
 
+/* Replaces the cells of the table by `sorted`, filled in the order of `rows`. */
 static void take_in_order(ka_table *t, const keyed *rows, ka_cell *sorted)
 {
     uint64_t count = ka_table_rows(t);

@@ -8,6 +8,7 @@
 
 #define MAX_WEIGHTS 2u
 
+/* Numbers by which a row is ordered, so that cells are read once. */
 typedef struct weighted_row {
     double weights[MAX_WEIGHTS];
     uint64_t row;
@@ -19,6 +20,8 @@ typedef struct row_weights {
     uint32_t whole; /* the column with WHOLE_DEVICE_FIRST; UINT32_MAX: none */
 } row_weights;
 
+/* Columns with WEIGHT(1) and WEIGHT(2), and the one with WHOLE_DEVICE_FIRST, of a table's
+ * declaration. */
 static row_weights find_weights(const ka_table *t)
 {
     row_weights w = {.whole = UINT32_MAX};
@@ -57,6 +60,7 @@ static double weight_at(const ka_table *t, uint64_t row, uint32_t column)
     return t->columns[column].type == KINETO_CELL_NUMBER ? cell.d : (double)cell.i;
 }
 
+/* Reads the weights of one row; is_part for rows that are not of a whole device. */
 static weighted_row weigh_row(const ka_table *t, uint64_t row, const row_weights *w)
 {
     weighted_row r = {.row = row};
@@ -66,6 +70,7 @@ static weighted_row weigh_row(const ka_table *t, uint64_t row, const row_weights
     return r;
 }
 
+/* Row numbers, the largest weight first; the caller frees them. NULL: out of memory. */
 static uint64_t *sort_rows(const ka_table *t, const row_weights *w)
 {
     uint64_t count = ka_table_rows(t);

@@ -46,6 +46,8 @@ enum {
     KA_NAME_CAPTURED = 32 /* … and ends */
 };
 
+/* State of one verification: the trace, the report, and what the first pass (ka_verify_rows)
+ * found, which all later passes use. */
 typedef struct ka_verify {
     const kineto_trace *t;
     kineto_verify_report *report;
@@ -108,6 +110,9 @@ typedef struct ka_capture {
     uint32_t owner;
     int64_t start_ns, end_ns;
 } ka_capture;
+
+/* Captures of streams into graphs. Found once, after the pass over the rows;
+ * ka_captures_see_linked must have seen all linked launches before ka_is_captured is asked. */
 typedef struct ka_captures {
     ka_verify *v;
     KB_VEC(ka_capture) of_tracks, of_processes; /* by owner and start, disjoint */

@@ -9,6 +9,8 @@
 typedef struct member {
     kineto_string key, value;
 } member;
+
+/* Members of an object that are compared; more are not checked. */
 #define MAX_KEYS 64u
 
 /* The first byte at or after `at` that is not white space. */
@@ -36,7 +38,8 @@ static const char *skip_string(const char *at, const char *end)
     return end;
 }
 
-/* Past the value that begins at `at`: at the comma or bracket of the object around it. */
+/* The end of the value that begins at `at`: the comma or bracket of the object around it, or
+ * `end`. */
 static const char *skip_value(const char *at, const char *end)
 {
     static const bool matters[256] = {
@@ -59,7 +62,8 @@ static const char *skip_value(const char *at, const char *end)
     }
 }
 
-/* Of valid JSON; @return how many members, at most MAX_KEYS. */
+/* Splits valid JSON into the members of its outer object; returns how many there are, at most
+ * MAX_KEYS. Nothing is copied. */
 static size_t members_of(kineto_string text, member *out)
 {
     const char *at = text.data, *end = text.data + text.size;
@@ -81,7 +85,8 @@ static size_t members_of(kineto_string text, member *out)
     return count;
 }
 
-/* A bit of 64 for a key, by size and two of its bytes: equal keys have equal bits. */
+/* One of 64 bits for a key, by its size and two of its bytes. Equal keys have equal bits, so
+ * that only keys whose bit was seen before are compared. */
 static uint64_t bit_of(kineto_string key)
 {
     const unsigned char *bytes = (const unsigned char *)key.data;
@@ -108,7 +113,8 @@ static bool contradicts_itself(kineto_string text)
     return false;
 }
 
-/* Was it read from texts that needed no repair? Then the reader examined at every byte of them. */
+/* Was the trace read from texts that needed no repair? Then the reader has validated every
+ * byte of the arguments. Merged traces have only ledger lines about repairs. */
 static bool is_known_valid(const kineto_trace *t)
 {
     static const char repaired[] = "repaired";
@@ -161,9 +167,12 @@ static bool find_number(const ka_verify *v, kineto_row row, const char *key, dou
     return kineto_args_find(v->t, row, key, &arg) && finite_arg(&arg, value) && *value > 0;
 }
 
+/* Copies whose ratio is computed: a median needs no more. Four times as many rows are examined
+ * at most, since arguments are slow to read. */
 #define MAX_COPIES 256u
 
-/* Copies say their size and bandwidth, and by that their duration: another unit shows. */
+/* Size and bandwidth of a copy give its duration. If the recorded one is 100 times as long or
+ * short for the median copy, times have another unit than they should. */
 static void check_copies(ka_verify *v)
 {
     double ratios[MAX_COPIES];
@@ -213,7 +222,8 @@ typedef struct counters {
     kb_map by_key;
 } counters;
 
-/* Does a name promise that it only grows? The samples have to agree. */
+/* Does the name promise a counter that only grows? A hint only: check_counters wants the
+ * samples to agree. */
 static bool promises_growth(kineto_string s)
 {
     static const char *const parts[] = {"_total", "cumulative", "timestamp", "energy", "uptime"};

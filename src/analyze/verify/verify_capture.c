@@ -1,9 +1,10 @@
-/* Launches into a graph that is being captured: between …StreamBeginCapture and …StreamEndCapture a
- * launch becomes a node of a graph and has no device work of its own. So such launches are not lost.
+/* Launches into a graph that is being captured: between …StreamBeginCapture and …StreamEndCapture
+ * a launch becomes a node of a graph and has no device work of its own. So such launches are not
+ * lost.
  *
- * The runtime's rows do not say which stream a call is about. A launch is taken to be captured if its
- * own thread captures; or if another thread of its process does, and none of the launches of its
- * thread meanwhile has work (a backward pass launches from a thread of its own). */
+ * The runtime's rows do not say which stream a call is about. A launch is taken to be captured if
+ * its own thread captures; or if another thread of its process does, and none of the launches of
+ * its thread meanwhile has work (a backward pass launches from a thread of its own). */
 #include "analyze/verify/verify.h"
 
 /* A call that begins or ends a capture; `ns` is when the capture does. */

@@ -25,8 +25,8 @@ static uint64_t id_of(const pass *p, kineto_row row)
     return r.block ? r.block->correlation_id[r.index] : 0;
 }
 
-/* Kineto writes one end of an arrow for calls that launch nothing; and the launch of device work
- * may itself be missing, which is another rule's. */
+/* A flow with one end. Kineto writes such flows for calls that launch nothing, which is only a
+ * note. If the launch of device work is missing, too, correlation.dangling reports it. */
 static void check_dangling(pass *p, const kineto_flow *flow)
 {
     kineto_row end = flow->from == KINETO_NO_ROW ? flow->to : flow->from;
@@ -65,7 +65,8 @@ static void check_direction(pass *p, const kineto_flow *flow)
     p->worst_ns = KB_MIN(p->worst_ns, ns);
 }
 
-/* An id comes again from where it came, or goes on from where it led (a step). */
+/* An id may start again from the same row, or go on from the row where it ended (a chain of
+ * steps); from any other row it is a duplicate. */
 static void check_start(pass *p, const kineto_flow *flow)
 {
     uint64_t key[2] = {flow->type, flow->id}, rows = (uint64_t)flow->from << 32 | flow->to;

@@ -4,7 +4,8 @@
  * are compared by the delays. */
 #include "analyze/verify/verify.h"
 
-/* A call, or device work, with a correlation id. */
+/* A call, or device work, with a correlation id. Copied out of the columns, so that both lists
+ * can be sorted. `linked`: the other side was found. */
 typedef struct item {
     uint64_t id;
     int64_t start_ns, end_ns;
@@ -13,7 +14,8 @@ typedef struct item {
     bool linked;
 } item;
 
-/* How calls of one name did, up to the last one that has work. */
+/* How often calls of one name launched work, up to the last call that has work: after it,
+ * device records may have been lost. */
 typedef struct name_use {
     uint64_t calls, linked;
 } name_use;
@@ -97,7 +99,8 @@ static uint32_t process_of_row(const links *l, kineto_row row)
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* Counts a call and its work as joined and updates what the clocks are compared by. */
+/* Counts a call and its work as linked, and updates what the clocks are compared by. Rows with
+ * implausible times are linked, but not compared. */
 static void link_pair(links *l, item *call, item *work)
 {
     uint64_t *least = &l->least_ids[process_of_row(l, work->row)];
@@ -138,7 +141,8 @@ static void check_calls(links *l, const item *calls, size_t count)
     }
 }
 
-/* All calls and work of one id. Each work belongs to the last call that began before it. */
+/* Joins all calls and work of one id, both sorted by start: each work belongs to the last call
+ * that began before it, or to the first. Without a call it is an orphan. */
 static void join_group(links *l, item *calls, size_t call_count, item *works, size_t work_count)
 {
     size_t call = 0;
@@ -180,8 +184,9 @@ static void join_by_correlation(links *l)
     }
 }
 
-/* Ids grow: what is below those of all calls was launched earlier. A file with several ranks has a
- * range of ids for each, and so for each device. */
+/* Divides work without a call. Ids grow: what is below those of all calls was launched before
+ * the recording began; the rest is lost. A file with several ranks has a range of ids for
+ * each, hence the least id is kept by process. */
 static void sort_orphans(links *l)
 {
     uint64_t least = l->calls.count ? l->calls.data[0].id : 0;
@@ -215,8 +220,8 @@ static void find_ids(links *l)
 
 /* ---- clocks ---------------------------------------------------------------------------------- */
 
-/* Do device times run 1000 times as fast or slow as the host's? An idle device that still spreads
- * that much cannot be explained by work in its queue. */
+/* Do device times run 300 times as fast or slow as the host's, as with mixed units? A device
+ * that spreads that much although it was idle cannot be explained by work in its queue. */
 static bool scales_differ(const links *l)
 {
     double host = (double)l->last_call.start_ns - (double)l->first_call.start_ns;
@@ -229,7 +234,8 @@ static bool scales_differ(const links *l)
     return device < host / 300 && l->last_work.start_ns < l->last_call.start_ns;
 }
 
-/* How far the times of host and device lie apart; 0 or less: they overlap. */
+/* *gap_ns: how far the times of host and device lie apart; 0 or less if they overlap, or one
+ * of both is empty. */
 static void disjoint_spans(const ka_verify *v, int64_t *gap_ns)
 {
     int64_t host[2] = {INT64_MAX, INT64_MIN}, device[2] = {INT64_MAX, INT64_MIN};
@@ -246,7 +252,8 @@ static void disjoint_spans(const ka_verify *v, int64_t *gap_ns)
         *gap_ns = KB_MAX(kb_length_ns(host[1], device[0]), kb_length_ns(device[1], host[0]));
 }
 
-/* At most one finding: mixed units, an offset between the clocks, or single rows out of order. */
+/* Reports at most one finding: mixed units, an offset between the clocks (at least three pairs
+ * and a fifth of all are reversed), or single rows out of order. */
 static void find_clocks(links *l)
 {
     ka_verify *v = l->v;
@@ -300,7 +307,8 @@ static void find_captures(links *l)
                                    l->calls.data[i].start_ns);
 }
 
-/* Names of which at least four of five calls have work, as long as device records go. */
+/* Calls and linked calls by name, up to *last_linked; the caller frees them. NULL: out of
+ * memory. */
 static name_use *count_names(links *l, size_t *last_linked)
 {
     name_use *uses = calloc((size_t)l->v->name_count + 1, sizeof *uses);
@@ -324,7 +332,8 @@ static bool is_launch_name(const links *l, const name_use *uses, const item *cal
     return use->linked && use->linked * 5 >= use->calls * 4;
 }
 
-/* Launches at the end of the recording without work: device records are missing. */
+/* Launches at the end of the recording without work: device records are missing, which is an
+ * error if many are. Frees `tail` if it has rows. */
 static void find_truncated(links *l, ka_tally *tail, uint64_t all)
 {
     ka_verify *v = l->v;
@@ -347,7 +356,8 @@ static void find_truncated(links *l, ka_tally *tail, uint64_t all)
             device_end <= host_end ? "before" : "after");
 }
 
-/* Device records are complete up to the last linked call; launches after it are counted apart. */
+/* Device records are complete up to the last linked call: calls after it are counted apart,
+ * since they show how much is missing at the end. Sorts the calls by start. */
 static void check_calls_without_work(links *l)
 {
     ka_verify *v = l->v;

@@ -16,7 +16,7 @@ typedef struct finding {
 struct kineto_verify_report {
     kb_arena arena;
     KB_VEC(finding) findings;
-    KB_VEC(kineto_verify_place) places; /* of a finding, side by side */
+    KB_VEC(kineto_verify_place) places; /* those of a finding are adjacent */
 };
 
 _Static_assert(KA_RULE_COUNT <= 64, "rules are bits of a mask");
@@ -66,7 +66,7 @@ static kineto_string copy_to_report(ka_verify *v, const char *data, size_t size)
     return copy ? (kineto_string){copy, size} : (kineto_string){"", 0};
 }
 
-/* The text that stands for a number in a trace's `pid` or `tid`, or the number. */
+/* The text that the file has in place of a number (`pid` or `tid`), else the number. */
 static void format_track_id(char *out, size_t size, kineto_string text, int64_t id)
 {
     if (text.data)
@@ -101,7 +101,7 @@ static kineto_string describe_track(ka_verify *v, uint32_t index)
 
 #define NAME_BYTES 200u
 
-/* A place of the finding under way. */
+/* Appends a place of the finding under construction. Names are cut at NAME_BYTES. */
 static void add_place(ka_verify *v, kineto_row row)
 {
     kineto_activity a;
@@ -119,7 +119,7 @@ static void add_place(ka_verify *v, kineto_row row)
         v->no_memory = true;
 }
 
-static KINETO_PRINTF(2, 0) kineto_string sentence(ka_verify *v, const char *fmt, va_list list)
+static KINETO_PRINTF(2, 0) kineto_string copy_sentence(ka_verify *v, const char *fmt, va_list list)
 {
     char text[512];
     int size = kb_vsnprintf(text, sizeof text, fmt, list);
@@ -141,7 +141,7 @@ void ka_find(ka_verify *v, ka_rule rule, kineto_severity severity, ka_tally *tal
         finding f = {.rule = rule, .severity = severity, .count = tally->count};
         va_list list;
         va_start(list, fmt);
-        f.sentence = sentence(v, fmt, list);
+        f.sentence = copy_sentence(v, fmt, list);
         va_end(list);
         f.first_place = v->report->places.count;
         for (size_t i = 0; i < tally->rows.count; i++)
@@ -173,7 +173,7 @@ void ka_find_text(ka_verify *v, ka_rule rule, kineto_severity severity, uint64_t
     if (!joins) {
         va_list list;
         va_start(list, fmt);
-        last->sentence = sentence(v, fmt, list);
+        last->sentence = copy_sentence(v, fmt, list);
         va_end(list);
     }
     last->count += count;
@@ -209,7 +209,7 @@ void ka_report_sort(kineto_verify_report *report)
         qsort(report->findings.data, report->findings.count, sizeof(finding), compare_findings);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- access ---------------------------------------------------------------------------------- */
 
 void kineto_verify_report_destroy(kineto_verify_report *report)
 {

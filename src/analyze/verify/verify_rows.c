@@ -35,8 +35,9 @@ static uint8_t classify_name(kineto_string s)
         return KA_NAME_CAPTURED;
     if (kb_string_contains(s, "__enter__") || kb_string_contains(s, "__exit__"))
         return KA_NAME_SCOPE;
-    return kb_string_contains(s, "StreamWaitEvent") || kb_string_contains(s, "waitOnEvent") ? KA_NAME_WAIT
-                                                                                      : 0;
+    return kb_string_contains(s, "StreamWaitEvent") || kb_string_contains(s, "waitOnEvent")
+               ? KA_NAME_WAIT
+               : 0;
 }
 
 /* False: out of memory. */
@@ -63,14 +64,15 @@ static bool classify_tracks_and_names(ka_verify *v)
     return true;
 }
 
-/* ---- times that cannot be ---------------------------------------------------------------------- */
+/* ---- times that cannot be -------------------------------------------------------------------- */
 
 /* Before the year 2000. */
 static bool is_early(int64_t start) { return start < KA_EARLIEST_NS; }
 /* After the year 2069. */
 static bool is_late(int64_t end) { return end > KA_LATEST_NS; }
 
-/* Are the times of this row checked? Not those of the recorder's own spans and of global instants. */
+/* Are the times of this row checked? Not those of the recorder's own spans and of global
+ * instants. */
 static bool has_time(const ka_verify *v, const kt_block *b, uint32_t i)
 {
     bool global = b->form[i] == KINETO_FORM_INSTANT && (b->flags[i] & KINETO_ACTIVITY_GLOBAL);

@@ -74,7 +74,7 @@ static int compare_steps(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* Those that inference servers mark. */
+/* Are there steps of another kind, such as those that inference servers mark? */
 static bool has_known_steps(ka_verify *v)
 {
     kt_step_list list;
@@ -84,7 +84,7 @@ static bool has_known_steps(ka_verify *v)
     return has;
 }
 
-/* Steps of one process and kind are adjacent after sorting. */
+/* Sorted by process, kind and number, neighbours show repetitions and gaps. */
 static void check_steps(pass *p)
 {
     ka_verify *v = p->v;

@@ -31,7 +31,8 @@ static uint64_t offset_in(kineto_string s)
     return offset;
 }
 
-/* Is a line about damage that was repaired? */
+/* Is the line about damage that the reader repaired? By its source, or by the names and texts
+ * of repairs. */
 static bool is_repair(const kineto_ledger_line *line)
 {
     if (is_text(line->source, "repair") || is_text(line->reason, KT_REPAIR_DAMAGED) ||
@@ -92,7 +93,7 @@ static line_class classify_ledger_line(const kineto_ledger_line *line)
     return of[kt_ledger_loss(line)];
 }
 
-/* Sum of the lines; of residuals the largest. */
+/* Sum of the counts of all lines of a class; of residuals the largest. Saturates. */
 static uint64_t total_of(const ka_verify *v, line_class wanted)
 {
     uint64_t total = 0;
@@ -109,7 +110,8 @@ static uint64_t total_of(const ka_verify *v, line_class wanted)
     return total;
 }
 
-/* A finding of all lines of a class, with their sum in the sentence. */
+/* One finding for all lines of a class, with their sum in the sentence (`words` has one %llu
+ * at most) and a place for each line. */
 static void find_lines(ka_verify *v, line_class wanted, ka_rule rule, kineto_severity severity,
                        const char *words)
 {
@@ -192,14 +194,16 @@ static process_use *collect_process_uses(ka_verify *v, uint32_t *count)
     return uses;
 }
 
-/* Is one the parent of the other, or have they the same one? Children inherit their rank. */
+/* Is one the parent of the other, or have both the same parent? Children inherit the rank in
+ * their environment, so that they may share it. */
 static bool are_related(const kineto_process *a, const kineto_process *b)
 {
     return a->pid == b->pid || (a->ppid && (a->ppid == b->pid || a->ppid == b->ppid)) ||
            (b->ppid && b->ppid == a->pid);
 }
 
-/* The same pid on the same host at the same time, or one rank in unrelated processes. */
+/* The same pid on the same host at the same time, or one rank in unrelated processes. Images
+ * of one process (exec) have one pid, and do not overlap. */
 static bool processes_conflict(const process_use *a, const process_use *b)
 {
     if (a->p.pid == b->p.pid && kb_string_equal(a->p.host, b->p.host))

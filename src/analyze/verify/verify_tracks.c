@@ -58,7 +58,7 @@ static void check_duplicates(pass *p)
     }
 }
 
-/* ---- threads: a stack of what runs -------------------------------------------------------------- */
+/* ---- threads: a stack of what runs ----------------------------------------------------------- */
 
 /* Annotations may cross calls: some are asynchronous, and next to Python frames they begin and end
  * inside those of their own __enter__ and __exit__, and in what these call. */

@@ -40,7 +40,8 @@ kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row);
 /* ---- diff_files.c, diff_markdown.c ----------------------------------------------------------- */
 typedef kineto_status kc_diff_save(const kc_diff_output *d, const char *path, kineto_error *err);
 kc_diff_save kc_diff_save_json, kc_diff_save_junit, kc_diff_save_sarif, kc_diff_save_markdown;
-/** The output of `put` as a file that appears complete or not at all; "-" is the standard output. */
+/** The output of `put` as a file that appears complete or not at all; "-" is the standard
+ * output. */
 kineto_status kc_save_text(const kc_diff_output *d, void (*put)(const kc_diff_output *d, FILE *out),
                            const char *path, kineto_error *err);
 #endif

@@ -40,6 +40,7 @@ static void put_finite_number(kb_json *j, const char *key, double value)
         kb_json_put_double(j, key, value);
 }
 
+/* `side` is 0 before, 1 after. */
 static void put_trace_side(kb_json *j, const kc_diff_output *d, uint32_t side)
 {
     kb_json_key_z(j, side ? "after" : "before");
@@ -77,6 +78,7 @@ static void put_gates_json(kb_json *j, const kc_diff_output *d)
     kb_json_array_end(j);
 }
 
+/* Schema "ckineto.diff/1": members may be added, never renamed or removed. */
 static void put_diff_document(kb_json *j, const void *what)
 {
     const kc_diff_output *d = what;
@@ -97,6 +99,7 @@ kineto_status kc_diff_save_json(const kc_diff_output *d, const char *path, kinet
 
 /* ---- JUnit ----------------------------------------------------------------------------------- */
 
+/* A writer for kb_xml_put; errors are seen by fclose of the memory stream. */
 static void write_xml_bytes(void *out, const char *bytes, size_t size)
 {
     (void)fwrite(bytes, 1, size, out);
@@ -154,6 +157,7 @@ kineto_status kc_diff_save_junit(const kc_diff_output *d, const char *path, kine
 
 /* ---- SARIF 2.1.0 ----------------------------------------------------------------------------- */
 
+/* A SARIF message object: {"text": …}. */
 static void put_sarif_text(kb_json *j, const char *key, kineto_string text)
 {
     kb_json_key_z(j, key);
@@ -232,6 +236,7 @@ static void put_sarif_results(kb_json *j, const kc_diff_output *d)
     kb_json_array_end(j);
 }
 
+/* A reportingDescriptor of SARIF. */
 static void put_sarif_rule(kb_json *j, const char *id, const char *about)
 {
     kb_json_newline(j);
@@ -262,6 +267,7 @@ static void put_sarif_tool(kb_json *j)
     kb_json_object_end(j);
 }
 
+/* One run of one tool, as SARIF 2.1.0 requires at least. */
 static void put_sarif_log(kb_json *j, const void *what)
 {
     kb_json_object_begin(j);

@@ -26,6 +26,7 @@ static void put_escaped_text(FILE *out, kineto_string text, size_t max)
         fputs("…", out);
 }
 
+/* Without a percentage, "new" or "gone" says why. */
 static void put_percentage(FILE *out, double pct, double after)
 {
     if (isfinite(pct))
@@ -69,6 +70,7 @@ static void put_comparison_row(const kc_diff_output *d, uint32_t t, uint64_t row
     fputs(" |\n", out);
 }
 
+/* The head of the columns of put_comparison_row. */
 static void put_comparison_head(FILE *out)
 {
     fputs("| of a step | before | after | difference | | 95 % interval |\n"
@@ -140,6 +142,8 @@ static void put_folded_findings(const kc_diff_output *d, FILE *out)
     fputs("\n</details>\n", out);
 }
 
+/* Gates and the eight largest changes are visible; the rest is folded, so that the comment
+ * stays short. */
 static void put_comment(const kc_diff_output *d, FILE *out)
 {
     uint32_t steps = kineto_analysis_find_table(d->facts, "diff_steps"),

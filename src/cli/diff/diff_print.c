@@ -8,7 +8,8 @@
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-/* A cell by column name. False: no such column, or the cell is empty. */
+/* A cell by the name of its column. False: the table has no such column, or the cell has no
+ * value. */
 static bool find_fact(const kineto_analysis *a, uint32_t table, uint64_t row, const char *name,
                       kineto_fact *out)
 {
@@ -121,7 +122,8 @@ static void print_conditions(const kc_diff_output *d, FILE *out)
     fputs(rows ? "\n\n" : "", out);
 }
 
-/* Parts that differ by more than noise, and the rest: their sum is the difference of the step. */
+/* The parts of a step that differ by more than noise, and the rest: the sum of all lines is
+ * the difference of the step. Nothing if no part stands out. */
 static void print_waterfall(const kc_diff_output *d, FILE *out)
 {
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_waterfall");
@@ -228,6 +230,7 @@ static void print_diff_finding(const kc_diff_output *d, uint32_t t, uint64_t row
     fputc('\n', out);
 }
 
+/* Positive differences are savings: the step is shorter. */
 static void print_difference(double us, FILE *out)
 {
     if (us == 0)
@@ -250,6 +253,7 @@ static void print_measured_change(const kc_diff_output *d, uint32_t t, FILE *out
     fputc('\n', out);
 }
 
+/* Nothing if findings were not compared (--no-findings). */
 static void print_diff_findings(const kc_diff_output *d, FILE *out)
 {
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_findings");
@@ -265,6 +269,7 @@ static void print_diff_findings(const kc_diff_output *d, FILE *out)
         print_measured_change(d, t, out);
 }
 
+/* Verdict, gate and the sentence that explains it, in the order of the command line. */
 static void print_gates(const kc_diff_output *d, FILE *out)
 {
     if (d->gate_count)

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Keyboard signals reach the program directly; a closed pipe or a file-size limit is an error that the
- * recorder reports. None of these may end the recording before the program ends. */
+/* Keyboard signals reach the program directly; a closed pipe or a file-size limit is an error
+ * that the recorder reports. None of these may end the recording before the program ends. */
 static const int ignored_signals[] = {SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ};
 static const int waited_signals[] = {SIGCHLD, SIGTERM, SIGHUP};
 

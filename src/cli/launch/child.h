@@ -1,5 +1,5 @@
-/* The recorded program as a child process: starting it, waiting for its end, forwarding signals, and
- * its exit status. Only one such child per process: signal state is global. */
+/* The recorded program as a child process: starting it, waiting for its end, forwarding signals,
+ * and its exit status. Only one such child per process: signal state is global. */
 #ifndef KC_CHILD_H
 #define KC_CHILD_H
 

@@ -136,8 +136,8 @@ static kineto_status set_plugins(const kc_entry_options *o, kc_entry_note *note,
     return KINETO_OK;
 }
 
-/* The folder with our Python packages, and the package in it whose sitecustomize attaches to PyTorch
- * before 2.5; later versions use an entry point of the first. */
+/* The folder with our Python packages, and the package in it whose sitecustomize attaches to
+ * PyTorch before 2.5; later versions use an entry point of the first. */
 #define PYTHON_PACKAGE "python/ckineto_attach/autoload.py"
 #define PYTHON_SITE    "ckineto_attach/site"
 

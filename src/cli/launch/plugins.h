@@ -80,7 +80,8 @@ kineto_status kc_plugins_add_directories(kc_plugins *p, const char *list, kc_plu
 kineto_status kc_plugins_add_default(kc_plugins *p, kineto_error *err);
 /** ckineto's own libraries, which tool interfaces load. */
 kineto_status kc_plugins_add_interfaces(kc_plugins *p, kineto_error *err);
-/** Is this a failure? A file that the user named must be a plug-in; others may be other libraries. */
+/** Is this a failure? A file that the user named must be a plug-in; others may be other
+ * libraries. */
 bool kc_plugin_failed(const kc_plugin_file *p);
 const char *kc_plugin_state_name(kc_plugin_state state);
 const char *kc_plugin_origin_name(kc_plugin_origin origin);

@@ -25,7 +25,7 @@ void kc_probe_answer(kc_probe_result *f, kc_probe_verdict verdict, const char *f
 
 /* ---- what recording needs -------------------------------------------------------------------- */
 
-/* The clock that events are stamped with. */
+/* Which clock stamps the events: a counter that is read without the kernel, or a system call. */
 static void probe_clock(kc_probe_result *f)
 {
     switch (kb_ticks_clock()) {
@@ -43,7 +43,7 @@ static void probe_clock(kc_probe_result *f)
     }
 }
 
-/* Create and remove a buffer of the default size. */
+/* Creates and removes a buffer of the default size, to report errors and the kind of memory. */
 static void probe_buffer(kc_probe_result *f)
 {
     char path[KS_PATH_BYTES];
@@ -61,8 +61,8 @@ static void probe_buffer(kc_probe_result *f)
     uint64_t free_bytes = known ? (uint64_t)st.f_bavail * st.f_frsize : 0;
     bool in_memory = strcmp(path, "/dev/shm") == 0;
     kc_probe_answer(f, in_memory ? KC_PROBE_OK : KC_PROBE_NOTE,
-                    "the buffer of %u MiB fits into %.200s (%s free%s)", KS_DEFAULT_BUFFER_BYTES >> 20,
-                    path, kc_bytes(free_bytes).s,
+                    "the buffer of %u MiB fits into %.200s (%s free%s)",
+                    KS_DEFAULT_BUFFER_BYTES >> 20, path, kc_bytes(free_bytes).s,
                     in_memory ? "" : "; /dev/shm is faster: it is memory");
 }
 
@@ -100,6 +100,7 @@ static void probe_library(kc_probe_result *f, const char *file)
         kc_probe_answer(f, KC_PROBE_BROKEN, "%.400s", dlerror());
 }
 
+/* The OpenCL layer can be loaded; `opencl` shows whether the loader starts it. */
 static void probe_opencl_layer(kc_probe_result *f) { probe_library(f, "ckineto-opencl.so"); }
 
 /* The plug-ins that recording would load. */
@@ -170,6 +171,7 @@ typedef struct opencl_api {
     const char *path; /* of the loader */
 } opencl_api;
 
+/* memcpy, because ISO C does not convert object pointers to function pointers. */
 static bool load_function(void *library, const char *name, void *function_pointer)
 {
     void *symbol = dlsym(library, name);
@@ -177,6 +179,8 @@ static bool load_function(void *library, const char *name, void *function_pointe
     return symbol != NULL;
 }
 
+/* What became of our OpenCL layer: no plug-in, not opened by the loader, opened and not
+ * started, started. Indexes of layer_texts. */
 typedef enum layer_state { LAYER_MISSING, LAYER_IGNORED, LAYER_REFUSED, LAYER_STARTED } layer_state;
 
 /* The layer itself records whether a loader has started it. Its presence proves nothing: it stays
@@ -206,7 +210,8 @@ static const char *find_path_of_function(const void *function)
     return dladdr(function, &info) && info.dli_fname ? info.dli_fname : "libOpenCL.so.1";
 }
 
-/* Platforms and devices, and whether the loader starts our layer. */
+/* Platforms, devices, and whether the loader starts our layer: without that nothing is
+ * recorded, which is a broken probe. */
 static void report_opencl_platforms(kc_probe_result *f, const opencl_api *cl, const char *plugin)
 {
     void *platforms[16];
@@ -241,7 +246,8 @@ static void report_opencl_platforms(kc_probe_result *f, const opencl_api *cl, co
                     kc_noun(devices, "device", "devices"), cl->path, layer_texts[layer]);
 }
 
-/* Load the OpenCL loader with our layer in its environment. */
+/* Loads the OpenCL loader with our layer in its environment, as a recorded program would. Runs
+ * in a child, whose environment may be changed. */
 static void probe_opencl(kc_probe_result *f)
 {
     opencl_api cl;
@@ -304,6 +310,7 @@ static void probe_cuda(kc_probe_result *f)
     kc_probe_answer(f, state >= 0 && state < 3 ? states[state] : KC_PROBE_BROKEN, "%s", text);
 }
 
+/* Only reports the libraries: there is no source for ROCm yet. */
 static void probe_rocm(kc_probe_result *f)
 {
     static const char *const names[] = {"libamdhip64.so", "librocprofiler-sdk.so", NULL};

@@ -5,8 +5,8 @@
 
 #include "base/base.h"
 
-/** Open the pid file and lock it for the life of the daemon; it is empty until the pid is written. A
- *  file without a lock is stale and is reused. KINETO_E_BUSY: its daemon still runs. */
+/** Open the pid file and lock it for the life of the daemon; it is empty until the pid is written.
+ * A file without a lock is stale and is reused. KINETO_E_BUSY: its daemon still runs. */
 kineto_status kc_pid_file_open(const char *path, int *fd, kineto_error *err);
 /** @param fd  -1: no pid file, as below. */
 kineto_status kc_pid_file_write(int fd, const char *path, kineto_error *err);

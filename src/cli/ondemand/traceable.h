@@ -35,10 +35,10 @@ typedef struct kc_traceable {
     kineto_error daemon_error;
 } kc_traceable;
 
-/** Query the control sockets of this user (of root: root's). A process that does not answer is not a
- *  failure. */
+/** Query the control sockets of this user (of root: root's). A process that does not answer is not
+ * a failure. */
 kineto_status kc_traceable_add_sockets(kc_traceable *r, kineto_error *err);
-/** Query a daemon. @param is_here  its processes are on this machine: look up their names.
+/** Query a daemon. @param is_here  its processes are on this machine: resolve their names.
  *  @return KINETO_E_MEMORY or OK; errors of the daemon are in daemon_error. */
 kineto_status kc_traceable_add_daemon(kc_traceable *r, const ko_rpc_daemon *daemon, bool is_here,
                                       kineto_error *err);

@@ -1,7 +1,7 @@
-/* ckineto trigger: what its parts share. One command requests traces from some processes, each by the
- * first way that is available: the control socket of the process (trigger_socket.c), the RPC of a
- * daemon (trigger_daemon.c), or Dynolog's socket, which this command binds itself while no daemon has
- * it (trigger_own_daemon.c). One thread runs all of it; trigger_run.c has the loop. */
+/* ckineto trigger: what its parts share. One command requests traces from some processes, each by
+ * the first way that is available: the control socket of the process (trigger_socket.c), the RPC
+ * of a daemon (trigger_daemon.c), or Dynolog's socket, which this command binds itself while no
+ * daemon has it (trigger_own_daemon.c). One thread runs all of it; trigger_run.c has the loop. */
 #ifndef KC_TRIGGER_H
 #define KC_TRIGGER_H
 
@@ -19,8 +19,8 @@
 
 /* Periods of processes that poll Dynolog's socket, from libkineto's defaults. */
 #define KC_POLL_NS UINT64_C(5500000000) /* between two polls: 5 s, and a tenth */
-/* For processes that found no daemon: libkineto may be 5.1 s from its next try, and accepts a reply to
- * its last one 5 s later; ckineto waits up to 10 s, and a tenth. */
+/* For processes that found no daemon: libkineto may be 5.1 s from its next try, and accepts a
+ * reply to its last one 5 s later; ckineto waits up to 10 s, and a tenth. */
 #define KC_RETURN_NS (2 * KC_POLL_NS)
 #define KC_TICK_NS   KC_SECOND_NS       /* how often libkineto checks whether its start has come */
 #define KC_SLACK_NS  (2 * KC_SECOND_NS) /* libkineto refuses a start that leaves less */
@@ -52,8 +52,8 @@ typedef struct kc_request {
     bool shapes, memory, stack, flops, modules;
     kc_texts set;   /* KEY=VALUE */
     uint64_t limit; /* of processes */
-    /* With has_wait: requests after an empty trace. 0: processes and daemons that are absent are not
-     * waited for either. */
+    /* With has_wait: requests after an empty trace. 0: processes and daemons that are absent are
+     * not waited for either. */
     uint64_t retry;
     /* 0: derived from the request */
     uint64_t wait_ns;
@@ -198,7 +198,8 @@ typedef struct kc_endpoint {
     uint64_t inode;
 } kc_endpoint;
 
-/* One run of the command on this host. Times ending in _ns are CLOCK_MONOTONIC, but for start_ns. */
+/* One run of the command on this host. Times ending in _ns are CLOCK_MONOTONIC, but for
+ * start_ns. */
 typedef struct kc_trigger_run {
     const kc_request *request;
     KB_VEC(kc_target *) targets;
@@ -254,8 +255,8 @@ bool kc_process_setting(uint32_t pid, const char *name, char *out, size_t size);
 bool kc_has_socket(uint32_t pid);
 /** The user of a process; false: no such process. */
 bool kc_process_user(uint32_t pid, uint32_t *user);
-/** May this process, or a descendant, still begin to poll? True if its environment says so, if it has
- *  just started, or if it has a socket for polling. */
+/** May this process, or a descendant, still begin to poll? True if its environment says so, if it
+ * has just started, or if it has a socket for polling. */
 bool kc_may_still_poll(const kc_trigger_run *run, uint32_t pid);
 /** Age of a process from its start time (kb_os_start_time). */
 double kc_age_s(uint64_t born);
@@ -290,18 +291,20 @@ void kc_own_daemon_serve(kc_trigger_run *run, int64_t wait_ms);
 /** Has every process that received a request polled once more? */
 bool kc_own_daemon_settled(const kc_trigger_run *run);
 
-/* ---- trigger_trace_files.c ------------------------------------------------------------------------- */
-/** Choose the path for the request and the final path. False: it may not write there; it is FAILED. */
+/* ---- trigger_files.c ------------------------------------------------------------------------- */
+/** Choose the path for the request and the final path. False: it may not write there; it is
+ * FAILED. */
 bool kc_files_choose(const kc_trigger_run *run, kc_target *t, bool wire);
 /** Look for traces of targets that do not report completion, and move complete ones. */
 void kc_files_poll(kc_trigger_run *run);
-/** The trace at t->path is complete: move it, check it, and finish the target. With --retry the target
- *  may become FOUND again. */
+/** The trace at t->path is complete: move it, check it, and finish the target. With --retry the
+ * target may become FOUND again. */
 void kc_files_done(const kc_trigger_run *run, kc_target *t);
 
 /* ---- trigger_check.c ------------------------------------------------------------------------- */
-/** Open the trace of a DONE target and count its activities. If it is empty, the target becomes FAILED,
- *  or as often as --retry allows FOUND: then it gets another request, which begins at once. */
+/** Open the trace of a DONE target and count its activities. If it is empty, the target becomes
+ * FAILED, or as often as --retry allows FOUND: then it gets another request, which begins at
+ * once. */
 void kc_trace_check(const kc_trigger_run *run, kc_target *t);
 /** Start of the window of its next request, since 1970; 0: as soon as possible. */
 static inline int64_t kc_start_of(const kc_trigger_run *run, const kc_target *t)
@@ -318,8 +321,8 @@ void kc_show_message(const char *fmt, ...) KINETO_PRINTF(1, 2);
 int kc_show_end(const kc_trigger_run *run, bool interrupted);
 
 /* ---- trigger_run.c --------------------------------------------------------------------------- */
-/** Install a handler for the signals that end a command, except ignored ones; the second signal ends
- *  the process. */
+/** Install a handler for the signals that end a command, except ignored ones; the second signal
+ * ends the process. */
 void kc_catch_signals(void (*handler)(int number));
 /** @return the exit status. */
 int kc_trigger_local(const kc_request *request);

@@ -8,7 +8,8 @@
 
 #define LOCAL_LIMIT_MS 1000u
 #define POLL_PERIOD_NS (KC_SECOND_NS / 2)
-#define LOST_MS        UINT64_C(12000) /* a process that is silent for longer and not visible has ended */
+/* A process that is silent for longer and not visible has ended. */
+#define LOST_MS UINT64_C(12000)
 
 /* ---- finding --------------------------------------------------------------------------------- */
 

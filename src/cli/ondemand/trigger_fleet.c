@@ -9,11 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
+/* HOST_TIMEOUT_MS bounds each query of a daemon. Traces have WRITE_TIMEOUT_NS after their end
+ * to be written, unless --wait names a time. */
 #define HOST_TIMEOUT_MS  3000u
 #define MAX_THREADS      64u
 #define POLL_PERIOD_NS   (KC_SECOND_NS / 2)
 #define WRITE_TIMEOUT_NS (60 * KC_SECOND_NS)
 
+/* Written by the signal handler, read by all waits of this file. */
 static volatile sig_atomic_t interrupted;
 static void store_fleet_signal(int number) { interrupted = number; }
 
@@ -21,6 +24,7 @@ static int64_t read_real_ns(void) { return (int64_t)kb_clock_ns(CLOCK_REALTIME);
 
 /* ---- all hosts at once ----------------------------------------------------------------------- */
 
+/* One step over all hosts; `next` is claimed with an atomic addition, all else is constant. */
 typedef struct host_work {
     kc_fleet *fleet;
     void (*step)(kc_fleet *fleet, kc_host *host);
@@ -97,8 +101,8 @@ static kineto_status list_host_processes(const kc_fleet *fleet, kc_host *host)
     return status;
 }
 
-/* Dynolog does not list processes, but reports the pids that match a request; this one is disabled,
- * so that it triggers none. */
+/* Dynolog does not list processes, but reports the pids that match a request. This request has
+ * no activities enabled, so that it triggers no trace. */
 static kineto_status match_host_processes(const kc_fleet *fleet, kc_host *host)
 {
     const kc_request *request = fleet->request;
@@ -117,7 +121,8 @@ static kineto_status match_host_processes(const kc_fleet *fleet, kc_host *host)
     return status;
 }
 
-/* The time of the daemon is assumed to be read in the middle of the round trip. */
+/* The daemon is assumed to read its clock in the middle of the round trip; half of the round
+ * trip is the uncertainty. */
 static void measure_clock_offset(kc_host *host)
 {
     int64_t before_ns = read_real_ns(), theirs_ns;
@@ -157,6 +162,7 @@ static bool remove_pid(ko_rpc_pids *pids, int32_t pid)
     return false;
 }
 
+/* By pid and job: daemons do not report the user of a descendant. */
 static bool has_host_process(const kc_host *host, int32_t pid, int64_t job)
 {
     for (size_t i = 0; i < host->processes.count; i++)
@@ -197,7 +203,8 @@ static void apply_rpc_result(const kc_fleet *fleet, kc_host *host, ko_rpc_result
     add_descendants(host, &result->triggered, job, fleet->request->limit);
 }
 
-/* @param all of the host; else of the job of `first`. The reason is owned by the host. */
+/* Fails the processes of `first`'s job (all: of the host) that got no request. The reason is
+ * copied, and owned by the host. */
 static void fail_unsent_processes(kc_host *host, const kc_remote *first, bool all,
                                   const char *words)
 {
@@ -216,7 +223,8 @@ static void fail_unsent_processes(kc_host *host, const kc_remote *first, bool al
     }
 }
 
-/* Send the request for all processes of one job on one host. */
+/* Sends one request for all processes of one job on one host. The limit leaves room for
+ * descendants that started meanwhile. */
 static kineto_status request_job(kc_fleet *fleet, kc_host *host, int64_t job, kineto_error *err)
 {
     kc_pids pids = {0};
@@ -276,6 +284,8 @@ static void choose_host_path(const kc_fleet *fleet, kc_host *host)
 
 /* ---- following ------------------------------------------------------------------------------- */
 
+/* Updates the states of processes. A failed query is ignored, since the next round repeats it;
+ * the error of the probe is kept for the report. */
 static void refresh_host(kc_fleet *fleet, kc_host *host)
 {
     kineto_error kept = host->error;
@@ -338,14 +348,16 @@ static size_t count_awaited(const kc_fleet *fleet)
     return n;
 }
 
+/* Shorter if a signal arrives. */
 static void sleep_ns(uint64_t ns)
 {
     struct timespec t = {(time_t)(ns / KC_SECOND_NS), (long)(ns % KC_SECOND_NS)};
     (void)nanosleep(&t, NULL); /* a signal ends it, as intended */
 }
 
-/* Until all processes have the request, or the start has come; by iteration for two polling
- * periods. */
+/* Waits until all processes have the request or the start has come; requests by iteration have
+ * no start, and are followed for two polling periods. Then processes without the request have
+ * missed it. */
 static void follow_until_start(kc_fleet *fleet)
 {
     int64_t until_ns = fleet->start_ns ? fleet->start_ns : read_real_ns() + 2 * (int64_t)KC_POLL_NS;
@@ -357,7 +369,8 @@ static void follow_until_start(kc_fleet *fleet)
         fail_missed_starts(fleet);
 }
 
-/* Until all traces are visible, or the time is over. */
+/* Waits until all traces are visible here or the time is over: the lead, the length of the
+ * trace, and the time to write it. */
 static void await_files(kc_fleet *fleet)
 {
     const kc_request *request = fleet->request;
@@ -416,6 +429,7 @@ static kineto_status parse_fleet_hosts(kc_fleet *fleet, kc_request *request, kc_
     return status;
 }
 
+/* True if no daemon listens on any host. A host that answers with another error is present. */
 static bool are_all_absent(const kc_fleet *fleet)
 {
     for (size_t i = 0; i < fleet->hosts.count; i++)
@@ -438,6 +452,7 @@ static void await_hosts(kc_fleet *fleet)
     }
 }
 
+/* Only hosts that answered count. */
 static bool has_fleet_processes(const kc_fleet *fleet)
 {
     for (size_t i = 0; i < fleet->hosts.count; i++)

@@ -6,8 +6,8 @@
 
 #define KC_ANY_USER (-1) /* the daemon does not report the user */
 
-/* A process on another host. A pid alone does not identify it: containers, which have users of their
- * own, have pids of their own. */
+/* A process on another host. A pid alone does not identify it: containers, which have users of
+ * their own, have pids of their own. */
 typedef struct kc_remote {
     int32_t pid;
     int64_t user, job;

@@ -2,6 +2,7 @@
  * Problems of hosts are reported once, those of processes one line each. */
 #include "cli/ondemand/trigger_fleet.h"
 
+/* Clocks that differ by less do not shift windows noticeably. */
 #define CLOCK_LIMIT_NS INT64_C(50000000)
 
 size_t kc_host_count(const kc_host *host, kc_target_state state)
@@ -104,6 +105,7 @@ static void put_host(kb_json *j, const kc_fleet *fleet, const kc_host *h)
     kb_json_object_end(j);
 }
 
+/* The result as JSON; keys are an interface. */
 static void put_fleet(kb_json *j, const void *what)
 {
     const kc_fleet *fleet = what;

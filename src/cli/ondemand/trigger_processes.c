@@ -101,8 +101,8 @@ static bool is_just_started(uint32_t pid)
     return kc_age_s(kb_os_start_time(pid)) < YOUNG_S;
 }
 
-/* Its environment makes it poll, or open a control socket when its library is loaded, which in
- * Python may be as late as an import. */
+/* Does the environment of the process make it poll, or open a control socket when its library
+ * is loaded? In Python that may be as late as an import. */
 static bool is_polling_configured(const kc_trigger_run *run, uint32_t pid)
 {
     char words[256];
@@ -133,6 +133,8 @@ bool kc_may_still_poll(const kc_trigger_run *run, uint32_t pid)
 
 /* ---- targets --------------------------------------------------------------------------------- */
 
+/* A target may stand for several processes: a recorder answers for all programs that it
+ * records. */
 static bool does_target_serve(const kc_target *t, uint32_t pid)
 {
     for (uint32_t i = 0; i < t->served_count; i++)

@@ -1,9 +1,9 @@
 /* A trigger on this host: discover processes, send them requests, follow them to their traces.
  *
- * A single loop (run_turn) drives all ways of reaching processes. Three deadlines end it: discovery
- * (discover_until_ns), each target (wait_until_ns and its more_ns), and reply times of control sockets.
- * Processes that were selected and never became targets are added at the end, as FAILED, so that the
- * report names every process with a reason. */
+ * A single loop (run_turn) drives all ways of reaching processes. Three deadlines end it:
+ * discovery (discover_until_ns), each target (wait_until_ns and its more_ns), and reply times of
+ * control sockets. Processes that were selected and never became targets are added at the end, as
+ * FAILED, so that the report names every process with a reason. */
 #include "cli/ondemand/trigger.h"
 
 #include <pwd.h>
@@ -117,9 +117,9 @@ static bool may_missing_pid_poll(const kc_trigger_run *run)
     return false;
 }
 
-/* Can a process still become a target, so that discovery has to go on? Without --pid (any process may
- * start), with --discover (the user knows why) and with a named daemon (it may learn of processes
- * later) the answer is yes until the time is over. */
+/* Can a process still become a target, so that discovery has to go on? Without --pid (any process
+ * may start), with --discover (the user knows why) and with a named daemon (it may learn of
+ * processes later) the answer is yes until the time is over. */
 static bool can_more_arrive(const kc_trigger_run *run)
 {
     const kc_request *request = run->request;
@@ -161,8 +161,8 @@ static bool is_discovering(const kc_trigger_run *run)
 
 /* ---- selected processes that were not reached ------------------------------------------------ */
 
-/* A process of another user: its environment cannot be read, and only its user (or root as that user)
- * can trace it. Returns false if the process belongs to this user. */
+/* A process of another user: its environment cannot be read, and only its user (or root as that
+ * user) can trace it. Returns false if the process belongs to this user. */
 static bool explain_other_user(kc_target *t)
 {
     uint32_t user = 0;
@@ -459,7 +459,8 @@ static void run_trigger(kc_trigger_run *run)
     discover_again(run);
     choose_common_start(run);
     kc_show_begin(run);
-    /* The daemon first: it may also pass the request to descendants of the processes it is given. */
+    /* The daemon first: it may also pass the request to descendants of the processes that it is
+     * given. */
     kc_daemon_ask(run);
     kc_socket_ask(run);
     while (!interrupted && !is_run_finished(run))

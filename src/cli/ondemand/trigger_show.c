@@ -14,6 +14,7 @@ static struct {
     uint64_t drawn_ns;
 } progress_line;
 
+/* Before anything else is written to the terminal. */
 static void clear_progress_line(void)
 {
     if (progress_line.shown)
@@ -53,6 +54,7 @@ static const char *choose_state_name(const kc_trigger_run *run, const kc_target 
     return kc_target_state_name(only_asked ? at_daemon ? KC_ASKED : KC_TAKEN : t->state);
 }
 
+/* "PID NAME STATE"; names come from processes, and are escaped. */
 static void print_target_change(const kc_trigger_run *run, const kc_target *t)
 {
     fprintf(stderr, "%u ", t->pid);
@@ -73,6 +75,7 @@ static void print_target_changes(const kc_trigger_run *run)
     }
 }
 
+/* Number of targets in one state. */
 static size_t count_targets_in(const kc_trigger_run *run, kc_target_state state)
 {
     size_t n = 0;
@@ -151,6 +154,7 @@ static void print_target_file(const kc_trigger_run *run, const kc_target *t)
     putchar('\n');
 }
 
+/* The words of the JSON output. */
 static const char *get_via_name(kc_via via)
 {
     KB_ASSERT(via <= KC_VIA_OWN);
@@ -186,6 +190,7 @@ static void put_target(kb_json *j, const kc_trigger_run *run, const kc_target *t
     kb_json_object_end(j);
 }
 
+/* The result as JSON; keys are an interface. */
 static void put_run(kb_json *j, const void *what)
 {
     const kc_trigger_run *run = what;

@@ -13,6 +13,7 @@
 
 typedef KB_VEC(ko_control_peer *) peer_list;
 
+/* Sockets that did not answer, or did not match, are not tried again in later rounds. */
 static bool is_pid_tried(const kc_trigger_run *run, uint32_t pid)
 {
     for (size_t i = 0; i < run->tried.count; i++)
@@ -21,7 +22,8 @@ static bool is_pid_tried(const kc_trigger_run *run, uint32_t pid)
     return false;
 }
 
-/* Connect to sockets that were not tried before and query their status. */
+/* Connects to sockets that were not tried before and requests their status, without waiting
+ * for the replies. `peers` owns the connections. */
 static void query_new_sockets(kc_trigger_run *run, peer_list *peers)
 {
     uint32_t *pids = NULL;
@@ -126,6 +128,7 @@ void kc_socket_find(kc_trigger_run *run)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
+/* The verb of the control protocol. */
 static const char *choose_control_verb(const kc_request *request)
 {
     return request->cancel ? "cancel" : request->dump ? "dump" : "trace";
@@ -145,7 +148,8 @@ static kineto_status send_control_request(const kc_trigger_run *run, kc_target *
     return status;
 }
 
-/* Choose the files, send the request, and follow the connection. */
+/* Chooses the files, sends the request, and follows the connection. A failure fails the
+ * target; the others go on. */
 static void request_target(kc_trigger_run *run, kc_target *t)
 {
     kineto_error err = {0};
@@ -172,6 +176,7 @@ void kc_socket_ask(kc_trigger_run *run)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* The process may have chosen another path: its answer has the final one. */
 static void finish_written(const kc_trigger_run *run, kc_target *t, const ko_control_answer *a)
 {
     if (a->path[0])

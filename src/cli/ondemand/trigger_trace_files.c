@@ -158,18 +158,18 @@ static bool copy_file_bytes(int from, int to)
 static kineto_status copy_trace_file(int from, const char *to, kineto_error *err)
 {
     /* a temporary file in the same directory */
-    kb_atomic_file *beside;
-    kineto_status status = kb_atomic_file_open(to, &beside, err);
+    kb_atomic_file *replacement;
+    kineto_status status = kb_atomic_file_open(to, &replacement, err);
     if (status != KINETO_OK)
         return status;
-    int fd = open(kb_atomic_file_path(beside), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(kb_atomic_file_path(replacement), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     bool copied = fd >= 0 && copy_file_bytes(from, fd);
     int os_error = errno;
     if (fd >= 0)
         close(fd);
     if (copied)
-        return kb_atomic_file_commit(beside, err);
-    kb_atomic_file_abort(beside);
+        return kb_atomic_file_commit(replacement, err);
+    kb_atomic_file_abort(replacement);
     return kb_fail_os(err, os_error, "cannot write '%s'", to);
 }
 

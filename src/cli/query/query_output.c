@@ -83,6 +83,7 @@ static kineto_status write_csv_result(ke_sql_query *query, kc_query_output *out,
 /* Names of columns may be equal; keys of an object should not: the second becomes "name (2)". */
 typedef KB_VEC(char *) column_names;
 
+/* Linear: results have few columns. */
 static bool is_column_name_taken(const column_names *n, const char *name)
 {
     for (size_t i = 0; i < n->count; i++)
@@ -106,6 +107,7 @@ static bool append_column_name(column_names *n, const char *name)
     return false;
 }
 
+/* Names are copies, since they may be changed to be unique. */
 static void free_column_names(column_names *n)
 {
     for (size_t i = 0; i < n->count; i++)
@@ -136,6 +138,7 @@ static void write_json_cell(kb_json *json, const ke_sql_cell *cell)
     }
 }
 
+/* One row as an object, members in the order of the columns. */
 static void write_row_object(ke_sql_query *query, kb_json *json, const column_names *n)
 {
     kb_json_object_begin(json);

@@ -3,7 +3,8 @@
  * never reach a terminal. */
 #include "cli/query/query.h"
 
-/* Widths are those of the first lines; later lines that are wider are not aligned. */
+/* Widths are those of the first lines, so that the output begins before the query ends; later
+ * lines that are wider are not aligned. */
 #define MEASURED_LINES 1000u
 
 /* A cell: its text is at [at, at + size) in result_table.text. */
@@ -13,6 +14,8 @@ typedef struct cell_text {
     bool right;
 } cell_text;
 
+/* Rows that were collected and not written yet. After the first block the widths are fixed,
+ * and rows are written as soon as a block is full. */
 typedef struct result_table {
     kc_query_output *out;
     /* number of columns */
@@ -123,6 +126,7 @@ static void append_cell(result_table *t, const ke_sql_cell *from)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
+/* `count` times the character. */
 static void write_padding(kb_sink *sink, size_t count, char with)
 {
     for (; count > 0; count--)
@@ -192,6 +196,7 @@ static void measure_columns(result_table *t)
         t->columns[i] = KB_MAX(t->columns[i], 3u);
 }
 
+/* The head is a row like any other, so that it takes part in the widths. */
 static void append_column_names(result_table *t, const ke_sql_query *query)
 {
     for (size_t i = 0; i < t->width; i++) {

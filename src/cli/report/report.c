@@ -14,6 +14,8 @@
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
+/* State of one report. The first trace stays open for the timeline; all others are released
+ * when their facts were added. */
 typedef struct report_work {
     const kc_report_page *page;
     kineto_analysis_options analyze;
@@ -130,6 +132,7 @@ static kineto_status open_timeline_trace(report_work *w, kineto_trace **out, kin
     return KINETO_OK;
 }
 
+/* The caller need not ask for it. */
 static void store_is_read(const kc_report_page *page, bool is_read)
 {
     if (page->is_read)
@@ -149,6 +152,7 @@ static kineto_status read_report_traces(report_work *w, kineto_error *err)
     return status;
 }
 
+/* Also after a failure, with members that are NULL. */
 static void free_work(report_work *w)
 {
     kineto_analysis_destroy(w->facts);

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+/* Where the report is written, how wide, and from which facts. */
 typedef struct screen {
     FILE *out;
     size_t width;
@@ -23,6 +24,7 @@ static uint32_t find_fact_column(const screen *s, uint32_t table, const char *na
     return kc_fact_column_index(s->facts, table, name);
 }
 
+/* 0 where the cell has no value, or the table lacks the column. */
 static double get_fact_number(const screen *s, uint32_t table, uint64_t row, uint32_t column)
 {
     return kc_fact_number_at(s->facts, table, row, column);
@@ -46,6 +48,7 @@ static size_t count_filled_cells(double part, double whole, size_t cells)
     return share > 0 ? (size_t)((double)cells * KB_MIN(share, 1) + 0.5) : 0; /* NaN too */
 }
 
+/* Saturates: tables may contain any number. */
 static kb_text format_duration(double ns)
 {
     return kb_duration(ns >= 0x1p63 ? INT64_MAX : ns > -0x1p63 ? (int64_t)ns : INT64_MIN);
@@ -63,6 +66,7 @@ static void draw_bar_of(const screen *s, double part, size_t cells, const char *
     fputs(get_paint(s, "\033[0m"), s->out);
 }
 
+/* After an empty line, in bold if colours are allowed. */
 static void print_chart_title(const screen *s, const char *title)
 {
     fprintf(s->out, "\n%s%s%s\n", get_paint(s, "\033[1m"), title, get_paint(s, "\033[0m"));
@@ -242,7 +246,9 @@ static void print_steps(const screen *s)
     for (uint64_t r = 0; r < info.row_count; r++)
         longest =
             KB_MAX(longest, get_fact_number(s, table, r, find_fact_column(s, table, "dur_us")));
-    uint64_t *order = info.row_count > MAX_STEPS ? sort_rows_by(s, table, find_fact_column(s, table, "dur_us")) : NULL;
+    uint64_t *order = info.row_count > MAX_STEPS
+                          ? sort_rows_by(s, table, find_fact_column(s, table, "dur_us"))
+                          : NULL;
     print_chart_title(s, "Steps");
     for (uint64_t r = 0; longest > 0 && r < KB_MIN(info.row_count, (uint64_t)MAX_STEPS); r++)
         print_step(s, table, order ? order[r] : r, longest);
@@ -265,6 +271,7 @@ static size_t choose_width(uint64_t asked, FILE *out)
     return (size_t)KB_MIN(KB_MAX(width, (uint64_t)KC_MIN_WIDTH), (uint64_t)KC_MAX_WIDTH);
 }
 
+/* Only on terminals, and not with NO_COLOR (https://no-color.org). */
 static bool is_colour_allowed(FILE *out) { return isatty(fileno(out)) && !kb_setting("NO_COLOR"); }
 
 /* Health, findings, steps, then one chart for each table. */

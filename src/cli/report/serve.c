@@ -23,10 +23,13 @@
 #define REQUEST_BYTES   8192u
 #define IDLE_TIMEOUT_NS (UINT64_C(20) * 1000000000)
 
-/* Phases follow each other in this order. A connection is read, answered, and then drained until the
- * peer has closed: closing it with unread bytes would reset it, and the answer could be lost. */
+/* Phases follow each other in this order. A connection is read, answered, and then drained until
+ * the peer has closed: closing it with unread bytes would reset it, and the answer could
+ * be lost. */
 typedef enum phase { PHASE_READING, PHASE_ANSWERING, PHASE_ENDING } phase;
 
+/* One connection, with its request and the head of its answer; the body is sent from `file` by
+ * the kernel. */
 typedef struct connection {
     int socket, file; /* -1: none */
     phase phase;
@@ -98,6 +101,7 @@ static bool parse_request_line(const char *request, kineto_string *method, kinet
            strncmp(version, " HTTP/1.", 8) == 0 && (version[8] == '0' || version[8] == '1');
 }
 
+/* The names by which a browser on this machine reaches the server, with its port. */
 static bool is_host_ours(const kc_server *server, kineto_string host)
 {
     char want[2][32];
@@ -106,6 +110,7 @@ static bool is_host_ours(const kc_server *server, kineto_string host)
     return kb_string_equal(host, kb_string(want[0])) || kb_string_equal(host, kb_string(want[1]));
 }
 
+/* By the whole path, which includes the token; NULL: none. */
 static const kc_document *find_document(const kc_server *server, kineto_string path)
 {
     for (size_t i = 0; i < server->count; i++)

@@ -133,6 +133,7 @@ static kb_text format_number(double value)
 
 #define MAX_LINES 200
 
+/* A head for the series of one process. */
 static void print_counter_head(const kineto_trace *trace, uint32_t process, FILE *out)
 {
     fputs("\n  counters of ", out);

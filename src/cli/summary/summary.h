@@ -1,7 +1,7 @@
 /* A trace in numbers, for `info`, `record` and the verbs that report losses: totals by name, busy
- * devices, the ledger (summary.c), counters (counters.c) and memory (memory.c). Each kc_…_make reads
- * the trace once; its result is freed with kc_…_free, which also accepts a zeroed one. Names are
- * string ids of the trace, which must outlive the result. */
+ * devices, the ledger (summary.c), counters (counters.c) and memory (memory.c). Each kc_…_make
+ * reads the trace once; its result is freed with kc_…_free, which also accepts a zeroed one.
+ * Names are string ids of the trace, which must outlive the result. */
 #ifndef KC_SUMMARY_H
 #define KC_SUMMARY_H
 
