@@ -15,8 +15,8 @@ RECORDERS = {
     "ours": "ckineto: `kineto_range`", "ours_number": "ckineto: the same with a number",
     "ours_function": "ckineto: `KINETO_FUNCTION`, an operator", "lttng_number": "LTTng-UST: two events, one with a number",
     "torch_kineto": "PyTorch: `RECORD_FUNCTION`, its Kineto profiler on", "json_under_a_lock":
-    "a line of JSON each, `fprintf` under a mutex", "ours_off": "ckineto, nobody records",
-    "torch_off": "PyTorch: `RECORD_FUNCTION`, nobody records"}
+    "one line of JSON each, `fprintf` under a mutex", "ours_off": "ckineto, no recording",
+    "torch_off": "PyTorch: `RECORD_FUNCTION`, no recording"}
 BARS = {"ours": "ckineto", "lttng_number": "LTTng-UST", "torch_kineto": "PyTorch's profiler (Kineto)",
         "json_under_a_lock": "JSON printed under a lock"}
 READERS = {
@@ -37,7 +37,7 @@ def pick(rows, names):
 
 
 def recording_table(results):
-    lines = ["| a begin and an end | ns | floor in the same process | ratio | times ours |", "|---|---|---|---|---|"]
+    lines = ["| begin and end of a range | ns | floor in the same process | ratio | times ckineto |", "|---|---|---|---|---|"]
     ours = {row["name"]: row["value"] for row in results["record"]}
     for row in sorted(pick(results["record"], RECORDERS), key=lambda row: row["value"]):
         beside = ours["ours_off" if row["name"].endswith("_off") else
@@ -48,8 +48,8 @@ def recording_table(results):
 
 
 def reading_table(results):
-    lines = [f"| {results['events'] / 1e6:g} M events, {results['bytes'] / 1e6:.0f} MB of JSON | processor time | times ours | "
-             "peak memory | times ours | slices, names |", "|---|---|---|---|---|---|"]
+    lines = [f"| {results['events'] / 1e6:g} M events, {results['bytes'] / 1e6:.0f} MB of JSON | CPU time | times ckineto | "
+             "peak memory | times ckineto | slices, names |", "|---|---|---|---|---|---|"]
     ours = next(row for row in results["read"] if row["name"] == "ours")
     for row in sorted(results["read"], key=lambda row: row["seconds"]):
         answer = row["answer"]
@@ -60,7 +60,7 @@ def reading_table(results):
 
 
 def writing_table(results):
-    lines = ["| the same trace, written to memory's file system | processor time | times ours |", "|---|---|---|"]
+    lines = ["| the same trace, written to memory's file system | CPU time | times ckineto |", "|---|---|---|"]
     ours = next(row for row in results["write"] if row["name"] == "ours")
     for row in sorted(results["write"], key=lambda row: row["seconds"]):
         lines.append(f"| {WRITERS[row['name']]} | {row['seconds']:.2f} s | {row['seconds'] / ours['seconds']:.1f} |")
@@ -127,12 +127,12 @@ def picture(results):
                       for row in results["read"]), key=lambda row: row[1])
     body, at = [], 28
     for part in (
-            ("A begin and an end, recorded", f"the dashed line is the floor: two reads of the clock and a store, "
+            ("Begin and end of a range, recorded", f"the dashed line is the floor: two reads of the clock and a store, "
              f"{floor:.0f} ns", recording, lambda v: f"{v:.0f} ns", floor),
-            (f"{results['events'] / 1e6:g} M events read, times summed by name: processor time",
-             f"{results['bytes'] / 1e6:.0f} MB of JSON; all give the same answer, but for what docs/project/peers.md says",
+            (f"{results['events'] / 1e6:g} M events read, times summed by name: CPU time",
+             f"{results['bytes'] / 1e6:.0f} MB of JSON; all give the same result, with the exceptions in docs/project/peers.md",
              [row[:3] for row in reading], lambda v: f"{v:.1f} s"),
-            ("The same: memory at the peak", "resident, with what is mapped of the file", [(w, p / 1e6, o) for w, _, o, p in reading], lambda v: f"{v:.0f} MB")):
+            ("The same task: peak memory", "resident, with the mapped part of the file", [(w, p / 1e6, o) for w, _, o, p in reading], lambda v: f"{v:.0f} MB")):
         parts, at = chart(at, *part)
         body += parts
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {at - GAP + 4}" width="{WIDTH}" '

@@ -12,7 +12,7 @@ lib.kineto_session_destroy.argtypes = [ctypes.c_void_p]
 lib.kineto_trace_save.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 lib.kineto_trace_release.argtypes = [ctypes.c_void_p]
 lib.kineto_status_text.restype = ctypes.c_char_p
-# Points to the mask of kinds that are recorded now, which is looked at before each range, as in C.
+# Points to the mask of kinds that are recorded now, which is checked before each range, as in C.
 gate = ctypes.POINTER(ctypes.c_uint64).in_dll(lib, "kineto_gate")
 USER_SCOPE, USER_ANNOTATION = 7, 1 << 1
 

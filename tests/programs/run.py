@@ -196,7 +196,7 @@ def try_program(program, root, pairs):
             "times": measure(place, pairs) if pairs else None}
 
 
-HEAD = """| program | status | files | events | processor time alone | `record` | ratio | `--memory` | ratio | clock alone | `record` | ratio |
+HEAD = """| program | status | files | events | CPU time alone | `record` | ratio | `--memory` | ratio | wall time alone | `record` | ratio |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 """
 
