@@ -16,7 +16,7 @@ import unittest
 from command import COMMAND, CommandTest, main
 
 TRACES = os.environ.get("CKINETO_TRACES", "")
-DOCUMENT = os.path.join(os.environ.get("CKINETO_MAN", ""), "..", "query.md")
+DOCUMENT = os.path.join(os.environ.get("CKINETO_MAN", ""), "..", "reference", "query.md")
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
 EVENTS = [

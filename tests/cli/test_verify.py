@@ -10,7 +10,7 @@ import re
 from command import TARGET, CommandTest, main
 
 BASE = 1_700_000_000_000_000  # us since 1970
-DOCUMENT = os.path.join(os.environ.get("CKINETO_MAN", ""), "..", "verify.md")
+DOCUMENT = os.path.join(os.environ.get("CKINETO_MAN", ""), "..", "reference", "verify.md")
 TRACES = os.environ.get("CKINETO_TRACES", "")
 OPS = 60
 
