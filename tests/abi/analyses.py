@@ -15,15 +15,16 @@ import subprocess
 import sys
 import textwrap
 
-HEAD = """# All tables
+HEAD = """# All tables of analyses
 
-What `ckineto analyze` and `ckineto diff` compute: each table with its columns and, in short, what it is. The page
-behind the link has the whole definition; [analyze.md](analyze.md) says what all have in common: steps, launches,
-several ranks, what `hta` does otherwise. [Findings](findings.md) are made of these facts and of nothing else.
+This page lists the tables of `ckineto analyze` and `ckineto diff`, for users and for programs that read them: each with
+a short definition and its columns. The link of a table leads to the complete definition; [analyze.md](analyze.md)
+explains the common terms: steps, launches, several ranks, the definitions `hta`. [Findings](findings.md) are made of
+these facts only.
 
-Columns are in groups by their unit. Times are us with three digits, percentages go from 0 to 100. *Of each rank*:
-several traces have the rows of each. *Added*: rows about the same are one. *A row for each event*: written with
-`--series`, `--csv` or `--json` only.
+Columns are grouped by their unit. Times are in us with three decimal places, percentages go from 0 to 100. *Of each
+rank*: for several traces, the table has the rows of each rank. *Added*: rows with the same key are added up. *A row for
+each event*: written with `--series`, `--csv` or `--json` only.
 
 This page is generated from `src/analyze/tables/tables.def`: `python3 tests/abi/analyses.py . COMMAND --write`.
 """

@@ -148,7 +148,7 @@ def settings_table(root):
     """The table of environment variables, from the one place that knows them."""
     rows = re.findall(r'^X\((\w+), "(.*?)", "(.*?)",\s*((?:"[^"]*"\s*)+)\)', read(root, "src/base/settings.def"),
                       flags=re.M)
-    lines = ["| variable | value | default | |", "|---|---|---|---|"]
+    lines = ["| variable | value | default | description |", "|---|---|---|---|"]
     for name, values, initial, text in rows:
         lines.append(f"| `{name}` | {values} | {initial} | {''.join(re.findall(chr(34) + '(.*?)' + chr(34), text))} |")
     return "\n".join(lines) + "\n"

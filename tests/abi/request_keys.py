@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-HEAD = ["| key | value | default | |", "|---|---|---|---|"]
+HEAD = ["| key | value | default | description |", "|---|---|---|---|"]
 
 
 def strings(text):
@@ -31,7 +31,7 @@ def read_keys(source):
 def table(source):
     lines = list(HEAD)
     for name, alias, file_only, values, initial, text in read_keys(source):
-        text += " Means nothing in a request." if file_only else ""
+        text += " Ignored in a request." if file_only else ""
         text += f" Also `{alias}`." if alias else ""
         lines.append(f"| `{name}` | {values} | {initial} | {text} |")
     return "\n".join(lines) + "\n"

@@ -567,7 +567,7 @@ class Verify(CommandTest):
 
     def test_the_document_has_the_table_of_rules(self):
         rules = json.loads(self.run_command("verify", "--list", "--json").out)["rules"]
-        lines = ["| rule | at most | what was found | why it matters | what to do |", "|---|---|---|---|---|"]
+        lines = ["| rule | maximum severity | finding | consequence | remedy |", "|---|---|---|---|---|"]
         lines += [f"| `{r['id']}` | {r['severity']} | {r['meaning']} | {r['why']} | {r['remedy']} |" for r in rules]
         with open(DOCUMENT, encoding="utf-8") as file:
             self.assertIn("\n".join(lines) + "\n", file.read(), "\n".join(lines))

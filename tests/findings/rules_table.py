@@ -22,7 +22,7 @@ def rules():
 
 
 def table():
-    lines = ["| rule | what it says | needs |", "|---|---|---|"]
+    lines = ["| rule | finding | needs |", "|---|---|---|"]
     for name, title, needs, synthetic in rules():
         lines.append(f"| [{name}](../findings/{name}.md){' *' if synthetic else ''} | {title} | {needs} |")
     return "\n".join(lines)

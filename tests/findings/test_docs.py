@@ -85,7 +85,7 @@ class Pages(unittest.TestCase):
                         "tests/findings/rules_table.py --write'")
 
     def test_each_rule_has_a_page_that_says_all(self):
-        parts = ["## How it is found", "## What it is worth", "## What to change", "## When it is wrong"]
+        parts = ["## Detection", "## Estimated savings", "## Fix", "## Limitations"]
         for name, title, _, synthetic in rules_table.rules():
             with self.subTest(rule=name):
                 path = os.path.join(DOCS, "findings", name + ".md")
@@ -94,10 +94,10 @@ class Pages(unittest.TestCase):
                     page = f.read()
                 self.assertEqual(page.splitlines()[0].lower(), f"# {name}: {title}".lower())
                 self.assertEqual([p for p in parts if p not in page], [], f"docs/findings/{name}.md lacks headings")
-                self.assertRegex(page.partition("## What to change")[2], r"```|\n    ", "an example")
+                self.assertRegex(page.partition("## Fix")[2], r"```|\n    ", "an example")
                 self.assertEqual("No trace of a real program" in page, synthetic,
-                                 f"docs/findings/{name}.md: a rule with KA_SYNTHETIC, and no other, says under \"When it "
-                                 "is wrong\" that \"No trace of a real program ...\" has shown it")
+                                 f"docs/findings/{name}.md: only the page of a rule with KA_SYNTHETIC says under "
+                                 "\"Limitations\" that \"No trace of a real program ...\" has triggered it")
 
     def test_no_page_is_left_of_a_rule_that_is_gone(self):
         pages = {name[:-3] for name in os.listdir(os.path.join(DOCS, "findings"))}
