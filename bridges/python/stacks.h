@@ -44,8 +44,8 @@ enum {
     CS_IS_PLAIN = 16  /* without ids: not a function at all */
 };
 
-/* A name with its sites. Never freed: recordings may refer to sites as long as the process lives.
- * */
+/* A name with its sites. Never freed: recordings may refer to sites as long as the process
+ * lives. */
 typedef struct cs_name {
     kineto_site site, root; /* root: the same for a row without a parent */
     int64_t number;         /* of a module among those of its class; of a class: how many there are */
@@ -157,8 +157,8 @@ typedef struct cs_lane {
 
 /** A new lane of a thread, in the list of all; NULL: out of memory. */
 CS_LOCAL cs_lane *cs_lane_new(bool has_owner);
-/** The lane's thread ends: write rows of the functions that are still running, and free the lane.
- *  */
+/** The lane's thread ends: write rows of the functions that are still running, and free the
+ *  lane. */
 CS_LOCAL void cs_lane_free(cs_lane *lane);
 /** Discard a lane's entries without rows; with the lock, or by its own thread. */
 CS_LOCAL void cs_lane_forget(cs_lane *lane);

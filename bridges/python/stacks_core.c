@@ -162,7 +162,7 @@ static PyObject *module_on_collection(PyObject *self, PyObject *args)
     return Py_BuildValue("");
 }
 
-/* A dictionary of the present state, for tests and the doctor. */
+/* A dictionary of the present state, for tests. */
 static PyObject *module_status(PyObject *self, PyObject *args)
 {
     (void)self;

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* For a thread to leave its lane. It is inside for some 100 ns, so one that takes longer is most
- * likely stopped by a debugger; it then has no rows. */
+/* For a thread to leave its lane. One that takes longer is most likely stopped; its functions then
+ * have no rows. */
 #define MAX_WAIT_MS 100u
 
 /* Commands of membarrier(2). */
