@@ -61,8 +61,8 @@ static void put_nest(making *m, long i)
         kt_args_put_json(m->b, m->dims, KINETO_ARG_JSON, kb_string("[[64,128],[128,32],[]]"));
         kt_args_put_json(m->b, m->type, KINETO_ARG_JSON,
                          kb_string("[\"float\",\"float\",\"Scalar\"]"));
-        append_activity(m, track, m->names[(i + depth * 10) % 40], KINETO_KIND_CPU_OP, at + depth * 1000,
-            at + 90000 - depth * 1000);
+        append_activity(m, track, m->names[(i + depth * 10) % 40], KINETO_KIND_CPU_OP,
+                        at + depth * 1000, at + 90000 - depth * 1000);
     }
     put_memory(m, track, at + 5000, 8192);
     put_memory(m, track, at + 6000, -8192);

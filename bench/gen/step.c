@@ -185,11 +185,10 @@ static void launch_work(gen_step *s, int thread, gen_family family)
     e->shape = gen_below(&s->random, 1u << 16);
     e->bytes = gen_below(&s->random, 4096);
     e->bytes <<= gen_below(&s->random, 12);
-    occupy_stream(s, e,
-         family == GEN_NCCL                           ? GEN_COLLECTIVE
-         : family == GEN_MEMCPY && thread == GEN_MAIN ? GEN_COPY
-                                                      : GEN_COMPUTE,
-         duration_ns(s, family));
+    int stream = family == GEN_NCCL                           ? GEN_COLLECTIVE
+                 : family == GEN_MEMCPY && thread == GEN_MAIN ? GEN_COPY
+                                                              : GEN_COMPUTE;
+    occupy_stream(s, e, stream, duration_ns(s, family));
     e->end_ns = s->now_ns[thread] += some_ns(s, 2600, 6000);
     s->now_ns[thread] += some_ns(s, 200, 900);
     s->events += 4; /* call, work, both ends of the arrow */
