@@ -14,6 +14,7 @@ static void name_category_wide(uint32_t category, const wchar_t *name)
 {
     cn_category_set_wide(NULL, category, name);
 }
+/* Resources have no state, and nothing has to be initialised. */
 static void destroy_resource(cn_handle resource) { (void)resource; }
 static void ignore_initialize(const void *reserved) { (void)reserved; }
 
