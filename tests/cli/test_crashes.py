@@ -141,7 +141,7 @@ class RecorderDies(CommandTest):
 
 
 class Hostile(CommandTest):
-    def test_recover_refuses_what_is_no_recording(self):
+    def test_recover_refuses_what_is_not_a_recording(self):
         cases = {"empty": b"", "text": b"hello\n" * 1000, "zeros": bytes(100000),
                  "pool": b"CKPOOL1\0" + bytes(90000), "spool": b"CKSPOOL1" + bytes(90000)}
         for name, data in cases.items():

@@ -65,7 +65,7 @@ static void one_that_always_changes_is_given_up(void **state)
     unlink(path);
 }
 
-static void what_was_left_behind_is_emptied_and_what_is_another_ones_stays(void **state)
+static void leftovers_are_emptied_and_chunks_of_others_stay(void **state)
 {
     (void)state;
     char read[32];
@@ -113,7 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_that_its_owner_removes_meanwhile_is_opened_again),
         cmocka_unit_test(one_that_always_changes_is_given_up),
-        cmocka_unit_test(what_was_left_behind_is_emptied_and_what_is_another_ones_stays),
+        cmocka_unit_test(leftovers_are_emptied_and_chunks_of_others_stay),
         cmocka_unit_test(links_are_refused),
     };
     return cmocka_run_group_tests(tests, open_directory, close_directory);

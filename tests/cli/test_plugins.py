@@ -61,7 +61,7 @@ class List(PluginTest):
         self.assertEqual([(t["number"], t["kind"], t["own"]) for t in profiler["types"]],
                          [(6, "kernel", False), (8, "runtime", False)])
 
-    def test_a_kind_of_its_own_is_marked_and_its_likeness_told(self):
+    def test_a_kind_of_its_own_is_marked_and_its_likeness_reported(self):
         _, plugins = self.list(self.plugin("own"))
         kind, = plugins[0]["profilers"][0]["types"]
         self.assertEqual((kind["name"], kind["own"], kind["kind"]), ("test_dma", True, "gpu_memcpy"))
@@ -82,7 +82,7 @@ class List(PluginTest):
         self.assertIn(b"test_dma", done.out)
         self.assertIn(b"its own", done.out)
 
-    def test_whatever_one_does_is_a_verdict_and_the_others_are_told_all_the_same(self):
+    def test_whatever_one_does_is_a_verdict_and_the_others_are_reported_all_the_same(self):
         names = ("refuse", "crash", "exit", "hang", "none", "good")
         done, plugins = self.list("--limit", "2", *map(self.plugin, names))
         self.assertEqual(done.returncode, 1)
@@ -98,7 +98,7 @@ class List(PluginTest):
         _, plugins = self.list(self.plugin("crash"))
         self.assertIn("signal 11", plugins[0]["reason"])
 
-    def test_what_is_no_library_or_not_there_has_a_reason(self):
+    def test_what_is_not_a_library_or_not_there_has_a_reason(self):
         with open(self.path("text.so"), "w") as f:
             f.write("no library\n")
         os.mkdir(self.path("folder.so"))
@@ -128,7 +128,7 @@ class List(PluginTest):
         self.assertEqual(([p["state"] for p in plugins], done.returncode), (["loaded", "repeated"], 0))
         self.assertIn(self.plugin("good"), plugins[1]["reason"])
 
-    def test_a_directory_that_cannot_be_read_is_told(self):
+    def test_a_directory_that_cannot_be_read_is_reported(self):
         done, plugins = self.list("--dir", "/nonexistent/a")
         self.assertEqual((done.returncode, plugins[0]["state"]), (1, "refused"))
         self.assertIn("No such file", plugins[0]["reason"])

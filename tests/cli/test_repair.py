@@ -49,7 +49,7 @@ class Repair(CommandTest):
         self.assertEqual([e["name"] for e in written["traceEvents"]], ["a", "b"])
         self.assertEqual(report["changes_with_loss"], 0)
 
-    def test_events_that_are_no_list_do_not_stand_beside_those_that_are(self):
+    def test_events_outside_of_a_list_do_not_stand_next_to_listed_ones(self):
         for wrong in ("0", "null", '{"a": 1}'):
             text = trace(["a"]).replace('"traceEvents"', '"traceEvents": %s, "traceEvents"' % wrong)
             written, report = self.repaired(text)
@@ -68,7 +68,7 @@ class Repair(CommandTest):
         self.assertEqual({k["kind"]: k["loss"] for k in report["kinds"]},
                          {"bad_escape": False, "control_char": False, "raw_quote": False})
 
-    def test_each_change_is_told_with_its_place(self):
+    def test_each_change_is_reported_with_its_place(self):
         text = trace(["a", "b"]).replace('"dur":5', '"dur":NaN', 1)
         _, report = self.repaired(text)
         self.assertEqual(report["changes"],
@@ -100,7 +100,7 @@ class Repair(CommandTest):
         self.assertEqual([e["name"] for e in written["traceEvents"]], ["a", "b", "c"])
         self.assertIn("new_document", [k["kind"] for k in report["kinds"]])
 
-    def test_what_is_no_trace_is_refused(self):
+    def test_what_is_not_a_trace_is_refused(self):
         out = os.path.join(self.directory, "out.json")
         for text in (b"", b"hello", b"\0" * 5000, b'{"name": "package"}'):
             result = self.run_command("repair", self.put("in.json", text), "-o", out)
@@ -204,7 +204,7 @@ class Repair(CommandTest):
         self.assertEqual(report["changes_with_loss"], 0)
         self.assertNotIn("ckineto", written)
 
-    def test_of_a_trace_written_twice_the_header_is_no_loss(self):
+    def test_of_a_trace_written_twice_the_header_is_not_a_loss(self):
         written, report = self.repaired(trace(["a", "b"]) + trace(["c"]))
         self.assertEqual(report["changes_with_loss"], 0)
         self.assertEqual(sorted(written), ["schemaVersion", "traceEvents", "traceName"])

@@ -160,7 +160,7 @@ class DaemonDatagrams(DaemonTest):
             e.socket.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], 0, e.address("dynolog"))
             self.assertEqual(e.text(), b"")
 
-    def test_senders_that_cannot_be_answered_hold_nobody_up(self):
+    def test_senders_that_cannot_be_answered_block_no_other(self):
         times = Times("daemon, senders", self.daemon)
         senders = [self.unbound, self.bound_elsewhere, self.without_an_end, self.vanished, self.with_descriptors]
 
@@ -326,7 +326,7 @@ class DaemonRequests(DaemonTest):
                 Opened(port, STATUS, reset).close()
             self.measure("leaves before its answer")
 
-    def test_requests_that_are_none_hold_nobody_up(self):
+    def test_requests_that_are_none_block_no_other(self):
         with self.daemon.endpoint("good") as self.poller:
             self.repeat(self.times, 6, self.play)
 
@@ -623,7 +623,7 @@ class Client(unittest.TestCase):
         texts, _ = self.end_client()
         self.assertEqual([t[3] for t in texts], ["again"])
 
-    def test_a_daemon_that_takes_nothing_holds_nobody_up(self):
+    def test_a_daemon_that_takes_nothing_blocks_no_other(self):
         self.start()
         time.sleep(0.3)  # its queue is full by now
         for _ in range(40):

@@ -432,7 +432,7 @@ class Ring(RecordTest):
                                   capture_output=True, cwd=self.here)
             self.assertIn(b"'ckineto info' names those that had begun", done.stderr)
 
-    def test_a_dump_lies_beside_the_output_and_says_why(self):
+    def test_a_dump_lies_next_to_the_output_and_says_why(self):
         process = self.start("-s", "-p", "2000", "-l", "30", str(self.ms(200)), LONG,
                              options=["--ring", "5", "--on-slow-step", "20x", "-o", "last.json"])
         beside = lambda: glob.glob(os.path.join(self.here, "last_*_1.json"))

@@ -229,7 +229,7 @@ static void what_was_asked_for_is_not_put_off(void **state)
     assert_true(ko_ondemand_postpone(&m));
 }
 
-static void steps_that_somebody_else_counts_are_asked_for(void **state)
+static void steps_that_another_library_counts_are_read(void **state)
 {
     (void)state;
     fixture *f = calloc(1, sizeof *f);
@@ -571,7 +571,7 @@ int main(void)
         cmocka_unit_test(steps_pass_while_the_driver_blocks),
         cmocka_unit_test(iterations_that_began_too_early_are_not_counted),
         cmocka_unit_test(what_was_asked_for_is_not_put_off),
-        cmocka_unit_test(steps_that_somebody_else_counts_are_asked_for),
+        cmocka_unit_test(steps_that_another_library_counts_are_read),
         cmocka_unit_test(one_at_a_time_and_the_reason_is_said),
         cmocka_unit_test(pending_requests_keep_others_out),
         cmocka_unit_test(cancelling_writes_what_was_collected),

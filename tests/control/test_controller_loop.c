@@ -309,7 +309,7 @@ static void leave(void *context, const ko_stage_note *note)
     ko_controller_unwatch(l->controller, leave, l);
 }
 
-static void a_watcher_may_leave_while_it_is_told(void **state)
+static void a_watcher_may_leave_while_it_is_notified(void **state)
 {
     (void)state;
     fixture *f = fixture_new();
@@ -530,7 +530,7 @@ int main(void)
         cmocka_unit_test(one_that_cannot_open_others_goes_on),
         cmocka_unit_test(too_many_listeners_are_sent_away),
         cmocka_unit_test(watchers_come_and_go),
-        cmocka_unit_test(a_watcher_may_leave_while_it_is_told),
+        cmocka_unit_test(a_watcher_may_leave_while_it_is_notified),
         cmocka_unit_test(refusals_do_not_pile_up),
         cmocka_unit_test(a_forks_child_forgets_without_waiting),
         cmocka_unit_test(threads_may_do_all_of_it_at_once),

@@ -514,7 +514,7 @@ static void crash_after_default(void)
     crash_by_signal();
 }
 
-static void a_default_in_its_place_is_no_handler(void **state)
+static void a_default_in_its_place_is_not_a_handler(void **state)
 {
     (void)state;
     wanted = SIGABRT;
@@ -714,7 +714,7 @@ static void a_ring_that_is_damaged_is_given_up(void **state)
 }
 
 /* A link in its place is not followed, and a file that is there stays. */
-static void crash_beside_others(void)
+static void crash_among_others(void)
 {
     char path[400];
     snprintf(path, sizeof path, "%s/own.json", folder);
@@ -729,7 +729,7 @@ static void nothing_is_overwritten(void **state)
     (void)state;
     char path[700];
     wanted = SIGSEGV;
-    assert_died_of(run(crash_beside_others), SIGSEGV);
+    assert_died_of(run(crash_among_others), SIGSEGV);
     assert_non_null(strstr(said, ".json.1.ckpool"));
     assert_int_equal(files(".1.ckpool", path, sizeof path), 1);
 }
@@ -842,7 +842,7 @@ int main(void)
         cmocka_unit_test(calls_go_on_as_the_program_has_it),
         cmocka_unit_test(one_that_calls_ours_is_called_once),
         cmocka_unit_test(a_child_calls_it_once_too),
-        cmocka_unit_test(a_default_in_its_place_is_no_handler),
+        cmocka_unit_test(a_default_in_its_place_is_not_a_handler),
         cmocka_unit_test(a_handler_that_comes_while_ours_is_installed),
         cmocka_unit_test(a_handler_that_comes_while_ours_is_taken_away),
         cmocka_unit_test(a_program_that_survives_its_signal_goes_on),

@@ -230,7 +230,7 @@ static void what_had_to_make_room_is_said(void **state)
 }
 
 /* What was overwritten is older than what was asked for: nothing of that is lost. */
-static void what_is_older_than_the_ring_is_no_loss(void **state)
+static void what_is_older_than_the_ring_is_not_a_loss(void **state)
 {
     (void)state;
     kineto_control_options o = ring_of(0.4);
@@ -532,7 +532,7 @@ int main(void)
         cmocka_unit_test(a_step_is_slow_by_the_median_of_those_before),
         cmocka_unit_test(a_dump_holds_the_newest_and_recording_goes_on),
         cmocka_unit_test(what_had_to_make_room_is_said),
-        cmocka_unit_test(what_is_older_than_the_ring_is_no_loss),
+        cmocka_unit_test(what_is_older_than_the_ring_is_not_a_loss),
         cmocka_unit_test(a_slow_step_is_dumped_once),
         cmocka_unit_test(a_hang_is_dumped_once),
         cmocka_unit_test(a_hang_while_the_ring_is_written_is_dumped_afterwards),

@@ -57,7 +57,7 @@ class Emission(unittest.TestCase):
 
     # ---- nobody, and those who do not do it -------------------------------------------------------
 
-    def test_nobody_listens_says_which_variable_to_set(self):
+    def test_without_a_listener_the_variable_to_set_is_named(self):
         for kind in VARIABLE:
             self.refused(self.run_program(kind, "open"), "E_NOT_FOUND", VARIABLE[kind], "no tool")
             self.refused(self.run_program(kind, "open", library=""), "E_NOT_FOUND", VARIABLE[kind])
@@ -67,7 +67,7 @@ class Emission(unittest.TestCase):
             self.refused(self.run_program(kind, "open", library="/nowhere/tool.so"), "E_PLUGIN",
                          "/nowhere/tool.so", VARIABLE[kind])
 
-    def test_what_is_no_library_is_refused(self):
+    def test_what_is_not_a_library_is_refused(self):
         text, cut = (os.path.join(self.folder.name, n) for n in ("text.so", "cut.so"))
         with open(text, "w") as file:
             file.write("not a library\n")
@@ -99,7 +99,7 @@ class Emission(unittest.TestCase):
                          "tasks")
         self.assertEqual(self.what(), [])
 
-    def test_a_tool_without_functions_is_told_nothing(self):
+    def test_a_tool_without_functions_receives_nothing(self):
         for tool in ("nothing", "no-pop"):
             self.assertEqual(self.run_program("nvtx", "open", library=NVTX, tool=tool),
                              ["OK ", "pushed 0"])

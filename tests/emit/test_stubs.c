@@ -201,7 +201,7 @@ static kineto_status disable(void *context, kineto_error *err)
     return KINETO_OK;
 }
 
-static void an_observer_is_told_and_stays_until_the_end(void **state)
+static void an_observer_is_notified_and_stays_until_the_end(void **state)
 {
     (void)state;
     kineto_privateuse1_observer o = KINETO_PRIVATEUSE1_OBSERVER_INIT;
@@ -243,7 +243,7 @@ int main(void)
         cmocka_unit_test(structs_of_other_sizes_are_understood),
         cmocka_unit_test(stubs_in_use_stay),
         cmocka_unit_test(threads_register_one_at_a_time),
-        cmocka_unit_test(an_observer_is_told_and_stays_until_the_end),
+        cmocka_unit_test(an_observer_is_notified_and_stays_until_the_end),
     };
     return RUN_TESTS(tests);
 }

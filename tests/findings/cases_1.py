@@ -243,7 +243,7 @@ def synchronized(behind=150):
     return p.trace
 
 
-def behind_the_host(exchange):
+def after_the_host(exchange):
     """The device waits for the host, whatever it does meanwhile."""
     p = program()
     for _ in p.steps(4):
@@ -400,7 +400,7 @@ MORE = [
     ("a loader that is hidden behind the device", "host.python_gaps", lambda: loader(300), "quiet"),
     ("loading of code, once", "launch.bound", lambda: loading(5000), "quiet"),
     ("exchanges of a device that the host keeps waiting", "communication.exposed",
-     lambda: behind_the_host(15), "quiet"),
+     lambda: after_the_host(15), "quiet"),
     ("a wait behind each step", "sync.stall", synchronized, "found"),
     ("no devices", "launch.bound", host_only, "not judged"),
     ("no devices", "sync.stall", host_only, "not judged"),

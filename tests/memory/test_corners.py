@@ -14,7 +14,7 @@ class Corners(MemoryTest):
                 self.assertEqual(done.returncode, 7)
                 self.assert_nothing_inside()
 
-    def test_results_stay_when_nobody_records(self):
+    def test_results_stay_when_no_session_records(self):
         plain = subprocess.run([TARGET, "corners"], capture_output=True)
         loaded = subprocess.run([TARGET, "corners"], capture_output=True, env={**os.environ, "LD_PRELOAD": HOOK})
         self.assertEqual((loaded.returncode, loaded.stdout, loaded.stderr),
@@ -59,7 +59,7 @@ class Corners(MemoryTest):
         self.assertGreaterEqual(len([s for s in sizes if -4300 < s <= -4096]), 100)
         self.assert_nothing_inside()
 
-    def test_an_allocator_behind_the_hook(self):
+    def test_an_allocator_after_the_hook(self):
         """One that the user preloads is the hook's next one, not the other way round."""
         self.watch_same(program("memory_plain"), libraries=["memory_arena_sizes.so"])
         self.assertGreater(len(self.events()), 1000)

@@ -45,7 +45,7 @@ static void a_program_that_offers_nothing_is_not_entered(void **state)
     assert_int_equal(InitializeInjectionNvtxExtension(NULL), 0);
 }
 
-static void every_function_of_core_is_filled_in_and_the_version_told(void **state)
+static void every_function_of_core_is_filled_in_and_the_version_reported(void **state)
 {
     (void)state;
     emitter_version_set = 0;
@@ -115,7 +115,7 @@ static void pushes_and_pops_nest_and_answer_their_level(void **state)
     kineto_trace_release(trace);
 }
 
-static void while_nobody_records_nothing_is_kept(void **state)
+static void nothing_is_kept_while_no_session_records(void **state)
 {
     (void)state;
     assert_int_equal(push(&me, "before"), CN_NO_TRACKING);
@@ -687,11 +687,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_that_offers_nothing_is_not_entered),
-        cmocka_unit_test(every_function_of_core_is_filled_in_and_the_version_told),
+        cmocka_unit_test(every_function_of_core_is_filled_in_and_the_version_reported),
         cmocka_unit_test(smaller_tables_are_not_written_past_their_end),
         cmocka_unit_test(extensions_that_are_not_known_are_left_alone_and_counted),
         cmocka_unit_test(pushes_and_pops_nest_and_answer_their_level),
-        cmocka_unit_test(while_nobody_records_nothing_is_kept),
+        cmocka_unit_test(nothing_is_kept_while_no_session_records),
         cmocka_unit_test(pops_without_a_push_are_counted_and_change_nothing),
         cmocka_unit_test(thousands_of_ranges_are_all_there_under_their_own_names),
         cmocka_unit_test(messages_without_text_are_events_without_a_name),

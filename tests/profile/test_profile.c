@@ -786,7 +786,7 @@ static kineto_status observe(void *context, const struct kineto_profiler_config 
     return KINETO_OK;
 }
 
-static void an_observer_is_told_of_each_cycle(void **state)
+static void an_observer_is_notified_of_each_cycle(void **state)
 {
     (void)state;
     int begun = 0;
@@ -886,7 +886,7 @@ static void tensorboard_finds_a_file_for_each_cycle(void **state)
     assert_int_equal(rmdir(root), 0);
 }
 
-static void directories_that_cannot_be_made_are_told(void **state)
+static void directories_that_cannot_be_made_are_reported(void **state)
 {
     (void)state;
     kineto_error err = {.message = ""};
@@ -972,9 +972,9 @@ int main(void)
         cmocka_unit_test(what_cannot_start_says_so_and_stays_stopped),
         cmocka_unit_test(a_cycle_that_cannot_start_does_not_end_the_run),
         cmocka_unit_test(times_by_events_are_in_the_averages),
-        cmocka_unit_test(an_observer_is_told_of_each_cycle),
+        cmocka_unit_test(an_observer_is_notified_of_each_cycle),
         cmocka_unit_test(tensorboard_finds_a_file_for_each_cycle),
-        cmocka_unit_test(directories_that_cannot_be_made_are_told),
+        cmocka_unit_test(directories_that_cannot_be_made_are_reported),
         cmocka_unit_test(everything_can_be_exported),
     };
     return RUN_TESTS(tests);

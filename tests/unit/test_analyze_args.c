@@ -111,7 +111,7 @@ static void what_was_written_is_found(void **unused)
 }
 
 /* A text that was cut anywhere: no look behind its end, and nothing that was not in it. */
-static void what_was_cut_is_not_looked_behind(void **unused)
+static void nothing_is_read_after_a_cut(void **unused)
 {
     (void)unused;
     static written w;
@@ -136,6 +136,6 @@ static void what_was_cut_is_not_looked_behind(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_written_is_found),
-                                       cmocka_unit_test(what_was_cut_is_not_looked_behind)};
+                                       cmocka_unit_test(nothing_is_read_after_a_cut)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -482,7 +482,7 @@ static void less_fails_where_less_is_worse(void **unused)
     kineto_analysis_release(d);
 }
 
-static void one_step_cannot_be_judged_unless_noise_is_not_looked_at(void **unused)
+static void one_step_cannot_be_evaluated_unless_noise_is_not_looked_at(void **unused)
 {
     (void)unused;
     kineto_analysis *d = diff(steps_of(1, "op", "k", 30), steps_of(1, "op", "k", 40));
@@ -527,7 +527,7 @@ int main(void)
         cmocka_unit_test(tables_of_two_traces_are_not_made_of_one),
         cmocka_unit_test(gates_fail_beyond_their_limit_only),
         cmocka_unit_test(less_fails_where_less_is_worse),
-        cmocka_unit_test(one_step_cannot_be_judged_unless_noise_is_not_looked_at),
+        cmocka_unit_test(one_step_cannot_be_evaluated_unless_noise_is_not_looked_at),
         cmocka_unit_test(gates_that_cannot_be_understood_are_mistakes),
     };
     return RUN_TESTS(tests);

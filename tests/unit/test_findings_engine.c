@@ -75,7 +75,7 @@ static void add(kineto_findings *to, kineto_findings *from)
 
 /* ---- worth and order ----------------------------------------------------------------------------- */
 
-static void the_largest_worth_comes_first_and_what_has_none_last(void **state)
+static void the_largest_savings_come_first_and_findings_without_last(void **state)
 {
     (void)state;
     kineto_findings *found = nothing_found(NULL, 0);
@@ -219,7 +219,7 @@ static void what_is_said_is_cut_between_characters(void **state)
 /* ---- several ranks -------------------------------------------------------------------------------- */
 
 /* Whichever comes first. */
-static void the_same_on_several_ranks_is_one_worth_what_it_is_on_the_worst(void **state)
+static void the_same_on_several_ranks_is_one_with_the_savings_of_the_worst(void **state)
 {
     (void)state;
     static const int64_t worths[][3] = {
@@ -253,7 +253,7 @@ static void the_same_on_several_ranks_is_one_worth_what_it_is_on_the_worst(void 
 }
 
 /* High before medium, then the one with most of it; whichever comes first. */
-static void what_has_no_worth_is_that_of_the_rank_where_it_is_worst(void **state)
+static void a_finding_without_savings_is_that_of_the_worst_rank(void **state)
 {
     (void)state;
     static const struct {
@@ -310,7 +310,7 @@ static void judge(kineto_findings *found, ka_finding_rule rule, kineto_judgement
         kb_string(judgement == KINETO_NOT_JUDGED ? "of this trace" : "");
 }
 
-static void a_rule_that_one_rank_can_judge_is_judged(void **state)
+static void a_rule_that_one_rank_can_evaluate_is_evaluated(void **state)
 {
     (void)state;
     enum { QUIET = KINETO_JUDGED_QUIET, FOUND = KINETO_JUDGED_FOUND, NOT = KINETO_NOT_JUDGED };
@@ -392,7 +392,7 @@ static kineto_findings *find_loading(int steps, double wait, const char *name, u
     return found;
 }
 
-static void worth_is_of_a_step_and_does_not_need_the_trace(void **state)
+static void savings_are_of_a_step_and_do_not_need_the_trace(void **state)
 {
     (void)state;
     for (int steps = 2; steps < 20; steps += 6) {
@@ -550,7 +550,7 @@ static kineto_findings *findings_for_gates(void)
     return found;
 }
 
-static void gates_stop_what_is_worth_more_than_their_limit(void **state)
+static void gates_stop_findings_whose_savings_exceed_their_limit(void **state)
 {
     (void)state;
     static const struct {
@@ -613,7 +613,7 @@ static void a_gate_says_why_it_does_not_pass(void **state)
     kineto_findings_release(found);
 }
 
-static void gates_that_nobody_understands_are_errors(void **state)
+static void unknown_gates_are_errors(void **state)
 {
     (void)state;
     static const char *const gates[] = {"",          "=5%",       "nosuch",      "cop",
@@ -657,7 +657,7 @@ static kineto_trace *trace_of_devices(uint32_t count)
     return finish(m.b);
 }
 
-static double seconds_to_judge(uint32_t devices)
+static double seconds_to_evaluate(uint32_t devices)
 {
     struct timespec from, until;
     kineto_find_options o = {.size = sizeof o, .rules = "kernel.low_occupancy"};
@@ -676,7 +676,7 @@ static void many_devices_take_no_longer_than_they_are_many(void **state)
 {
     (void)state;
     const uint32_t devices = FEWER(10000, 2000);
-    double few = seconds_to_judge(devices), many = seconds_to_judge(8 * devices);
+    double few = seconds_to_evaluate(devices), many = seconds_to_evaluate(8 * devices);
     print_message("%u devices: %.3f s, eight times as many: %.3f s\n", devices, few, many);
     assert_true(many < 40 * few);
 }
@@ -684,29 +684,29 @@ static void many_devices_take_no_longer_than_they_are_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_largest_worth_comes_first_and_what_has_none_last),
+        cmocka_unit_test(the_largest_savings_come_first_and_findings_without_last),
         cmocka_unit_test(severity_is_the_share_of_a_step_unless_a_rule_knows_better),
         cmocka_unit_test(what_is_out_of_range_is_nothing),
         cmocka_unit_test(each_rule_has_its_own_id_and_words),
         cmocka_unit_test(of_much_evidence_the_heaviest_is_kept),
         cmocka_unit_test(the_usual_evidence_is_five_and_the_most_a_thousand),
         cmocka_unit_test(what_is_said_is_cut_between_characters),
-        cmocka_unit_test(the_same_on_several_ranks_is_one_worth_what_it_is_on_the_worst),
-        cmocka_unit_test(what_has_no_worth_is_that_of_the_rank_where_it_is_worst),
+        cmocka_unit_test(the_same_on_several_ranks_is_one_with_the_savings_of_the_worst),
+        cmocka_unit_test(a_finding_without_savings_is_that_of_the_worst_rank),
         cmocka_unit_test(other_subjects_and_other_rules_stay_apart),
-        cmocka_unit_test(a_rule_that_one_rank_can_judge_is_judged),
+        cmocka_unit_test(a_rule_that_one_rank_can_evaluate_is_evaluated),
         cmocka_unit_test(rules_that_compare_ranks_wait_for_a_second_one),
         cmocka_unit_test(only_findings_of_the_same_rules_can_be_added),
-        cmocka_unit_test(worth_is_of_a_step_and_does_not_need_the_trace),
+        cmocka_unit_test(savings_are_of_a_step_and_do_not_need_the_trace),
         cmocka_unit_test(a_single_wait_is_less_sure),
         cmocka_unit_test(confidence_falls_with_what_was_lost),
         cmocka_unit_test(the_names_of_evidence_are_cut_between_characters),
         cmocka_unit_test(what_takes_the_place_of_lighter_evidence_has_its_own_names),
         cmocka_unit_test(facts_come_with_findings_if_they_are_wanted),
         cmocka_unit_test(rules_are_named_by_id_or_by_what_stands_before_the_point),
-        cmocka_unit_test(gates_stop_what_is_worth_more_than_their_limit),
+        cmocka_unit_test(gates_stop_findings_whose_savings_exceed_their_limit),
         cmocka_unit_test(a_gate_says_why_it_does_not_pass),
-        cmocka_unit_test(gates_that_nobody_understands_are_errors),
+        cmocka_unit_test(unknown_gates_are_errors),
         cmocka_unit_test(many_devices_take_no_longer_than_they_are_many),
     };
     return RUN_TESTS(tests);

@@ -203,7 +203,7 @@ static void short_ticks_of_ends_are_completed_across_a_wrap_and_against_jitter(v
 }
 
 /* What recorders write before an END that is a day behind the record before it. */
-static void an_end_behind_empty_args_may_be_days_later(void **state)
+static void an_end_after_empty_args_may_be_days_later(void **state)
 {
     (void)state;
     fixture f = make(1);
@@ -891,7 +891,7 @@ int main(void)
         cmocka_unit_test(an_end_closes_what_was_left_open_inside),
         cmocka_unit_test(a_range_in_one_record_is_paired_with_nothing),
         cmocka_unit_test(short_ticks_of_ends_are_completed_across_a_wrap_and_against_jitter),
-        cmocka_unit_test(an_end_behind_empty_args_may_be_days_later),
+        cmocka_unit_test(an_end_after_empty_args_may_be_days_later),
         cmocka_unit_test(a_clock_sample_moves_no_other_time),
         cmocka_unit_test(depth_goes_to_the_limit),
         cmocka_unit_test(a_range_goes_on_in_the_next_chunk_with_all_that_was_said_about_it),

@@ -88,7 +88,7 @@ static void assert_frame(const uint8_t *code, size_t size, uint64_t at, uint64_t
     assert_int_equal(f.frame_at, frame_at);
 }
 
-static void assert_not_told(const uint8_t *code, size_t size)
+static void assert_not_reported(const uint8_t *code, size_t size)
 {
     kr_frame_size f;
     assert_false(size_with(&usual, code, size, 0x80, &f));
@@ -97,7 +97,7 @@ static void assert_not_told(const uint8_t *code, size_t size)
     assert_frame((const uint8_t[]){__VA_ARGS__}, sizeof(uint8_t[]){__VA_ARGS__}, at, bytes,        \
                  frame_at)
 #define NOT_TOLD(...)                                                                              \
-    assert_not_told((const uint8_t[]){__VA_ARGS__}, sizeof(uint8_t[]){__VA_ARGS__})
+    assert_not_reported((const uint8_t[]){__VA_ARGS__}, sizeof(uint8_t[]){__VA_ARGS__})
 
 static void frames_grow_where_the_code_says(void **state)
 {
@@ -154,7 +154,7 @@ static void registers_that_are_kept_otherwise_only_matter_if_they_are_ours(void 
     NOT_TOLD(0x07, 16); /* where a thread begins */
 }
 
-static void what_is_not_that_simple_is_not_told(void **state)
+static void complex_frames_are_not_reported(void **state)
 {
     kr_frame_size f;
     (void)state;
@@ -194,7 +194,7 @@ static void heads_are_read_as_far_as_they_are_known(void **state)
 
 #else
 
-static void nothing_is_told_on_other_processors(void **state)
+static void nothing_is_reported_on_other_processors(void **state)
 {
     kr_frame_size f;
     (void)state;
@@ -210,10 +210,10 @@ int main(void)
         cmocka_unit_test(every_way_to_name_a_distance_is_followed),
         cmocka_unit_test(states_are_kept_and_come_back),
         cmocka_unit_test(registers_that_are_kept_otherwise_only_matter_if_they_are_ours),
-        cmocka_unit_test(what_is_not_that_simple_is_not_told),
+        cmocka_unit_test(complex_frames_are_not_reported),
         cmocka_unit_test(heads_are_read_as_far_as_they_are_known),
 #else
-        cmocka_unit_test(nothing_is_told_on_other_processors),
+        cmocka_unit_test(nothing_is_reported_on_other_processors),
 #endif
     };
     return RUN_TESTS(tests);

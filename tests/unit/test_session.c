@@ -598,7 +598,7 @@ static void counts_of_a_line_said_again_stop_at_what_a_number_holds(void **state
 }
 
 /* It does not begin and end as the program has something to say. */
-static void a_ring_has_all_that_was_said_and_takes_it_from_nobody(void **state)
+static void a_ring_has_all_metadata_and_takes_it_from_no_other(void **state)
 {
     (void)state;
     assert_int_equal(kineto_metadata_add("long ago", "1"), KINETO_OK);
@@ -621,7 +621,7 @@ int main(void)
         cmocka_unit_test(what_a_program_says_is_said_of_the_sessions_that_record),
         cmocka_unit_test(what_a_program_says_for_good_is_in_all_that_follow),
         cmocka_unit_test(counts_of_a_line_said_again_stop_at_what_a_number_holds),
-        cmocka_unit_test(a_ring_has_all_that_was_said_and_takes_it_from_nobody),
+        cmocka_unit_test(a_ring_has_all_metadata_and_takes_it_from_no_other),
         cmocka_unit_test(what_others_record_in_a_pause_is_theirs),
         cmocka_unit_test(calls_in_the_wrong_order_say_so),
         cmocka_unit_test(null_arguments_are_refused_or_fine),

@@ -324,7 +324,7 @@ IN_BOTH(who_is_busy_asks_for_nothing_and_stays_known)
     assert_int_equal(s->asked.wants, KO_DYNO_WANTS_ACTIVITIES);
 }
 
-IN_BOTH(no_interval_is_no_busy_loop)
+IN_BOTH(no_interval_is_not_a_busy_loop)
 {
     acquainted(s);
     answer(s, "");
@@ -349,7 +349,7 @@ IN_BOTH(a_configuration_is_handed_over_once)
     still_served(s);
 }
 
-IN_BOTH(a_late_answer_behind_a_newer_one_counts)
+IN_BOTH(a_late_answer_after_a_newer_one_counts)
 {
     acquainted(s);
     go_on(s); /* unanswered, so it waits, and asks again */
@@ -501,7 +501,7 @@ IN_BOTH(descriptors_that_are_sent_along_are_not_taken)
 /* ---- what is no answer ---------------------------------------------------------------------------
  */
 
-IN_BOTH(what_is_no_answer_is_ignored_and_the_next_good_one_is_not)
+IN_BOTH(a_malformed_answer_is_ignored_and_the_next_good_one_is_not)
 {
     static const struct {
         uint64_t said;
@@ -747,7 +747,7 @@ static void a_file_that_was_tidied_up_is_made_again(void **state)
     remove_files(directory);
 }
 
-static void a_stale_file_of_a_daemon_is_no_daemon(void **state)
+static void a_stale_file_of_a_daemon_is_not_a_daemon(void **state)
 {
     (void)state;
     char directory[] = "/tmp/ckdyno-XXXXXX";
@@ -952,16 +952,16 @@ int main(void)
         cmocka_unit_test(the_job_is_that_of_slurm),
         cmocka_unit_test(polls_are_about_an_interval_apart_and_not_alike),
         cmocka_unit_test(who_is_busy_asks_for_nothing_and_stays_known),
-        cmocka_unit_test(no_interval_is_no_busy_loop),
+        cmocka_unit_test(no_interval_is_not_a_busy_loop),
         cmocka_unit_test(a_configuration_is_handed_over_once),
-        cmocka_unit_test(a_late_answer_behind_a_newer_one_counts),
+        cmocka_unit_test(a_late_answer_after_a_newer_one_counts),
         cmocka_unit_test(several_configurations_come_one_by_one_before_the_next_question),
         cmocka_unit_test(a_large_configuration_arrives_whole),
         cmocka_unit_test(who_is_not_the_daemon_is_not_heard),
         cmocka_unit_test(a_name_without_its_nul_is_another),
         cmocka_unit_test(another_user_is_not_heard_whatever_its_name),
         cmocka_unit_test(descriptors_that_are_sent_along_are_not_taken),
-        cmocka_unit_test(what_is_no_answer_is_ignored_and_the_next_good_one_is_not),
+        cmocka_unit_test(a_malformed_answer_is_ignored_and_the_next_good_one_is_not),
         cmocka_unit_test(random_bytes_are_ignored),
         cmocka_unit_test(more_than_a_mebibyte_is_ignored),
         cmocka_unit_test(a_full_queue_is_emptied_in_one_call),
@@ -971,7 +971,7 @@ int main(void)
         cmocka_unit_test(a_socket_that_the_program_closed_is_replaced),
         cmocka_unit_test(after_a_fork_both_are_served),
         cmocka_unit_test(a_file_that_was_tidied_up_is_made_again),
-        cmocka_unit_test(a_stale_file_of_a_daemon_is_no_daemon),
+        cmocka_unit_test(a_stale_file_of_a_daemon_is_not_a_daemon),
         cmocka_unit_test(directories_that_cannot_be_are_errors),
         cmocka_unit_test(without_descriptors_it_waits_for_some),
         cmocka_unit_test(it_stops_soon_whatever_it_waits_for),

@@ -109,7 +109,7 @@ static void own_time_is_what_callees_leave(void **state)
     kineto_function_events_release(e);
 }
 
-static void what_overlaps_in_part_is_no_callee(void **state)
+static void what_overlaps_in_part_is_not_a_callee(void **state)
 {
     (void)state;
     scene s = make_scene();
@@ -260,7 +260,7 @@ static void device_work_belongs_to_who_caused_it(void **state)
     kineto_function_events_release(e);
 }
 
-static void as_torch_counts_what_it_is_told(void **state)
+static void as_torch_counts_what_it_receives(void **state)
 {
     (void)state;
     scene s = make_scene();
@@ -507,14 +507,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_time_is_what_callees_leave),
-        cmocka_unit_test(what_overlaps_in_part_is_no_callee),
+        cmocka_unit_test(what_overlaps_in_part_is_not_a_callee),
         cmocka_unit_test(other_threads_do_not_nest),
         cmocka_unit_test(double_names_are_one_function),
         cmocka_unit_test(steps_have_one_name_and_overloads_are_apart),
         cmocka_unit_test(what_pytorch_never_shows_is_left_out),
         cmocka_unit_test(asynchronous_ones_have_no_own_time),
         cmocka_unit_test(device_work_belongs_to_who_caused_it),
-        cmocka_unit_test(as_torch_counts_what_it_is_told),
+        cmocka_unit_test(as_torch_counts_what_it_receives),
         cmocka_unit_test(device_work_of_a_folded_function_moves_to_its_caller),
         cmocka_unit_test(device_times_measured_from_the_host_are_legacy),
         cmocka_unit_test(ids_may_be_far_apart),
