@@ -125,7 +125,7 @@ def words_of_sources(root):
 
 
 def names(root, faults):
-    """What documents call by a name of ours is somewhere; a beginning of names has … or * or _ behind it."""
+    """What documents call by a name of ours is somewhere; a beginning of names has … or * or _ after it."""
     words = words_of_sources(root)
     for document in documents(root):
         text = re.sub(r"\]\([^)]*\)", "]", read(root, document))

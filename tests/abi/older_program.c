@@ -13,7 +13,7 @@ enum { UNTOUCHED = 0xee, ROOM = 8192 };
 static _Alignas(max_align_t) unsigned char room[ROOM];
 static unsigned faults;
 
-/* A struct of so many bytes, and behind it what is not the library's. */
+/* A struct of N bytes, and after it bytes that are not the library's. */
 static void *older(size_t bytes)
 {
     memset(room, UNTOUCHED, sizeof room);

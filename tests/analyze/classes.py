@@ -39,7 +39,7 @@ def opened(path):
 
 
 def events_of(path):
-    """None if it is no trace that can be read as it is; repairing is tested elsewhere."""
+    """None if it is not a trace that can be read as it is; repairing is tested elsewhere."""
     try:
         with opened(path) as f:
             trace = json.load(f, strict=False)

@@ -1,5 +1,5 @@
 """Calls, sequences, counters, stragglers, execution traces and memory over time as docs/reference/analyze.md
-defines them, computed anew and slowly, beside what the command says of real traces."""
+defines them, computed anew and slowly, compared with the results of the command for real traces."""
 
 import collections
 import csv

@@ -1,4 +1,4 @@
-"""The call graph, sequences, counters and stragglers as HTA counts them, beside what HTA answered."""
+"""The call graph, sequences, counters and stragglers as HTA counts them, compared with HTA."""
 
 import csv
 import gzip

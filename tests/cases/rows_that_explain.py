@@ -21,9 +21,9 @@ ABOUT_ROWS = {"input.synchronized_loader", "optimizer.single_tensor", "host.loop
 # Named ranges that say what the program does: steps, loaders, optimizers, collectives, compiled regions.
 KEPT_NAMES = re.compile(r"ProfilerStep|DataLoader|DataPipe|Optimizer|[nrhx]ccl|gloo|Distributed|Compiled|DataParallel|"
                         r"step\[|execute_|Iteration|Lazy|allreduce|all_reduce", re.I)
-WORTH_SHARE = 0.1  # of what a finding is worth: times outside of everything change owners
+WORTH_SHARE = 0.1  # of the savings of a finding: times outside of everything change owners
 WORTH_PERCENT = 1.0  # of a step: less is noise around the limits of rules
-LEAST_SPAN = 0.9  # of the time of the whole trace: worth is a share of that where there are no steps
+LEAST_SPAN = 0.9  # of the time of the whole trace: savings are a share of that where there are no steps
 
 
 def open_trace(path):

@@ -67,7 +67,7 @@ for what, front, fill, behind in (
         failures.append(f"a large {what}: {memory} KiB")
     os.unlink(path)
 
-# Many documents behind each other are no large item.
+# Many documents after each other are no large item.
 many = path_of("many.json.gz")
 with gzip.open(many, "wb", 1) as out:
     one = ('{"traceEvents":[' + ",".join([EVENT] * 15000) + "]}\n").encode()
@@ -98,7 +98,7 @@ for verb in (["info"], ["verify"], ["repair"], ["convert", "-o", path_of("c.json
 if not wrong:
     print("no file became shorter in time")
 
-# zstd data behind frames that are to be stepped over, as pzstd writes it.
+# zstd data after frames that are to be stepped over, as pzstd writes it.
 pzstd = given("robustness", "pzstd_not_recognised.json.zst")
 if pzstd and "does not know" not in run("info", pzstd, status=None) + run.stderr:
     expect("status of a pzstd file", run.status, 0)

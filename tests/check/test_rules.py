@@ -16,7 +16,7 @@ FOLDER = os.environ["CKINETO_CHECK_DIR"]
 SIM = os.environ.get("CKINETO_SIM", "")
 SOURCE = os.environ["CKINETO_SOURCE_DIR"]
 
-# What fails: one rule, or those that cannot be told apart.
+# What fails: one rule, or those that cannot be distinguished.
 BROKEN = {
     "LOAD_CRASHES": {"load.opens"},
     "LOAD_UNRESOLVED": {"load.opens"},

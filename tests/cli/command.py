@@ -41,7 +41,7 @@ def gone(pid):
 
 
 class CommandTest(unittest.TestCase):
-    """A directory of its own, and nothing left behind in shared memory."""
+    """A directory of its own, and nothing left over in shared memory."""
 
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="ckineto-cli-")

@@ -1,4 +1,4 @@
-"""`ckineto analyze`: calls, sequences, stragglers, overlays, and the files that it takes beside a trace."""
+"""`ckineto analyze`: calls, sequences, stragglers, overlays, and the files that it takes next to a trace."""
 
 import csv
 import gzip

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 
 static char directory[64], path[128];
-static int takeovers; /* how often somebody else is there first */
+static int takeovers; /* how often another process is first */
 
 /* In place of the C library's: between opening and locking, the one before ends, and perhaps
  * another one begins. */
@@ -74,7 +74,7 @@ static void leftovers_are_emptied_and_chunks_of_others_stay(void **state)
     close(fd);
     assert_int_equal(kc_pid_file_open(path, &fd, NULL), KINETO_OK);
     assert_string_equal(text(read, sizeof read), "");
-    unlink(path); /* by somebody, and then another daemon began */
+    unlink(path); /* by another process, and then another daemon began */
     close(open(path, O_CREAT | O_EXCL | O_WRONLY, 0600));
     kc_pid_file_close(fd, path);
     assert_string_equal(text(read, sizeof read), "");

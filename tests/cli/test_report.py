@@ -171,7 +171,7 @@ class Timeline:
         return rows
 
 
-# ---- what is in a trace, told by a slow program ----
+# ---- what is in a trace, computed by a slow program ----
 
 def ns(us):
     return int((decimal.Decimal(str(us)) * 1000).to_integral_value(decimal.ROUND_HALF_UP))
@@ -467,7 +467,7 @@ class Output(Report):
 
 class Text(Report):
     def on_terminal(self, *arguments, verb=("report", "--text"), errors=False, columns=80, environment=None):
-        """What a terminal of so many columns is shown."""
+        """The output for a terminal of N columns."""
         try:
             ours, theirs = pty.openpty()
         except OSError:

@@ -1,4 +1,4 @@
-"""The program runs as if nobody watched: status, streams, arguments, environment, signals."""
+"""The program runs as if it were not recorded: status, streams, arguments, environment, signals."""
 
 import os
 import signal
@@ -159,7 +159,7 @@ class Children(CommandTest):
             with open(program, encoding="utf-8") as f:
                 return f.read().split()
         first = of_recorder()
-        # The shell has ended, is no child any more, and left it to the recorder. One reading each time: between
+        # The shell has ended, is not a child any more, and left it to the recorder. One reading each time: between
         # two of them both may be children.
         seen = []
         def only_the_other():

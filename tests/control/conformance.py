@@ -521,7 +521,7 @@ class Client(unittest.TestCase):
         return [line.split(" ", 3) for line in lines], int(end[4])
 
     def wait_for_texts(self, count):
-        """Until the client has said that it took so many."""
+        """Until the client has reported N requests."""
         while sum(line.startswith("text ") for line in self.lines) < count:
             line = self.process.stdout.readline().decode()
             self.assertTrue(line, "it has ended")

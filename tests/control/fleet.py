@@ -67,7 +67,7 @@ class FakeHost:
         return self.trigger(call)
 
     def trigger(self, call):
-        """As ours does it, with nobody busy."""
+        """As our daemon does it, without busy processes."""
         if call["job_id"] in self.refusals:
             return self.refusals[call["job_id"]]
         matched = [p["pid"] for p in self.processes
@@ -103,7 +103,7 @@ class Fleet(Case):
         return f"127.0.0.1:{port}", directory
 
     def known(self, host, count, *token):
-        """The daemon has heard of so many."""
+        """The daemon knows N processes."""
         def look():
             out = subprocess.run([COMMAND, "ps", "--json", "--host", host, *token], env=self.environment,
                                  capture_output=True, text=True, check=False).stdout
@@ -161,7 +161,7 @@ class Hosts(Fleet):
         out, err = self.trigger("--all", "--hosts", names, "--separately", "--json")
         self.assertIn(f"{last.name}: its clock is ", err)
         hosts = json.loads(out)["hosts"]
-        self.assertNotIn("clock_ahead_ns", hosts[0])  # that is no time
+        self.assertNotIn("clock_ahead_ns", hosts[0])  # that is not a time
         self.assertGreater(hosts[1]["clock_ahead_ns"], 7 * 10**18)
 
     def asked_at(self, host, *arguments, status=0):

@@ -45,7 +45,7 @@ def control_threads(pid):
 
 
 class Target:
-    """The program, told what to do line by line."""
+    """The program, controlled line by line."""
 
     def __init__(self, here, *options, prefix=(), **environment):
         self.here = here
@@ -74,7 +74,7 @@ class Target:
                 return words
 
     def wait_steps(self, count):
-        """Until it has begun so many."""
+        """Until it has begun N."""
         end = time.monotonic() + HANGS_S
         self.tell("steps")
         while int(self.hear("steps")[1]) < count and time.monotonic() < end:

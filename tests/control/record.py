@@ -1,5 +1,5 @@
 """ckineto record --on-demand and --ring: a program that has ranges and nothing else is traced when
-somebody asks, with its children and its devices, and goes on."""
+on request, with its children and its devices, and goes on."""
 
 import glob
 import json

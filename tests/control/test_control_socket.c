@@ -1,5 +1,5 @@
 /* The control socket of a process and its other end: what is asked and answered, and what hostile,
- * slow and vanished clients do not do to anybody. */
+ * slow and vanished clients do not do to other clients. */
 #include "control_fixture.h"
 
 #include "ondemand/listen/control_socket_impl.h"
@@ -571,7 +571,7 @@ static void each_request_has_one_end(void **state)
     control_end(t);
 }
 
-/* Descriptors that somebody sends along are not taken. */
+/* Descriptors that are sent along are not taken. */
 static void descriptors_that_come_along_are_dropped(void **state)
 {
     (void)state;
@@ -705,7 +705,7 @@ static void the_file_is_mine_alone_and_goes_with_me(void **state)
     assert_int_equal(lstat(path, &st), 0);
     assert_true(S_ISSOCK(st.st_mode));
     assert_int_equal(st.st_mode & 0777, 0600);
-    kineto_error err; /* a second one in this process is told so */
+    kineto_error err; /* a second one in this process is refused */
     assert_null(ko_control_socket_create(kb_os_pid(), &err));
     assert_int_equal(err.code, KINETO_E_BUSY);
     assert_int_equal(lstat(path, &st), 0);
@@ -731,7 +731,7 @@ static void what_an_earlier_process_left_is_replaced(void **state)
     ko_listener *l = ko_control_socket_create(kb_os_pid(), &err);
     assert_non_null(l);
     l->destroy(l);
-    /* A file of somebody else in its place is left alone at the end. */
+    /* A file of another program in its place is left alone at the end. */
     l = ko_control_socket_create(kb_os_pid(), &err);
     assert_non_null(l);
     unlink(at.sun_path);
@@ -777,7 +777,7 @@ static void a_killed_process_leaves_nothing_for_long(void **state)
     ko_control_peer *p, *none;
     char path[128];
     new_runtime(&t);
-    assert_int_equal(ko_control_list(&pids, &err), 0); /* no directory: nobody */
+    assert_int_equal(ko_control_list(&pids, &err), 0); /* no directory: no process */
     assert_int_equal(err.code, KINETO_OK);
     pid_t a = start_server(), b = start_server();
     assert_int_equal(ko_control_list(&pids, &err), 2);

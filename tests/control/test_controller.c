@@ -147,7 +147,7 @@ static void *step_on(void *argument)
     return NULL;
 }
 
-/* The request is prepared by whoever asks; the program goes on meanwhile. */
+/* The request is prepared by the requesting thread; the program goes on meanwhile. */
 static void steps_pass_while_the_driver_blocks(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void steps_pass_while_the_driver_blocks(void **state)
     fixture_end(f);
 }
 
-/* Nobody asked for a certain iteration: the first one that can be recorded whole. */
+/* No certain iteration was requested: the first one that can be recorded whole. */
 static void iterations_that_began_too_early_are_not_counted(void **state)
 {
     (void)state;
@@ -474,7 +474,7 @@ static void the_ring_is_written_while_others_are_recorded(void **state)
     assert_string_equal(f->driver.reason, "");
     assert_int_equal(ko_controller_dump_because(f->controller, &err, "%d were late", 3), KINETO_OK);
     wait_note(f, first + 2,
-              KO_STAGE_WRITTEN); /* what nobody asked for and was busy has no number */
+              KO_STAGE_WRITTEN); /* an unrequested and busy one has no number */
     assert_string_equal(f->driver.reason, "3 were late");
     snprintf(text, sizeof text, "ACTIVITIES_LOG_FILE=%s/mine.json\n", f->directory);
     f->driver.fails = DUMP;

@@ -211,7 +211,7 @@ static void descriptors_taken_between_turns_are_left_alone(void **state)
     asked_after_its_descriptors_were_taken(false);
 }
 
-/* Whoever wakes it finds nothing of ours; nor does a child that forgets, or the end. */
+/* A waking thread finds nothing of ours; nor does a child that forgets, or the end. */
 static void what_was_taken_is_left_alone_by_the_end(void **state)
 {
     (void)state;
@@ -353,7 +353,7 @@ static void refusals_do_not_pile_up(void **state)
         pause_ns(MS);
     for (uint32_t i = 0; i < 2000; i++)
         (void)ask_nonsense(f);
-    uint64_t ticket = ask(f, SHORT); /* what matters is told all the same */
+    uint64_t ticket = ask(f, SHORT); /* important stages are reported all the same */
     kb_store_release(&s.hold, false);
     pthread_join(thread, NULL);
     for (int64_t until_ns = now_ns() + HANG_NS; status_of(f).traces == 0;) {

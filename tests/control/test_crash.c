@@ -27,7 +27,7 @@ const char *__asan_default_options(void)
 }
 #endif
 
-/* What another thread does right after somebody has looked at a signal. */
+/* What another thread does right after a signal was checked. */
 static void (*when_looked)(int sig);
 int __real_sigaction(int sig, const struct sigaction *a, struct sigaction *old);
 int __wrap_sigaction(int sig, const struct sigaction *a, struct sigaction *old);
@@ -505,7 +505,7 @@ static void a_child_calls_it_once_too(void **state)
         fail_msg("status %#x; it said: %s", (unsigned)status, said);
 }
 
-/* Nobody calls ours any more. */
+/* Our handler is not called any more. */
 static void crash_after_default(void)
 {
     start();
@@ -701,7 +701,7 @@ static void a_file_that_cannot_be_written_changes_nothing(void **state)
 static void crash_with_damage(void)
 {
     start();
-    uintptr_t names = (uintptr_t)kineto_rt_pool()->dictionary; /* nobody else looks there now */
+    uintptr_t names = (uintptr_t)kineto_rt_pool()->dictionary; /* no other thread reads it now */
     (void)mprotect((void *)(names & ~(uintptr_t)4095), 4096, PROT_NONE);
     raise(SIGABRT);
 }

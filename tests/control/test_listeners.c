@@ -25,7 +25,7 @@ static uint32_t asked(fixture *f)
 
 static void turn_a_little(control_test *t) { ko_controller_turn(t->f->controller, MS); }
 
-/* So many requests in all, and no more for a while. */
+/* Exactly N requests in all, and no more for a while. */
 static void expect_asked(control_test *t, uint32_t count)
 {
     int64_t until_ns = now_ns() + HANG_NS;
@@ -211,7 +211,7 @@ static void a_handler_on_top_of_ours_stays(void **state)
     control_end(t);
     sigaction(SIGRTMIN + 3, NULL, &now);
     assert_ptr_equal(now.sa_sigaction, chain);
-    raise(SIGRTMIN + 3); /* to nobody */
+    raise(SIGRTMIN + 3); /* without handler */
     t = signal_test(SIGRTMIN + 3);
     raise(SIGRTMIN + 3); /* once, not for ever */
     assert_int_equal(handled, 3);
@@ -445,7 +445,7 @@ static void a_directory_that_is_not_there_yet(void **state)
     assert_int_equal(mkdir(above, 0755), 0);
     turn_a_little(f.t);
     assert_int_equal(mkdir(f.directory, 0755), 0);
-    put(f.path, ""); /* before anybody could watch it */
+    put(f.path, ""); /* before it could be watched */
     asks(&f, 1);
     put(f.path, "");
     asks(&f, 2);
@@ -520,7 +520,7 @@ static void what_a_file_may_not_say(void **state)
     control_end(f.t);
 }
 
-/* It is the same status as that of a trigger file that is away again, which is no news. */
+/* It is the same status as that of a trigger file that is away again, which is not news. */
 static void that_the_directory_of_traces_is_missing_is_said(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Outputs that somebody else reads: descriptors, commands, and what the program registered. */
+/* Outputs that other processes read: descriptors, commands, and what the program registered. */
 #include "output_fixture.h"
 
 #include <signal.h>

@@ -115,7 +115,7 @@ static void a_secret_is_one_line_that_only_we_may_read(void **state)
     assert_int_equal(read_token(path, longest, 513, 0600, got), KINETO_E_FORMAT);
     assert_int_equal(read_token(path, longest, 600, 0600, got), KINETO_E_FORMAT);
     unlink(path);
-    assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes to it */
+    assert_int_equal(mkfifo(path, 0600), 0); /* no writer */
     assert_int_equal(ko_rpc_read_token(path, got, NULL), KINETO_E_ARGUMENT);
     unlink(path);
     rmdir(directory);
@@ -475,7 +475,7 @@ static void a_socket_without_listener_is_reported(void **state)
     assert_int_equal(ko_rpc_status(&d, &number, &err), KINETO_E_NOT_FOUND);
     assert_non_null(strstr(err.message, "ckineto daemon"));
     close(taken);
-    memset(d.host, 'x', 70); /* longer than a name in the DNS: nobody is asked */
+    memset(d.host, 'x', 70); /* longer than a name in the DNS: no query */
     assert_int_equal(ko_rpc_status(&d, &number, &err), KINETO_E_NOT_FOUND);
     assert_non_null(strstr(err.message, "cannot resolve host"));
 }

@@ -432,7 +432,7 @@ class ByADaemon(Case):
         for whom in (["--all"], ["--pid", one.pid]):
             began = time.monotonic()
             _, err = self.trigger("--host", "127.0.0.1:1", *whom, status=1)
-            self.assertLess(time.monotonic() - began, 10)  # and not the 12 s in which somebody might ask
+            self.assertLess(time.monotonic() - began, 10)  # and not the 12 s in which a request might come
             self.assertIn("no daemon listens at 127.0.0.1, port 1", err)
         self.assertEqual(one.said("config"), [])
 
@@ -577,7 +577,7 @@ class BySocket(Case):
             self.assertIn(f"{one.pid} control_target {state}\n", err)
         first = min(e["ts"] for e in self.load(path)["traceEvents"] if e.get("ph") == "X")
         base = self.load(path).get("baseTimeNanoseconds", 0)
-        self.assertLess(base + first * 1000 - asked_ns, 5e9)  # 5 s of warm-up are nobody's default here
+        self.assertLess(base + first * 1000 - asked_ns, 5e9)  # no default has 5 s of warm-up
 
     def test_a_program_that_has_just_been_started_is_awaited(self):
         started = subprocess.Popen([TARGET, "--seconds", "60"], stdout=subprocess.DEVNULL,

@@ -1,5 +1,5 @@
 // Every part of <ckineto/ckineto.hpp>: what it does is in the trace; and nothing is allocated while
-// nobody records. Compiled by several compilers, with exceptions and without.
+// no session records. Compiled by several compilers, with exceptions and without.
 #include <ckineto/ckineto.hpp>
 
 #include <cstdio>
@@ -63,7 +63,7 @@ static kineto_session_options with_inputs()
     return o;
 }
 
-// ---- while nobody records --------------------------------------------------------------------------
+// ---- while no session records --------------------------------------------------------------------------
 
 static void nothing_is_allocated_while_no_session_records()
 {

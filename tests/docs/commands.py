@@ -146,7 +146,7 @@ class Listening:
 
 
 def run(command, template, index):
-    """None, or what is wrong. Each command has a copy of the files: what it writes is nobody else's."""
+    """None, or what is wrong. Each command has a copy of the files: it shares no files."""
     folder = os.path.join(template + "-runs", str(index))
     shutil.copytree(template, folder, symlinks=True)
     there = command.replace("/usr/local/lib/ckineto", f"{BUILD}/lib/ckineto").replace("trace.jsonl", "all.jsonl")

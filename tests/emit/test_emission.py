@@ -55,7 +55,7 @@ class Emission(unittest.TestCase):
             self.assertIn(word, lines[0])
         self.assertIn("pushed 0", lines)
 
-    # ---- nobody, and those who do not do it -------------------------------------------------------
+    # ---- no tool, and tools that do not support it -------------------------------------------------------
 
     def test_without_a_listener_the_variable_to_set_is_named(self):
         for kind in VARIABLE:

@@ -141,7 +141,7 @@ static void stubs_in_use_stay(void **state)
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, &err), KINETO_E_BUSY);
     kp_stubs_release(KINETO_STUBS_CUDA);
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, &err), KINETO_OK);
-    s.enabled = off; /* does not work: nobody may hold it, and that leaves no trace */
+    s.enabled = off; /* does not work: a held one cannot be seen */
     assert_int_equal(kineto_stubs_register(KINETO_STUBS_CUDA, &s, NULL), KINETO_OK);
     assert_int_equal(kp_stubs_acquire(KINETO_STUBS_CUDA, &held, &err), KINETO_E_STATE);
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, &err), KINETO_OK);

@@ -170,10 +170,10 @@ class Shares(unittest.TestCase):
         if not SHARED or not os.path.exists(trace) or not os.path.exists(golden):
             self.skipTest("the trace is not here")
         with open(golden, encoding="utf-8") as f:
-            told = re.search(r"Kernels with (\d+)% time", f.read()).group(1)
+            stated = re.search(r"Kernels with (\d+)% time", f.read()).group(1)
         found = json.loads(command("--only", "precision.tensor_cores", "--json", "-", trace).stdout)["findings"]
         share = float(re.match(r"([\d.]+) %", found[0]["sentence"]).group(1))
-        self.assertEqual(round(share), int(told))
+        self.assertEqual(round(share), int(stated))
         self.assertEqual(share, 67.6)
 
 

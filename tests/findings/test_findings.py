@@ -180,7 +180,7 @@ class Sites(FindingsTest):
 
     def test_places_that_do_the_same_have_the_same_savings_however_many_there_are(self):
         found = of_rule(self.look(lambda: cases_3.places(14)), "sync.stall")
-        worths = [f["worth_us"] for f in found if f["subject"] != "my::op13"]  # behind it the step waits
+        worths = [f["worth_us"] for f in found if f["subject"] != "my::op13"]  # after it the step waits
         self.assertEqual(len(worths), 13)
         self.assertLess(max(worths), 1.2 * min(worths))
 
@@ -254,9 +254,9 @@ class Exchanges(FindingsTest):
                            ("communication.small_messages", lambda before: part.messages(20, 256, 15, before=before)),
                            ("parallel.data_parallel", lambda before: part.data_parallel(2, before=before))):
             with self.subTest(rule=rule):
-                alone, behind = (self.one(lambda n=n: make(n), rule) for n in (0, 100))
+                alone, after = (self.one(lambda n=n: make(n), rule) for n in (0, 100))
                 for member in ("worth_us", "sentence", "count"):
-                    self.assertEqual(behind[member], alone[member])
+                    self.assertEqual(after[member], alone[member])
 
     def test_times_of_several_devices_are_those_of_one(self):
         part = importlib.import_module("cases_1")
@@ -271,9 +271,9 @@ class Exchanges(FindingsTest):
 class Segments(FindingsTest):
     def test_a_program_with_growing_segments_is_not_advised_to_set_them(self):
         part = importlib.import_module("cases_2")
-        for calls, told in ((("cudaFree", "cudaMalloc"), True), (("cuMemCreate", "cuMemMap", "cuMemSetAccess"), False)):
+        for calls, reported in ((("cudaFree", "cudaMalloc"), True), (("cuMemCreate", "cuMemMap", "cuMemSetAccess"), False)):
             found = of_rule(self.look(lambda calls=calls: part.churn(range(6), calls=calls)), "memory.allocator_churn")
-            self.assertEqual("expandable_segments:True" in found[0]["advice"], told)
+            self.assertEqual("expandable_segments:True" in found[0]["advice"], reported)
 
 
 class Loaders(FindingsTest):
@@ -505,7 +505,7 @@ ANEW = ("read what changed; if it is right, run 'CKINETO=... CKINETO_SHARED=... 
 
 
 def differences(trace, before, now):
-    """Lines "trace rule: before -> now". A rule that the table does not have yet may be quiet or not judged."""
+    """Lines "trace rule: before -> now". A rule that the table does not have yet may be quiet or not evaluated."""
     for rule, (judgement, worth) in now.items():
         old, old_worth = before.get(rule, (judgement if judgement != "found" else "no row", worth))
         moved = "-" in (worth, old_worth) and worth != old_worth or "-" not in (worth, old_worth) and \

@@ -499,7 +499,7 @@ static void keywords_are_arguments_under_their_names(void **state)
                                             .keyword_count = 5,
                                             .sequence_number = -1,
                                             .debug_handle = -1});
-    expect_no_arg(t, 0, "i"); /* nobody wants inputs */
+    expect_no_arg(t, 0, "i"); /* inputs are not requested */
     kineto_trace_release(t);
 }
 
@@ -690,7 +690,7 @@ static void ids_are_the_activitys_and_differ(void **state)
         kineto_trace_release(t);
     }
     kineto_function f;
-    kineto_function_begin(&f, &mm_site, NULL, 0); /* nobody looks */
+    kineto_function_begin(&f, &mm_site, NULL, 0); /* no callback is registered */
     assert_int_equal(kineto_function_id(&f), 0);
     kineto_function_end(&f);
 }

@@ -146,7 +146,7 @@ class Corners(MemoryTest):
             self.assertEqual((code, out, err), (5, b"libc: xxxxxxxxxx\n", b"allocated early\n"))
 
     def test_a_program_that_records_itself(self):
-        """Nobody records when the library starts; the session begins later."""
+        """No session runs when the library starts; the session begins later."""
         example = os.path.join(os.path.dirname(COMMAND), "example_self_record")
         if not os.path.exists(example):
             self.skipTest("the example is not built")

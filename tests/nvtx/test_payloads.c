@@ -231,7 +231,7 @@ static void pointers_are_followed_into_payloads_of_the_event_only(void **state)
                              {CN_SCHEMA_REFERENCED, sizeof blob, &blob}};
     kineto_session *session = watch();
     mark_with(&me, "both", payloads, 2);
-    value.text = (const char *)8; /* nobody may go there */
+    value.text = (const char *)8; /* inaccessible */
     mark_with(&me, "wild", payloads, 2);
     kineto_trace *trace = finish(session);
     kineto_row both = find_only(trace, "both").row, wild = find_only(trace, "wild").row;

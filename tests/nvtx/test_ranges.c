@@ -163,7 +163,7 @@ static void ranges_too_deep_are_counted_and_their_pops_are_theirs(void **state)
     assert_int_equal(count_named(trace, "deep"), 255);
     assert_int_equal(count_named(trace, "bottom"), 1);
     assert_int_equal(counted("ranges nested too deeply"), 44);
-    assert_int_equal(ledger(trace, "nvtx", "ranges nested too deeply"), 32); /* told by doubling */
+    assert_int_equal(ledger(trace, "nvtx", "ranges nested too deeply"), 32); /* counted by doubling */
     kineto_trace_release(trace);
 }
 
@@ -338,7 +338,7 @@ static void payloads_keep_their_type_and_sign(void **state)
 static void attributes_that_are_shorter_are_read_no_further(void **state)
 {
     (void)state;
-    char *exact = malloc(24); /* the sanitizer sees what is read behind it */
+    char *exact = malloc(24); /* the sanitizer sees reads past it */
     cn_attributes a = message("never read");
     a.size = 24;
     a.category = 9;
@@ -582,7 +582,7 @@ static void a_child_goes_on_with_what_its_parent_had_open(void **state)
 static __thread bool forks_slowly;
 static sem_t is_forking, others_forked;
 
-/* Runs behind the source's own preparation, since it was registered before that. */
+/* Runs after the source's own preparation, since it was registered before that. */
 static void before_a_fork(void)
 {
     struct timespec limit;

@@ -1,4 +1,4 @@
-"""What torch.profiler says of small programs, beside the traces it writes of them.
+"""Reports of torch.profiler about small programs, next to the traces it writes of them.
 
 torch_facts.py FOLDER, under a Python with PyTorch: for each scenario FOLDER/NAME.json, the Chrome trace,
 and FOLDER/NAME.answers.json: events() as a tree, key_averages() in several groupings with all their

@@ -308,7 +308,7 @@ static void constructors_may_load_plug_ins(void **state)
     kineto_trace_release(t);
 }
 
-/* Its profiler points into it: it cannot be closed, though it is no plug-in. */
+/* Its profiler points into it: it cannot be closed, though it is not a plug-in. */
 static void a_library_that_registers_by_itself_stays(void **state)
 {
     (void)state;

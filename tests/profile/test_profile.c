@@ -478,7 +478,7 @@ static kineto_action stop_it(uint64_t step, void *user)
     return step % 2 ? KINETO_ACTION_NONE : KINETO_ACTION_RECORD_AND_SAVE;
 }
 
-/* Else it would record on and nobody could stop it. */
+/* Otherwise it would record on, and could not be stopped. */
 static void a_profile_is_not_driven_from_within_its_own_steps(void **state)
 {
     (void)state;
@@ -665,7 +665,7 @@ static void what_cannot_start_says_so_and_stays_stopped(void **state)
     kineto_error err = {.message = ""};
     kineto_profiler_config c = small();
     kineto_profile_options o = options();
-    c.state = KINETO_STATE_PRIVATEUSE1; /* whose observer nobody registered */
+    c.state = KINETO_STATE_PRIVATEUSE1; /* whose observer is not registered */
     o.config = &c;
     kineto_profile *p = create(&o);
     assert_int_not_equal(kineto_profile_start(p, &err), KINETO_OK);

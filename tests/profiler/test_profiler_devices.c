@@ -443,7 +443,7 @@ static void the_registered_backend_is_let_in_by_its_own_state(void **state)
     profile_once(KINETO_STATE_KINETO); /* once let in it stays, as in PyTorch */
     assert_string_equal(calls, "cstpdcstpd");
     assert_int_equal(kineto_privateuse1_unregister(), KINETO_OK);
-    profile_once(KINETO_STATE_KINETO_PRIVATEUSE1); /* nobody there: the host's own */
+    profile_once(KINETO_STATE_KINETO_PRIVATEUSE1); /* no backend: the host's own */
     assert_int_equal(strlen(strchr(f->calls, 'c')), 10);
 }
 

@@ -1,5 +1,5 @@
 /* States NVTX and ITT: operators become ranges of the attached tool, which the tests of emission
- * bring along; it writes down what it is told. */
+ * bring along; it logs the calls that it receives. */
 #include "unit/unit.h"
 
 #include "base/base.h"

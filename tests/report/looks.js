@@ -8,7 +8,7 @@ const { test } = require('node:test');
 const { withReport, shared, picture, FOLDER } = require('./browser.js');
 const traces = require('./traces.js');
 
-/* Texts whose color is too near to that behind them: WCAG AA wants 4.5, of large texts 3. */
+/* Texts whose color is too near to their background: WCAG AA wants 4.5, of large texts 3. */
 function weakTexts() {
   const rgb = (text) => (text.match(/[\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) =>

@@ -2,7 +2,7 @@
 
 usage: test_training.py itself|command
   itself   the program loads the plug-in and records itself
-  command  ckineto record does both from outside; the program's own session goes on beside it
+  command  ckineto record does both from outside; the program's own session goes on at the same time
 """
 import json
 import os

@@ -199,7 +199,7 @@ static void *thread(void *argument)
     return NULL;
 }
 
-/* Sessions that nobody looks at closely, over and inside of each other. */
+/* Sessions whose traces are not checked in detail, over and inside of each other. */
 static void *sessions(void *argument)
 {
     uint64_t random = *(const uint64_t *)argument;

@@ -7,7 +7,7 @@
 #include <locale.h>
 #include <stdbool.h>
 
-/* One that is installed, or one built for the occasion in a directory, which nobody needs later: of few
+/* One that is installed, or one built for the occasion in a directory, which is not needed later: of few
  * characters, which takes a third of the time. */
 static inline bool set_decimal_comma(const char *directory)
 {

@@ -89,7 +89,7 @@ static void assert_same(kineto_string found, const text *expected, const text *o
                  found.data, (int)expected->size, expected->data);
 }
 
-/* The copy ends where the text does: a look behind it is seen by a sanitizer. */
+/* The copy ends where the text does: a read past it is seen by a sanitizer. */
 static void what_was_written_is_found(void **unused)
 {
     (void)unused;
@@ -110,7 +110,7 @@ static void what_was_written_is_found(void **unused)
     }
 }
 
-/* A text that was cut anywhere: no look behind its end, and nothing that was not in it. */
+/* A text that was cut anywhere: no read past its end, and nothing that was not in it. */
 static void nothing_is_read_after_a_cut(void **unused)
 {
     (void)unused;

@@ -399,7 +399,7 @@ static void a_file_that_cannot_be_read_is_named(void **state)
     (void)state;
 }
 
-/* ---- names that nobody expects --------------------------------------------------------------- */
+/* ---- unusual names --------------------------------------------------------------- */
 
 static void every_prefix_of_a_name_has_a_class(void **state)
 {

@@ -19,7 +19,7 @@ static kineto_row add(kt_builder *b, const char *name, int64_t start, int64_t en
     return kt_append(b, &row);
 }
 
-/* Takes the trace: whoever reads the stream must not need it any more. */
+/* Takes the trace: readers of the stream must not need it any more. */
 static void open_stream(kineto_trace *t, const char *table, struct ArrowArrayStream *out)
 {
     kineto_error err = {.message = ""};

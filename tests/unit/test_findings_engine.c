@@ -1,4 +1,4 @@
-/* The engine of findings: worth and order, several ranks, evidence, what could not be judged, and
+/* The engine of findings: savings and order, several ranks, evidence, what could not be evaluated, and
  * gates. */
 #include "analyze/findings/finding.h"
 
@@ -73,7 +73,7 @@ static void add(kineto_findings *to, kineto_findings *from)
     kineto_findings_release(from);
 }
 
-/* ---- worth and order ----------------------------------------------------------------------------- */
+/* ---- savings and order ----------------------------------------------------------------------------- */
 
 static void the_largest_savings_come_first_and_findings_without_last(void **state)
 {
@@ -536,7 +536,7 @@ static void rules_are_named_by_id_or_by_what_stands_before_the_point(void **stat
 
 /* ---- gates -------------------------------------------------------------------------------------------- */
 
-/* A pageable copy worth 50 us, 5 % of a step; a rule that found nothing; one whose worth is not
+/* A pageable copy with savings of 50 us, 5 % of a step; a rule that found nothing; one whose savings are not
  * known. */
 static kineto_findings *findings_for_gates(void)
 {
@@ -559,7 +559,7 @@ static void gates_stop_findings_whose_savings_exceed_their_limit(void **state)
     } cases[] = {{"copy.pageable", false},
                  {"copy", false},
                  {"all", false},
-                 {"all=5%", false}, /* by what has no worth */
+                 {"all=5%", false}, /* by a finding without savings */
                  {"copy.pageable=5%", true},
                  {"copy.pageable=4.99%", false},
                  {"copy=6%", true},
@@ -577,7 +577,7 @@ static void gates_stop_findings_whose_savings_exceed_their_limit(void **state)
                  {"input.data_loader=0%", true},
                  {"sync.stall", false},
                  {"sync", false},
-                 {"sync=50%", false}, /* one rule, not judged */
+                 {"sync=50%", false}, /* one rule, not evaluated */
                  {"kernel", true},
                  {"kernel.tail_wave", false}};
     kineto_findings *found = findings_for_gates();

@@ -154,7 +154,7 @@ static void a_chunk_left_half_full_goes_to_the_next_thread(void **state)
     assert_int_equal(kf_chunk_claim(&w.pool, OWNER(3), &words), 1);
     assert_int_equal(words, 700);
     assert_int_equal(w.pool.descriptors[1].serial, serial); /* its contents go on */
-    kf_chunk_leave(&w.pool, 1, KF_CHUNK_WORDS - 10, 5);     /* too full to be worth it */
+    kf_chunk_leave(&w.pool, 1, KF_CHUNK_WORDS - 10, 5);     /* too full to be reused */
     assert_int_equal(kf_chunk_state_of(&w.pool.descriptors[1]), KF_CHUNK_SEALED);
     assert_int_equal(kf_chunk_claim(&w.pool, OWNER(3), &words), 2);
     assert_int_equal(words, 0);
@@ -218,7 +218,7 @@ static void *claim_and_return(void *context)
         if (index == UINT32_MAX)
             continue;
         uint64_t *chunk = kf_pool_chunk(pool, index);
-        /* Nobody else may be here: what we write must still be there afterwards. */
+        /* No other thread may be here: our words must still be there afterwards. */
         uint32_t at = words < 1000 ? words : 1000;
         for (int k = 0; k < 16; k++)
             chunk[at + (uint32_t)k] = owner;

@@ -290,7 +290,7 @@ static void sessions_that_overlap_share_plug_ins_and_get_their_own_kinds(void **
     assert_enabled_types(f, 6);
     assert_int_equal(emit_named(f->live, "early"), 0);
     kineto_session *copies = record_kinds(BIT(GPU_MEMCPY));
-    assert_string_equal(f->calls, "cstpdcs"); /* what is enabled is told at create only */
+    assert_string_equal(f->calls, "cstpdcs"); /* the enabled kinds are passed at create only */
     assert_enabled_types(f, 6, 4);
     KinetoPlugin_Activity a = activity_of(TYPE(GPU_MEMCPY), "copy");
     assert_int_equal(f->live->emit(f->live->pTraceBuilderHandle, &a), 0);
@@ -365,7 +365,7 @@ static void unregister_works_in_every_state(void **state)
 {
     (void)state;
     kineto_session *s;
-    enter(0, "goes"); /* nobody records */
+    enter(0, "goes"); /* no session records */
     leave(0);
     assert_string_equal(fakes[0].calls, "");
     enter(0, "goes"); /* between sessions */
@@ -457,7 +457,7 @@ static void more_profilers_than_there_is_room_for_are_refused(void **state)
     leave(0);
 }
 
-/* ---- what create is told; pausing --------------------------------------------------------------------- */
+/* ---- parameters of create; pausing --------------------------------------------------------------------- */
 
 static kineto_session *record_config(const char *config)
 {

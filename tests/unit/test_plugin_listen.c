@@ -64,7 +64,7 @@ static void who_has_no_session_hears_nothing(void **state)
 {
     (void)state;
     fake *f = enter_with(0, "copies", LISTENS);
-    kineto_correlation_push(1); /* nobody records */
+    kineto_correlation_push(1); /* no session records */
     kineto_session *s = session_of(BIT(CPU_OP), 1 << 20, KINETO_RETAIN_OLDEST);
     kineto_correlation_push(2);
     kineto_correlation_pop();
@@ -217,7 +217,7 @@ static void what_nests_too_deep_is_left_out_on_both_sides(void **state)
     leave(0);
 }
 
-/* Each thread's ids are told on it, in its order, and in its own stack. */
+/* Each thread's ids are reported on it, in its order, and in its own stack. */
 static __thread uint64_t stack_of_thread[64], depth_of_thread, wrong_of_thread;
 
 static void remember(fake *f, uint64_t id)
@@ -296,7 +296,7 @@ static void a_push_inside_a_push_is_heard_once(void **state)
         kineto_correlation_pop();
     assert_int_equal(f->pops, 3);
     assert_int_equal(other->pops, 3);
-    leave(1); /* nobody is inside any more */
+    leave(1); /* no thread is inside any more */
     end(s);
     leave(0);
 }

@@ -230,7 +230,7 @@ static void *record_and_deliver(void *argument)
         if (kineto_session_end(s, (i + w->number) % 7 ? NULL : &t, NULL))
             break;
         kineto_trace_release(t);
-        usleep((unsigned)(next_random(&w->random) % 300)); /* sometimes nobody records */
+        usleep((unsigned)(next_random(&w->random) % 300)); /* sometimes no session records */
     }
     return NULL;
 }

@@ -71,7 +71,7 @@ static void a_range_that_was_not_recorded_may_be_passed_anywhere(void **state)
 {
     (void)state;
     KINETO_SITE_ARGS(more, KINETO_KIND_CPU_OP, "more", {"x", KINETO_ARG_INT});
-    kineto_range none = kineto_range_begin(&site_outer); /* nobody records */
+    kineto_range none = kineto_range_begin(&site_outer); /* no session records */
     assert_int_equal(none, 0);
     kineto_value v = {.i = 1};
     kineto_session *s = record();

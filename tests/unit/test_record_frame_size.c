@@ -1,5 +1,5 @@
 /* Frames of code without frame pointer, from entries of .eh_frame that are written here by hand:
- * every instruction that an unwinder may meet is followed, or the frame is not told. */
+ * every instruction that an unwinder may meet is followed, or the frame is not reported. */
 #include "unit.h"
 
 #include "record/stack.h"
@@ -125,7 +125,7 @@ static void every_way_to_name_a_distance_is_followed(void **state)
     FRAME(0, 8, 0, 0x86, 2, 0x08, 6);    /* the same as before */
     FRAME(0, 8, 0, 0x86, 2, 0x06, 6);    /* as at the beginning */
     FRAME(0, 8, 0, 0x86, 2, 0xc6);       /* the same, short */
-    FRAME(0, 8, 0, 0x83, 2, 0x05, 3, 9); /* rbx: nobody's concern */
+    FRAME(0, 8, 0, 0x83, 2, 0x05, 3, 9); /* rbx: not needed */
     FRAME(0, 8, 0, 0x2e, 16);            /* arguments on the stack */
     FRAME(0, 8, 0, 0x08, 16, 0x06, 16);  /* the address: away and back */
     FRAME(0, 8, 0, 0x08, 16, 0xd0);

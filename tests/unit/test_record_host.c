@@ -169,7 +169,7 @@ static void a_profiler_lives_once_per_session(void **state)
 {
     (void)state;
     fake *f = enter(0, "life");
-    assert_string_equal(f->calls, ""); /* nobody records */
+    assert_string_equal(f->calls, ""); /* no session records */
     for (int i = 0; i < 3; i++) {
         memset(f->calls, 0, sizeof f->calls);
         kineto_session *s = record();

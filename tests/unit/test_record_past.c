@@ -1,4 +1,4 @@
-/* kineto_record_past: ranges that are told when they are over. */
+/* kineto_record_past: ranges that are recorded after their end. */
 #include "unit.h"
 
 #include "../helpers/recording.h"
@@ -113,7 +113,7 @@ static void a_full_buffer_counts_past_ranges_as_lost(void **state)
     kineto_trace_release(t);
 }
 
-/* Whoever passes a wrong begin gets a range that can be read, and harms no other. */
+/* A caller that passes a wrong begin gets a range that can be read, and harms no other. */
 static void a_begin_that_was_never_read_is_harmless(void **state)
 {
     (void)state;

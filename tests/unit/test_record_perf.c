@@ -491,7 +491,7 @@ static void a_thread_that_cannot_count_is_in_the_ledger(void **state)
     assert_memory_equal(note, "a thread could not count", 24);
     kineto_trace_release(t);
     calls = 0;
-    t = counted_once("task-clock", &note); /* tries again, and is told again */
+    t = counted_once("task-clock", &note); /* tries again, and reports it again */
     assert_non_null(note);
     kineto_trace_release(t);
     kr_perf_open_instead = NULL;

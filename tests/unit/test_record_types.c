@@ -59,7 +59,7 @@ static void a_full_table_refuses_new_names_only(void **state)
     assert_int_equal(kf_own_kind_find(table, kb_string("K31")), 63);
 }
 
-/* Who died while writing leaves a hole, and stops nobody. */
+/* Who died while writing leaves a hole, and stops no other. */
 static void unfinished_entries_are_passed_over(void **state)
 {
     (void)state;

@@ -24,7 +24,7 @@ static void list_repairs(run *r)
     }
 }
 
-/* All elements of an array, from behind its bracket on. */
+/* All elements of an array, from after its bracket on. */
 static void run_elements(run *r, kineto_string text, size_t at)
 {
     bool comma_due = false;

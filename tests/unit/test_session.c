@@ -135,7 +135,7 @@ static void each_session_sees_its_own_kinds(void **state)
         kineto_range r = kineto_range_begin(&site_note);
         record_ops(i, i + 1);
         kineto_range_end(r);
-        kineto_instant(&site_marker, NULL); /* of a kind that nobody records */
+        kineto_instant(&site_marker, NULL); /* of a kind that no session records */
     }
     kineto_trace *a = finish(ops), *b = finish(notes);
     verify(a);
@@ -211,7 +211,7 @@ static void ranges_across_a_windows_edges_are_cut_and_flagged(void **state)
     for (uint64_t i = 0; i < 3; i++)
         assert_int_equal(find_nth(t, "note", i).flags, 0);
     kineto_trace_release(t);
-    kineto_range_end(b); /* long closed, nobody records */
+    kineto_range_end(b); /* long closed, no session records */
 }
 
 /* What an earlier session recorded does not come back, whatever its chunks still hold. */

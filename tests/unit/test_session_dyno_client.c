@@ -197,7 +197,7 @@ static int open_descriptors(void)
     return count;
 }
 
-/* The same play with abstract sockets and with files, leaving nothing behind. */
+/* The same play with abstract sockets and with files, leaving no files. */
 static void in_both(void (*play)(scene *s))
 {
     char directory[] = "/tmp/ckdyno-XXXXXX"; /* a path of a socket is short */
@@ -438,7 +438,7 @@ IN_BOTH(a_name_without_its_nul_is_another)
     still_served(s);
 }
 
-/* In a child that has become somebody else, with the daemon's name. */
+/* In a child with another user id, with the daemon's name. */
 static int send_as_nobody(scene *s)
 {
     char bytes[100];
@@ -498,7 +498,7 @@ IN_BOTH(descriptors_that_are_sent_along_are_not_taken)
     still_served(s);
 }
 
-/* ---- what is no answer ---------------------------------------------------------------------------
+/* ---- what is not an answer ---------------------------------------------------------------------------
  */
 
 IN_BOTH(a_malformed_answer_is_ignored_and_the_next_good_one_is_not)
@@ -737,7 +737,7 @@ static void a_file_that_was_tidied_up_is_made_again(void **state)
     while (!daemon_hears(&s))
         go_on(&s);
     still_served(&s);
-    unlink(s.from.address.sun_path); /* and a file of somebody else is left alone */
+    unlink(s.from.address.sun_path); /* and a file of another program is left alone */
     FILE *f = fopen(s.from.address.sun_path, "w");
     fclose(f);
     char path[KO_DYNO_NAME_BYTES + 1];

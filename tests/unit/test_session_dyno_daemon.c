@@ -1,4 +1,4 @@
-/* The daemon before scripted clients: every fault that stops Dynolog must stop nobody here. One
+/* The daemon before scripted clients: every fault that stops Dynolog must stop no client here. One
  * thread plays all sides, so that each order of events is what it says. */
 #include "unit.h"
 
@@ -651,10 +651,10 @@ static void a_name_that_is_taken_says_by_whom_and_leftovers_are_replaced(void **
     assert_int_equal(unlink(path), 0);
     o.host = "not an address";
     assert_int_equal(ko_dyno_daemon_create(&o, &second, &err), KINETO_E_ARGUMENT);
-    assert_int_not_equal(stat(path, &st), 0); /* nothing stays behind */
+    assert_int_not_equal(stat(path, &st), 0); /* no file stays */
 }
 
-/* It cannot be asked whether it is left behind, by datagrams; nor by other users, whom its mode
+/* It cannot be asked whether it is left over, by datagrams; nor by other users, whom its mode
  * keeps out. */
 static void a_socket_that_refuses_us_is_removed(void **state)
 {

@@ -82,7 +82,7 @@ static void a_text_that_could_not_be_sent_waits_again(void **state)
     expect(trigger(r, 7, 20, -1, 2), 1, 0, 1);
     text = ask(r, m, 3);
     assert_string_equal(text, copy);
-    ko_dyno_registry_give_back(r, &m, 999, text); /* nobody's */
+    ko_dyno_registry_give_back(r, &m, 999, text); /* unknown process */
     assert_null(ask(r, m, 3));
     free(copy);
     ko_dyno_registry_destroy(r);
@@ -100,7 +100,7 @@ static char *offer(void *context, const ko_dyno_process *process, int32_t wants)
     return strdup("B=2");
 }
 
-/* At once, the first time, too; to somebody who is busy nothing is given, but who asks is told. */
+/* At once, the first time, too; a busy process gets nothing, but its requester is informed. */
 static void a_text_may_be_offered_on_request(void **state)
 {
     (void)state;

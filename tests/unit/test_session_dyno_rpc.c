@@ -21,7 +21,7 @@ static char *ask(ko_dyno_registry *r, const char *request)
 {
     char *answer = NULL;
     size_t bytes = 0;
-    /* At its exact size, so that a sanitizer sees reads behind it. */
+    /* At its exact size, so that a sanitizer sees reads past it. */
     size_t n = strlen(request);
     char *copy = malloc(n ? n : 1);
     memcpy(copy, request, n);
@@ -215,7 +215,7 @@ static void any_bytes_are_answered_or_not_and_never_more(void **state)
     ko_dyno_registry_destroy(r);
 }
 
-/* ---- beside dyno's own ------------------------------------------------------------------------- */
+/* ---- next to dyno's own ------------------------------------------------------------------------- */
 
 static void processes_are_listed_with_when_they_asked(void **state)
 {

@@ -1,4 +1,4 @@
-/* Dynolog's messages byte by byte, all that is no such message, addresses, ancestors. */
+/* Dynolog's messages byte by byte, all that is not such a message, addresses, ancestors. */
 #include "unit.h"
 
 #include "ondemand/dynolog/dyno.h"

@@ -364,7 +364,7 @@ static size_t any_happenings(happening *out, size_t most, uint64_t *seed, const 
 /* ---- three ways ---------------------------------------------------------------------------------- */
 
 /* At the very time of another event the machine finds out by itself what is due, too. What undoes
- * or ends something is told after it has begun, or nothing of it would be in the history. */
+ * or ends something is reported after it has begun, or nothing of it would be in the history. */
 static bool must_wake(const host *o, int64_t next, ko_ondemand_event event)
 {
     bool undoes = event != KO_EVENT_REQUEST && event != KO_EVENT_STEP;

@@ -473,7 +473,7 @@ static void write_file(const char *text, size_t size)
 
 static void write_text(const char *text) { write_file(text, strlen(text)); }
 
-/* As if it had been written long ago, and so many seconds later. */
+/* As if it had been written long ago, and N seconds later. */
 static void set_age(int64_t later)
 {
     struct timespec times[2] = {{1000000 + later, 0}, {1000000 + later, 0}};

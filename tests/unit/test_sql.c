@@ -639,7 +639,7 @@ static void absurd_queries_end_with_an_error(void **state)
 
 static atomic_bool is_over;
 
-/* More than once: an interrupt before the query runs is for nobody. */
+/* More than once: an interrupt before the query runs has no effect. */
 static void *interrupt_soon(void *sql)
 {
     do {

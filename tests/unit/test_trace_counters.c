@@ -393,7 +393,7 @@ static void own_kinds_are_chosen_by_name_by_default_or_all(void **state)
     uint32_t on = kf_own_kind_add(table, kb_string("on"), KINETO_KIND_GPU_MEMCPY, true);
     uint32_t off = kf_own_kind_add(table, kb_string("off"), KINETO_KIND_GPU_MEMCPY, false);
     kw_device d = {.clock = KINETO_PLUGIN_CLOCK_TICKS, .source = 1, .start = T(1), .end = T(2)};
-    const uint32_t kinds[] = {on, off, off + 1}; /* the last one is nobody's */
+    const uint32_t kinds[] = {on, off, off + 1}; /* the last one belongs to no counter */
     for (int i = 0; i < 3; i++) {
         d.kind = kinds[i];
         d.name = kw_string(&f.w, "x");

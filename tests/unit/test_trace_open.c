@@ -329,7 +329,7 @@ static void asynchronous_ids_count_where_the_format_says(void **state)
         ASYNC("b", GLOBAL, "2", "21")                                /* */
         ASYNC("e", GLOBAL, "1", "22")                                /* */
         ASYNC("e", GLOBAL, "2", "23")                                /* */
-        ASYNC("b", LOCAL, "1", "30")                                 /* of nobody */
+        ASYNC("b", LOCAL, "1", "30")                                 /* without owner */
         ASYNC("e", LOCAL, "2", "31")                                 /* */
         ASYNC("b", IN("x"), "1", "40")                               /* of one scope */
         ASYNC("b", IN("y"), "1", "41")                               /* */

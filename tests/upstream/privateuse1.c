@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-/* ---- what tests begin with: nobody is registered --------------------------------------------------- */
+/* ---- state at the begin of tests: nothing is registered --------------------------------------------------- */
 
 static bool initialised; /* by a test that ran before in this process */
 
@@ -386,7 +386,7 @@ static void who_left_may_come_again(void **state)
         assert_int_equal(kineto_privateuse1_unregister(), KINETO_OK);
         assert_string_equal(m->calls, "qcstpd");
     }
-    kineto_session *s = record(); /* also while somebody records: it joins at once */
+    kineto_session *s = record(); /* also during a session: it joins at once */
     mock *m = enter(0, "again");
     assert_string_equal(m->calls, "qcs");
     usleep(1000);

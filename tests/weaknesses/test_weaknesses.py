@@ -68,7 +68,7 @@ class Weaknesses(unittest.TestCase):
         return strict(self.text()), [int(word) for word in out]
 
     def converted(self, events, **header):
-        """What becomes of a trace of somebody else."""
+        """What becomes of a trace of another program."""
         source = os.path.join(self.directory, "source.json")
         with open(source, "w", encoding="utf-8") as file:
             json.dump({"schemaVersion": 1, **header, "traceEvents": events}, file)

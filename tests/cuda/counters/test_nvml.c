@@ -1,4 +1,4 @@
-/* Power and such, against a stand-in for NVML and a host that keeps what it is told. */
+/* Power and such, against a stand-in for NVML and a host that stores what it receives. */
 #include "../../unit/unit.h"
 
 #include "fake_host.h"
@@ -115,7 +115,7 @@ static void an_old_host_is_reported(void **state)
         KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, registerCounters);
     assert_false(cp_nvml_start(&options, &host->builder, why));
     assert_non_null(strstr(why, "too old"));
-    /* One without a ledger is new enough, and what it shall be told is dropped. */
+    /* One without a ledger is new enough, and ledger lines for it are dropped. */
     host->builder.unpaddedStructSize =
         KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, addCounterSamples);
     control->fails[FAKE_NVML_energy] = CP_NVML_NOT_SUPPORTED;

@@ -1,4 +1,4 @@
-/* PM sampling, against a stand-in for CUPTI's and a host that keeps what it is told. */
+/* PM sampling, against a stand-in for CUPTI's and a host that stores what it receives. */
 #include "../../unit/unit.h"
 
 #include "fake_host.h"

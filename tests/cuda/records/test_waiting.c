@@ -160,7 +160,7 @@ static void old_launches_make_room_for_new_ones(void **state)
     assert_int_equal(cp_correlations_forgotten(c), 0);
     assert_int_equal(cp_correlations_get(c, 1), 0);
     assert_int_equal(cp_correlations_forgotten(c), 1);
-    cp_correlations_put(c, 1, 5); /* too late, and in nobody's place */
+    cp_correlations_put(c, 1, 5); /* too late, and in no slot */
     assert_int_equal(cp_correlations_get(c, 1), 0);
     cp_correlations_destroy(c);
 }
@@ -300,7 +300,7 @@ static void a_recording_may_come_a_buffer_later_than_the_wait(void **state)
     write_event(20, 8, 4);
     written_read(w, &d);
     assert_arg(host_find("Event Sync", 0), "wait_on_stream", "8");
-    for (uint32_t i = 0; i < 32; i++) { /* nobody waits for ever */
+    for (uint32_t i = 0; i < 32; i++) { /* no wait is endless */
         write_event(100 + i, 8, 9);
         written_read(w, &d);
     }
