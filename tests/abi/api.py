@@ -213,8 +213,8 @@ def owner_is_reported(group, item):
     code = " ".join(re.sub(r"/\*.*?\*/", "", item.text, flags=re.S).split())
     returned, _, arguments = code.partition("(")
     pointer = "*" in returned or re.search(r"\*\*\w", arguments)
-    told = " ".join([group.text, group.returns, group.note.text, item.trailing, *(text for _, text in group.parameters)])
-    return not pointer or OWNERSHIP.search(told)
+    all_text = " ".join([group.text, group.returns, group.note.text, item.trailing, *(text for _, text in group.parameters)])
+    return not pointer or OWNERSHIP.search(all_text)
 
 
 def faults_of(header):

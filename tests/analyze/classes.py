@@ -94,9 +94,9 @@ class Coverage(unittest.TestCase):
         names = [n for n in self.times if self.classes[n]["family"] in ("gemm", "convolution")]
         whole = sum(self.times[n] for n in names)
         for key in ("precision", "tensor"):
-            told = sum(self.times[n] for n in names if self.classes[n][key] != "unknown")
-            print(f"{key} of products: {100 * told / whole:.1f} % of the time")
-            self.assertGreaterEqual(told / whole, 0.95)
+            known = sum(self.times[n] for n in names if self.classes[n][key] != "unknown")
+            print(f"{key} of products: {100 * known / whole:.1f} % of the time")
+            self.assertGreaterEqual(known / whole, 0.95)
 
     def test_what_is_called_nccl_communicates(self):
         for name, c in self.classes.items():

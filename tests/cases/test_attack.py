@@ -46,7 +46,7 @@ if documents:
 
 # One item that is larger than the limit of memory.
 LARGE = 96
-for what, front, fill, behind in (
+for what, front, fill, after in (
         ("name", '{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"', "a", '","pid":1,"tid":1,"ts":1,"dur":2}]}'),
         ("blanks", '{"traceEvents":[' + EVENT + ',', " ", EVENT + "]}"),
         ("argument", '{"traceEvents":[' + EVENT[:-1] + ',"args":{"x":"', "a", '"}}]}'),
@@ -58,7 +58,7 @@ for what, front, fill, behind in (
         out.write(front.encode())
         for _ in range(LARGE):
             out.write(fill.encode() * MIB)
-        out.write(behind.encode())
+        out.write(after.encode())
     _, memory, status, message = cpu_and_memory("info", "--mem", "64M", path)
     expect(f"status of a large {what}", status, 2)
     if "longer than" not in message or os.path.basename(path) not in message:

@@ -249,10 +249,10 @@ class Record(PluginTest):
         self.assertEqual(done.returncode, 0, done.err)
         self.assertIn(b"a.so", done.err)
         self.assertEqual(len(self.device_slices()), 2)
-        told = {(l["reason"], l["detail"].partition(":")[0]) for l in self.ledger_of_plugins()}
+        reported = {(l["reason"], l["detail"].partition(":")[0]) for l in self.ledger_of_plugins()}
         expected = {("crashed", "a"), ("refused", "b"), ("loaded", "c"), ("crashed", "d"),
                     ("skipped", "e")}
-        self.assertEqual(told, {(reason, f"{directory}/{file}.so") for reason, file in expected})
+        self.assertEqual(reported, {(reason, f"{directory}/{file}.so") for reason, file in expected})
         self.assertEqual(self.lost(), 0)
 
     def test_directories_can_be_left_out(self):

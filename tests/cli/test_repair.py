@@ -133,7 +133,7 @@ class Repair(CommandTest):
         self.assertEqual(read.returncode, 0, read.err)
         self.assertEqual(json.loads(read.out)["activities"], 2)
 
-    def told(self, path):
+    def reported(self, path):
         """What others say of a file: the ledger, as `info` shows it, and whether `verify` has doubts."""
         info = self.run_command("info", path)
         self.assertEqual(info.returncode, 0, info.err)
@@ -152,7 +152,7 @@ class Repair(CommandTest):
                              ("in.json.gz", data[:-6])):
             source = self.put(name, broken)
             self.assertEqual(self.run_command("repair", source, "-o", out).returncode, 0)
-            ledger, doubts = self.told(out)
+            ledger, doubts = self.reported(out)
             self.assertIn("LOST  repair: ", ledger)
             self.assertNotIn("nothing was lost", ledger)
             self.assertTrue(doubts)
@@ -166,7 +166,7 @@ class Repair(CommandTest):
         self.assertEqual(self.run_command("repair", path, "-o", path, "--in-place").returncode, 0)
         with open(path, "rb") as f:
             first = f.read()
-        self.assertTrue(self.told(path)[1])
+        self.assertTrue(self.reported(path)[1])
         self.assertEqual(self.run_command("repair", path, "-o", out).returncode, 0)
         with open(out, "rb") as f:
             self.assertEqual(f.read(), first)
@@ -193,7 +193,7 @@ class Repair(CommandTest):
         out = os.path.join(self.directory, "out.json")
         source = self.put("in.json", trace(['a "b"', "C:\\Users", "two\nlines"]))
         self.assertEqual(self.run_command("repair", source, "-o", out).returncode, 0)
-        ledger, doubts = self.told(out)
+        ledger, doubts = self.reported(out)
         self.assertIn("nothing was lost", ledger)
         self.assertFalse(doubts)
         with open(out, encoding="utf-8") as f:

@@ -435,12 +435,12 @@ class Ring(RecordTest):
     def test_a_dump_lies_next_to_the_output_and_says_why(self):
         process = self.start("-s", "-p", "2000", "-l", "30", str(self.ms(200)), LONG,
                              options=["--ring", "5", "--on-slow-step", "20x", "-o", "last.json"])
-        beside = lambda: glob.glob(os.path.join(self.here, "last_*_1.json"))
-        self.assertTrue(until(beside))
+        find_dumps = lambda: glob.glob(os.path.join(self.here, "last_*_1.json"))
+        self.assertTrue(until(find_dumps))
         self.assertEqual(self.dumps(), [])
         os.killpg(process.pid, signal.SIGINT)
         err = process.communicate(timeout=60)[1].decode()
-        self.assertRegex(err, r"slow step \d+: .* usually .*: a trace is in .*" + os.path.basename(beside()[0]))
+        self.assertRegex(err, r"slow step \d+: .* usually .*: a trace is in .*" + os.path.basename(find_dumps()[0]))
 
     def test_an_empty_ring_of_a_program_without_ranges_needs_no_longer_one(self):
         done = subprocess.run([COMMAND, "record", "--no-plugins", "--ring", "5", "-o", "last.json", "--", "true"],

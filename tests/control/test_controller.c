@@ -541,7 +541,7 @@ static void ending_waits_for_what_is_written(void **state)
     fixture_end(f);
 }
 
-static void told(void *context, const ko_stage_note *note)
+static void on_stage(void *context, const ko_stage_note *note)
 {
     *(uint32_t *)context |= 1u << note->stage;
 }
@@ -551,7 +551,7 @@ static void ending_within_a_window_writes_it(void **state)
     (void)state;
     fixture *f = fixture_new();
     uint32_t stages = 0;
-    assert_true(ko_controller_watch(f->controller, told, &stages));
+    assert_true(ko_controller_watch(f->controller, on_stage, &stages));
     ask(f, LONG);
     ko_controller_destroy(f->controller);
     assert_int_equal(count_calls(&f->driver, WRITE), 1);

@@ -158,9 +158,9 @@ class Emission(unittest.TestCase):
 
     def test_tables_have_the_sizes_of_the_interface(self):
         self.run_program("nvtx", "open", library=NVTX)
-        told = {call: text for _, _, call, text in self.calls()}
-        self.assertEqual(told["sizes"], "16 9 15 7 16 7")
-        self.assertEqual(told["initialize"], "3 24 16")
+        received = {call: text for _, _, call, text in self.calls()}
+        self.assertEqual(received["sizes"], "16 9 15 7 16 7")
+        self.assertEqual(received["initialize"], "3 24 16")
 
     def test_a_tool_without_named_domains_gets_ranges_in_the_unnamed_one(self):
         self.run_program("nvtx", "open", library=NVTX, tool="domain-unnamed")

@@ -88,27 +88,27 @@ class Corners(MemoryTest):
         if not found:
             self.skipTest("neither jemalloc nor tcmalloc nor mimalloc is here")
 
-    def behind(self, library):
+    def record_after(self, library):
         env = self.environment(LD_PRELOAD=program(library))
         done = self.run_command("record", "-q", "-o", "t.json", "--memory=1", "--", program("memory_plain"), env=env)
         self.assertEqual((done.returncode, done.out), (5, b"arena: xxxxxxxxxx\n"), done.err)
         return [e["args"] for e in self.events()]
 
     def test_an_allocator_with_sizes_is_passed_on_to(self):
-        events = self.behind("memory_arena_sizes.so")
+        events = self.record_after("memory_arena_sizes.so")
         self.assertGreaterEqual(len(events), 3500)
         self.assertTrue(all((abs(e["Bytes"]) + 16) & (abs(e["Bytes"]) + 15) == 0 for e in events), "powers of two")
         self.assertEqual(self.lost(), 0)
 
     def test_an_allocator_without_sizes_gets_totals_of_what_was_asked(self):
-        events = self.behind("memory_arena_no_sizes.so")
+        events = self.record_after("memory_arena_no_sizes.so")
         self.assertEqual(self.line("totals are of recorded blocks"), 1)
         self.assertIn(3 * 999 + 10, [e["Bytes"] for e in events])
         for a, b in zip(events, events[1:]):
             self.assertEqual(b["Total Allocated"] - a["Total Allocated"], b["Bytes"])
 
     def test_an_allocator_that_calls_itself_is_counted_once(self):
-        events = self.behind("memory_arena_calls_malloc.so")
+        events = self.record_after("memory_arena_calls_malloc.so")
         self.assertGreaterEqual(self.line("calls inside of others"), 334)
         alive = {}
         for e in events:

@@ -198,8 +198,8 @@ static void a_failed_file_leaves_the_old_one_and_nothing_else(void **state)
         kb_sink *s = open_file(KB_COMPRESS_NONE);
         for (int i = 0; i < 10; i++)
             kb_sink_write(s, data, sizeof(data));
-        bool told = kb_sink_close(s, &err) == KINETO_E_LIMIT && err.os_error == EFBIG;
-        _exit(told ? 0 : 1);
+        bool reported = kb_sink_close(s, &err) == KINETO_E_LIMIT && err.os_error == EFBIG;
+        _exit(reported ? 0 : 1);
     }
     waitpid(child, &status, 0);
     assert_int_equal(status, 0);

@@ -470,14 +470,14 @@ static void test_a_text_that_ends_between_two_events_is_not_whole(void **state)
 }
 
 /* A header with a ledger, and how it comes out. */
-static void check_ledger(const char *own, const char *before, const char *behind)
+static void check_ledger(const char *own, const char *before, const char *after)
 {
     char text[400], expected[1000], listed[100];
     snprintf(text, sizeof text, "{\"ckineto\": %s, \"traceEvents\": [" HEAD "}]", own);
     size_t end = strlen(text);
     snprintf(listed, sizeof listed, "unbalanced@%zu+0 truncated@%zu+0", end, end);
     snprintf(expected, sizeof expected, KEPT "%s\n" BRACKETS("1", "%zu") ",\n" CUT("%zu") "%s}\n",
-             before, end, end, behind);
+             before, end, end, after);
     check_document(text, expected, listed);
 }
 

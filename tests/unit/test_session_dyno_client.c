@@ -680,11 +680,11 @@ IN_BOTH(a_socket_that_the_program_closed_is_replaced)
 }
 
 /* What a fork's child does: 0 if it asks for itself and leaves the parent alone. */
-static int as_child(scene *s, bool told)
+static int as_child(scene *s, bool informed)
 {
     ko_dyno_address parent = s->from;
     int32_t parent_pid = s->asked.pids[0];
-    if (told)
+    if (informed)
         ko_dyno_client_forked(s->client);
     go(s);
     if (!daemon_hears(s) || s->asked.pids[0] != getpid() || s->asked.pids[1] != parent_pid)
@@ -702,11 +702,11 @@ static int as_child(scene *s, bool told)
 IN_BOTH(after_a_fork_both_are_served)
 {
     acquainted(s);
-    for (int told = 0; told < 2; told++) {
+    for (int informed = 0; informed < 2; informed++) {
         int status = 1;
         pid_t child = fork();
         if (child == 0)
-            _exit(as_child(s, told));
+            _exit(as_child(s, informed));
         waitpid(child, &status, 0);
         assert_int_equal(status, 0);
         answer(s, "PARENT=1\n");

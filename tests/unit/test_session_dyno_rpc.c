@@ -63,11 +63,11 @@ static void the_time_is_reported(void **state)
 {
     (void)state;
     ko_dyno_registry *r = registry_of(1, 0);
-    unsigned long long before = kb_clock_ns(CLOCK_REALTIME), told = 0;
+    unsigned long long before = kb_clock_ns(CLOCK_REALTIME), answered = 0;
     char *answer = ask(r, "{\"fn\":\"getTime\"}");
     assert_non_null(answer);
-    assert_int_equal(sscanf(answer, "{\"time_ns\":%llu}", &told), 1);
-    assert_true(told >= before && told <= kb_clock_ns(CLOCK_REALTIME));
+    assert_int_equal(sscanf(answer, "{\"time_ns\":%llu}", &answered), 1);
+    assert_true(answered >= before && answered <= kb_clock_ns(CLOCK_REALTIME));
     free(answer);
     ko_dyno_registry_destroy(r);
 }
