@@ -213,7 +213,8 @@ def owner_is_reported(group, item):
     code = " ".join(re.sub(r"/\*.*?\*/", "", item.text, flags=re.S).split())
     returned, _, arguments = code.partition("(")
     pointer = "*" in returned or re.search(r"\*\*\w", arguments)
-    all_text = " ".join([group.text, group.returns, group.note.text, item.trailing, *(text for _, text in group.parameters)])
+    parameters = [text for _, text in group.parameters]
+    all_text = " ".join([group.text, group.returns, group.note.text, item.trailing, *parameters])
     return not pointer or OWNERSHIP.search(all_text)
 
 

@@ -1,6 +1,6 @@
-/* A program that forgot to state the size of a struct, states one that cannot be, sets what only a newer
- * version knows, or hands over nothing where something is needed: each time it is reported, and what a
- * function makes is NULL afterwards. Called is what is exported.
+/* A program that forgot to state the size of a struct, states one that cannot be, sets what only a
+ * newer version knows, or hands over nothing where something is needed: each time it is reported,
+ * and what a function makes is NULL afterwards. Called is what is exported.
  *
  * usage: test_careless_program TRACE */
 #include <ckineto/ckineto.h>

@@ -271,9 +271,9 @@ class Exchanges(FindingsTest):
 class Segments(FindingsTest):
     def test_a_program_with_growing_segments_is_not_advised_to_set_them(self):
         part = importlib.import_module("cases_2")
-        for calls, reported in ((("cudaFree", "cudaMalloc"), True), (("cuMemCreate", "cuMemMap", "cuMemSetAccess"), False)):
+        for calls, advised in ((("cudaFree", "cudaMalloc"), True), (("cuMemCreate", "cuMemMap", "cuMemSetAccess"), False)):
             found = of_rule(self.look(lambda calls=calls: part.churn(range(6), calls=calls)), "memory.allocator_churn")
-            self.assertEqual("expandable_segments:True" in found[0]["advice"], reported)
+            self.assertEqual("expandable_segments:True" in found[0]["advice"], advised)
 
 
 class Loaders(FindingsTest):

@@ -1,5 +1,5 @@
-/* Memory profiles compared with an allocator that keeps count itself: live blocks, peak, totals by place;
- * blocks of before; several threads. */
+/* Memory profiles compared with an allocator that keeps count itself: live blocks, peak, totals by
+ * place; blocks of before; several threads. */
 #include "unit/unit.h"
 
 #include "base/base.h"

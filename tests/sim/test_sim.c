@@ -1,5 +1,5 @@
-/* The software accelerator and its plug-in: the device does the requested work, today's host gets what
- * the device did, and hosts of the interface's first revisions receive an error. */
+/* The software accelerator and its plug-in: the device does the requested work, today's host gets
+ * what the device did, and hosts of the interface's first revisions receive an error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -135,7 +135,8 @@ static void steps_that_are_all_slower_fail_though_some_are_far_off(void **unused
     assert_true(fails(before, hardly, 6)); /* all are 7 % slower */
 }
 
-/* Critical values from tables of the test, two-sided 1 %: the largest counts that are still significant. */
+/* Critical values from tables of the test, two-sided 1 %: the largest counts that are still
+ * significant. */
 static void ranks_prove_what_tables_of_the_test_say(void **unused)
 {
     (void)unused;

@@ -1,5 +1,5 @@
-/* The engine of findings: savings and order, several ranks, evidence, what could not be evaluated, and
- * gates. */
+/* The engine of findings: savings and order, several ranks, evidence, what could not be evaluated,
+ * and gates. */
 #include "analyze/findings/finding.h"
 
 #include "analyzing.h"
@@ -536,8 +536,8 @@ static void rules_are_named_by_id_or_by_what_stands_before_the_point(void **stat
 
 /* ---- gates -------------------------------------------------------------------------------------------- */
 
-/* A pageable copy with savings of 50 us, 5 % of a step; a rule that found nothing; one whose savings are not
- * known. */
+/* A pageable copy with savings of 50 us, 5 % of a step; a rule that found nothing; one whose
+ * savings are not known. */
 static kineto_findings *findings_for_gates(void)
 {
     kineto_findings *found = nothing_found(NULL, 0);

@@ -1,5 +1,5 @@
-/* Memory with a limit: what was put there stays, the limit is kept, a full file is not a failure, and
- * a trace that was opened with a limit is the same as without. */
+/* Memory with a limit: what was put there stays, the limit is kept, a full file is not a failure,
+ * and a trace that was opened with a limit is the same as without. */
 #include "trace/model/store.h"
 #include "trace/trace.h"
 

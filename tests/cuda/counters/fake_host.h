@@ -1,5 +1,5 @@
-/* What is around the samplers in a test: a host that stores what it receives, and as much of the rest
- * of the source as they call. */
+/* What is around the samplers in a test: a host that stores what it receives, and as much of the
+ * rest of the source as they call. */
 #ifndef TESTS_CUDA_FAKE_HOST_H
 #define TESTS_CUDA_FAKE_HOST_H
 

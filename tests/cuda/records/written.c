@@ -1,4 +1,5 @@
-/* Records of all kinds and versions as CUPTI writes them, and a host that stores what it receives. */
+/* Records of all kinds and versions as CUPTI writes them, and a host that stores what it
+ * receives. */
 #include "written.h"
 
 cp_cupti_api cp_cupti;
