@@ -17,8 +17,8 @@ import textwrap
 
 HEAD = """# All tables
 
-What `ckineto analyze` and `ckineto diff` compute: each table with its columns and, in short, what it is. The page
-behind the link has the whole definition; [analyze.md](analyze.md) says what all have in common: steps, launches,
+What `ckineto analyze` and `ckineto diff` compute: each table with its columns and, in short, what it is. The linked
+page has the whole definition; [analyze.md](analyze.md) defines what all have in common: steps, launches,
 several ranks, what `hta` does otherwise. [Findings](findings.md) are made of these facts and of nothing else.
 
 Columns are in groups by their unit. Times are us with three digits, percentages go from 0 to 100. *Of each rank*:

@@ -139,7 +139,7 @@ def targets(root, faults):
     for document in documents(root):
         for target in re.findall(r"`make ([a-z0-9-]+)", read(root, document)):
             if target not in known:
-                faults.append(f"{document}: `make {target}` is no target")
+                faults.append(f"{document}: `make {target}` is an unknown target")
 
 
 def settings_table(root):

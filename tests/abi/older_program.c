@@ -29,7 +29,7 @@ static void expect(const char *what, size_t bytes, int status)
         at++;
     if (status || size != bytes || at != ROOM) {
         printf("%s of %zu bytes: status %d, size %zu, %s\n", what, bytes, status, size,
-               at == ROOM ? "nothing behind it written" : "written behind it");
+               at == ROOM ? "nothing after it written" : "written after it");
         faults++;
     }
 }

@@ -29,7 +29,7 @@ if not CLASSIFY:
     print("run by ctest, which says where the test of the rules is: skipped")
     sys.exit(77)
 if not os.path.isdir(TRACES):
-    print("no real traces beside the source: skipped")
+    print("no real traces next to the source: skipped")
     sys.exit(77)
 
 
@@ -137,7 +137,7 @@ class AsHta(unittest.TestCase):
     def test_types_are_those_of_hta(self):
         rows = list(self.golden_rows())
         if not rows:
-            self.skipTest("no answers of HTA beside the source")
+            self.skipTest("no answers of HTA next to the source")
         classes = classes_of({name for _, name, _ in rows})
         wrong = [(p, n, t, classes[n]["hta"]) for p, n, t in rows if classes[n]["hta"] != t]
         print(f"{len(rows)} rows of HTA")

@@ -517,7 +517,7 @@ def main():
         traces += choose_traces(sorted(p for p in shared.rglob("*.json*") if ".et." not in p.name and p.suffix != ".md"),
                                 __file__)
     else:
-        print("no real traces beside the project: only its own are looked at")
+        print("no real traces next to the project: only its own are checked")
     failed = 0
     for path in traces:
         if sys.argv[1:] and not any(a in str(path) for a in sys.argv[1:]):

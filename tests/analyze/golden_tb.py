@@ -256,7 +256,7 @@ def compare(c, ours, folder, prefix=""):
 
 def main():
     if not (SHARED / "golden_tb").exists():
-        print("no answers of the TensorBoard plug-in beside the project: nothing compared")
+        print("no answers of the TensorBoard plug-in next to the project: nothing compared")
         return 77
     fine = {"nccl_data", "amd_mi250", "mtia_inference"}
     failed = 0

@@ -67,8 +67,8 @@ def findings(folder, document, events):
     sums = {}
     for f in found["findings"]:
         if f["id"] not in ABOUT_ROWS:
-            worth, percent = sums.get(f["id"], (0, 0))
-            sums[f["id"]] = (worth + f.get("worth_us", 0), percent + f.get("worth_pct", 100))
+            savings, percent = sums.get(f["id"], (0, 0))
+            sums[f["id"]] = (savings + f.get("worth_us", 0), percent + f.get("worth_pct", 100))
     os.remove(out)
     return sums
 
@@ -78,7 +78,7 @@ def differ(before, after):
     for rule in sorted({*before, *after}):
         (a, a_percent), (b, b_percent) = before.get(rule, (0, 0)), after.get(rule, (0, 0))
         if max(a_percent, b_percent) > WORTH_PERCENT and abs(a - b) > WORTH_SHARE * max(a, b):
-            out.append(f"{rule} worth {a:.1f} and {b:.1f} us")
+            out.append(f"{rule}: savings {a:.1f} and {b:.1f} us")
         elif (rule in before) != (rule in after) and max(a_percent, b_percent) > WORTH_PERCENT:
             out.append(f"{rule} {'lost' if rule in before else 'new'}")
     return out

@@ -36,7 +36,7 @@ class Output(CommandTest):
         os.chmod(self.directory, 0o755)
         return self.path("all/" + name)
 
-    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can act as another user")
     def test_what_others_put_into_a_directory_for_all_leads_nowhere(self):
         self.record(TARGET, "ranges", "5", options=["-q"])
         link, pipe = self.in_a_directory_for_all("link.json"), self.in_a_directory_for_all("pipe.json")
@@ -55,7 +55,7 @@ class Output(CommandTest):
         self.assertEqual(self.run_command("convert", "t.json", "-o", link).returncode, 0)
         self.assertTrue(os.path.islink(link) and self.load("mine.json"))
 
-    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can act as another user")
     def test_a_file_of_another_user_does_not_open_what_replaces_it(self):
         for mode, owner, wanted in ((0o666, NOBODY, 0o644), (0o400, NOBODY, 0o600), (0o666, 0, 0o666)):
             path = self.in_a_directory_for_all("t.json")

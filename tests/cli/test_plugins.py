@@ -117,7 +117,7 @@ class List(PluginTest):
         done, plugins = self.list("--dir", f"{one}:{two}", LC_ALL="C.UTF-8")
         self.assertEqual([p["file"] for p in plugins], expected)
         self.assertEqual([p["state"] for p in plugins], ["skipped", "loaded", "loaded", "loaded"])
-        self.assertEqual(done.returncode, 0, "a library that is no plug-in may lie in a directory")
+        self.assertEqual(done.returncode, 0, "a library that is not a plug-in may lie in a directory")
         _, plugins = self.list(KINETO_PLUGIN_LIB_DIR_PATH=f"{one}::{two}")
         found = [p["file"] for p in plugins if p["from"] == "environment"]
         self.assertEqual(found, expected)
@@ -233,7 +233,7 @@ class Record(PluginTest):
         for word in (b"test_dna", b"test_dma", b"--activities"):
             self.assertIn(word, done.err)
         done = self.record_with("-a", "test_dma")
-        self.assertEqual(done.returncode, 125, "without the plug-in nobody knows it")
+        self.assertEqual(done.returncode, 125, "without the plug-in it is unknown")
 
     def test_one_that_was_named_and_fails_ends_it_before_the_program_runs(self):
         for name in ("refuse", "crash", "exit", "none", "absent"):
@@ -280,7 +280,7 @@ class Record(PluginTest):
         self.assertGreaterEqual(len(self.device_slices()), 2)
 
 
-@unittest.skipUnless(os.path.exists(RT), "no library beside the command")
+@unittest.skipUnless(os.path.exists(RT), "no library next to the command")
 class Installation(PluginTest):
     """A command with its library in another place, and plug-ins in its lib/ckineto/plugins."""
 

@@ -271,7 +271,7 @@ class Record(CommandTest):
     def test_preload_enters_a_program_that_knows_nothing(self):
         done = self.record("sh", "-c", 'echo "$LD_PRELOAD"', options=["--preload", "-q"])
         if done.returncode == 125 and b"libckineto-rt.so" in done.err:
-            self.skipTest("no shared library beside the command")
+            self.skipTest("no shared library next to the command")
         if b"Sanitizer" in done.err or b"runtime does not come first" in done.err:
             self.skipTest("a sanitizer cannot be preloaded into a plain program")
         self.assertIn(b"libckineto-rt.so", done.out)

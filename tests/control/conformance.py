@@ -271,7 +271,7 @@ CLOSED = {
     "no length": b'{"fn":"getStatus"}',
     "bad JSON": frame(b'{"fn":"getStatus"'),
     "JSON and more": frame(b'{"fn":"getStatus"} {}'),
-    "a NUL behind it": frame(b'{"fn":"getStatus"}\0'),
+    "a NUL after it": frame(b'{"fn":"getStatus"}\0'),
     "an array": frame([1]),
     "a string": frame("getStatus"),
     "no fn": frame({}),
@@ -475,7 +475,7 @@ ANSWERS = {
     "size above the payload": head(4) + b"bad",
     "an unknown type": message(b"bad", b"kick"),
     "a type that begins as one": message(b"bad", b"reqx"),
-    "a count nobody asked for": message(struct.pack("=i", 1), b"ctxt"),
+    "an unrequested count": message(struct.pack("=i", 1), b"ctxt"),
     "more than 1 MiB": None,
 }
 

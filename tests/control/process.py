@@ -159,7 +159,7 @@ def several_begin_at_the_same_time(t, here):
         p.request(f"{NOW}PROFILE_START_TIME={at_ms}; ACTIVITIES_DURATION_MSECS=50; ACTIVITIES_LOG_FILE={here}/t.json")
     windows = [p.trace()[1] for p in targets]
     late = [(w[0] - at_ms * 1_000_000) / 1e6 for w in windows]
-    print(f"windows began so many ms after the time that was asked for: {late}")
+    print(f"windows began after the requested time, in ms: {late}")
     for window in windows:
         t.assertGreaterEqual(window[0], at_ms * 1_000_000)
         if window[0] == at_ms * 1_000_000:

@@ -76,7 +76,7 @@ class Strangers(unittest.TestCase):
 
     # ---- other users -----------------------------------------------------------------------------------
 
-    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can act as another user")
     def test_other_users_reach_nothing(self):
         process = self.target()
         os.chmod(self.directory, 0o755)
@@ -96,7 +96,7 @@ class Strangers(unittest.TestCase):
         os.chmod(self.path("ckineto"), 0o700)
         self.assert_goes_on(process)
 
-    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can act as another user")
     def test_a_place_that_another_process_took_is_reported(self):
         os.mkdir(self.path("ckineto"))
         os.chown(self.path("ckineto"), NOBODY, NOBODY)

@@ -318,7 +318,7 @@ static void options_read(target *t, int argc, char **argv)
             break;
         }
         if (!known) {
-            fprintf(stderr, "%s: '%s' is no option, or lacks a number\n", argv[0], argv[i]);
+            fprintf(stderr, "%s: unknown option '%s', or its number is missing\n", argv[0], argv[i]);
             exit(2);
         }
     }

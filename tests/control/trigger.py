@@ -260,7 +260,7 @@ class CommandLine(Case):
         self.assertLess(time.monotonic() - began, 10)  # and not the 12 s in which it might ask
         self.assertIn("neither KINETO_USE_DAEMON", err)
 
-    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can act as another user")
     def test_the_owner_of_a_process_is_reported(self):
         other = subprocess.Popen(["sleep", "60"], user=65534)
         self.addCleanup(other.wait)

@@ -257,7 +257,7 @@ def check_delivery():
                                         "drop 12\n")
     r.check_kernels(1)
     dropped = [l for l in r.said() if l["loss"] and l["count"] == 12]
-    check(len(dropped) == 1, f"{r.words}: 12 dropped records are not told: {r.said()}")
+    check(len(dropped) == 1, f"{r.words}: 12 dropped records are not reported: {r.said()}")
 
 
 def check_garbage():

@@ -216,7 +216,7 @@ def wrong_options():
             for word in words[2:]:
                 option = re.match(r"--[a-z][a-z-]*", word)
                 if option and option[0] not in known | {"--help", "--version"}:
-                    yield f"{path}: {call}: {option[0]} is no option of {words[1]}"
+                    yield f"{path}: {call}: {option[0]} is not an option of {words[1]}"
 
 
 def main():

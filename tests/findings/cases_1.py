@@ -396,7 +396,7 @@ MORE = [
     ("tensors that a device filled", "copy.extra", lambda: moved("aten::zero_", on_device=True), "quiet"),
     ("a tensor of another size", "copy.extra", lambda: moved(filled=[1]), "quiet"),
     ("a tensor of as many elements", "copy.extra", lambda: moved(filled=[1024 * 1024]), "found"),
-    ("tensors that nobody filled", "copy.extra", lambda: moved(fills=None), "quiet"),
+    ("tensors that were never filled", "copy.extra", lambda: moved(fills=None), "quiet"),
     ("a loader that is hidden by the device", "host.python_gaps", lambda: loader(300), "quiet"),
     ("loading of code, once", "launch.bound", lambda: loading(5000), "quiet"),
     ("exchanges of a device that the host keeps waiting", "communication.exposed",

@@ -33,10 +33,10 @@ def problems(value, schema, root, at="$"):
     kind = schema.get("type")
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind == "number" and not is_number or kind == "integer" and not (is_number and value == int(value)):
-        yield f"{at}: {value!r} is no {kind}"
+        yield f"{at}: {value!r} is not of type {kind}"
         return
     if kind in TYPES and not isinstance(value, TYPES[kind]):
-        yield f"{at}: {value!r} is no {kind}"
+        yield f"{at}: {value!r} is not of type {kind}"
         return
     if "const" in schema and value != schema["const"] or "enum" in schema and value not in schema["enum"]:
         yield f"{at}: {value!r} may not stand there"

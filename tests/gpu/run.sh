@@ -178,7 +178,7 @@ with_bridge() {
 }
 
 if [ -n "$torch" ]; then
-    say "beside PyTorch's profiler"
+    say "compared with PyTorch's profiler"
     part torch_profiler "$python" tests/gpu/torch_model.py "$out/torch_profiler.json"
     record torch -- "$python" tests/gpu/torch_model.py
     part torch_side "$python" tests/gpu/torch_side.py "$out/torch_profiler.json" "$out/torch.json"

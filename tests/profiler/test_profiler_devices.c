@@ -207,7 +207,7 @@ static void a_device_that_fails_costs_its_own_events_only(void **state)
         }
         if (!said) {
             print_ledger(kineto_result_trace(r));
-            fail_msg("'%c' that failed is not told", *at);
+            fail_msg("'%c' that failed is not reported", *at);
         }
         kineto_result_release(r);
         leave(0);

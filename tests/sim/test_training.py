@@ -115,7 +115,7 @@ def check_joined(events):
     for work in works:
         args = work["args"]
         call = calls.get(args["correlation"])
-        if not check(call is not None, f"nobody launched {work}"):
+        if not check(call is not None, f"no call launched {work}"):
             continue
         check(place(call) in sum(starts.values(), []), f"no arrow from {call}")
         check(place(work) in sum(finishes.values(), []), f"no arrow to {work}")

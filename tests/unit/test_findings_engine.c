@@ -303,7 +303,7 @@ static void other_subjects_and_other_rules_stay_apart(void **state)
     kineto_findings_release(all);
 }
 
-static void judge(kineto_findings *found, ka_finding_rule rule, kineto_judgement judgement)
+static void set_judgement(kineto_findings *found, ka_finding_rule rule, kineto_judgement judgement)
 {
     found->verdicts[rule].judgement = (uint8_t)judgement;
     found->verdicts[rule].because =
@@ -321,8 +321,8 @@ static void a_rule_that_one_rank_can_evaluate_is_evaluated(void **state)
     for (size_t i = 0; i < KB_COUNT(cases); i++) {
         kineto_findings *a = nothing_found(NULL, 0), *b = nothing_found(NULL, 0);
         kineto_string because;
-        judge(a, KA_FIND_data_loader, (kineto_judgement)cases[i][0]);
-        judge(b, KA_FIND_data_loader, (kineto_judgement)cases[i][1]);
+        set_judgement(a, KA_FIND_data_loader, (kineto_judgement)cases[i][0]);
+        set_judgement(b, KA_FIND_data_loader, (kineto_judgement)cases[i][1]);
         add(a, b);
         assert_int_equal(kineto_findings_judgement(a, KA_FIND_data_loader, &because), cases[i][2]);
         assert_int_equal(because.size > 0, cases[i][2] == NOT);
@@ -543,9 +543,9 @@ static kineto_findings *findings_for_gates(void)
     kineto_findings *found = nothing_found(NULL, 0);
     put_found(found, KA_FIND_copy_pageable, 50000, 0, "");
     put_found(found, KA_FIND_memory_growth, KA_NO_SAVINGS, 0, "");
-    judge(found, KA_FIND_data_loader, KINETO_JUDGED_QUIET);
-    judge(found, KA_FIND_sync_stall, KINETO_NOT_JUDGED);
-    judge(found, KA_FIND_tail_wave, KINETO_NOT_ASKED);
+    set_judgement(found, KA_FIND_data_loader, KINETO_JUDGED_QUIET);
+    set_judgement(found, KA_FIND_sync_stall, KINETO_NOT_JUDGED);
+    set_judgement(found, KA_FIND_tail_wave, KINETO_NOT_ASKED);
     ka_findings_sort(found);
     return found;
 }

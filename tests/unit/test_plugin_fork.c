@@ -253,7 +253,7 @@ static void deliver_inside(fake *f, uint64_t id)
 }
 static void say_nothing(fake *f) { (void)f; }
 
-/* The child has copies of threads that are inside, and of locks that are taken: nobody there will
+/* The child has copies of threads that are inside, and of locks that are taken: no thread there will
  * ever leave or drop them. */
 static void a_fork_while_others_push_and_deliver_leaves_a_child_that_works(void **state)
 {

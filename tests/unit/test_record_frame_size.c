@@ -83,7 +83,7 @@ static void assert_frame(const uint8_t *code, size_t size, uint64_t at, uint64_t
 {
     kr_frame_size f;
     if (!size_with(&usual, code, size, at, &f))
-        fail_msg("not told, at %u", (unsigned)at);
+        fail_msg("not reported, at %u", (unsigned)at);
     assert_int_equal(f.bytes, bytes);
     assert_int_equal(f.frame_at, frame_at);
 }
@@ -183,10 +183,10 @@ static void heads_are_read_as_far_as_they_are_known(void **state)
     (void)state;
     for (size_t i = 0; i < KB_COUNT(known); i++)
         if (!size_with(&known[i], code, sizeof code, 0, &f) || f.bytes != 16)
-            fail_msg("not told: %s", known[i].letters);
+            fail_msg("not reported: %s", known[i].letters);
     for (size_t i = 0; i < KB_COUNT(other); i++)
         if (size_with(&other[i], code, sizeof code, 0, &f))
-            fail_msg("told: %u %u %s", other[i].version, other[i].encoding, other[i].letters);
+            fail_msg("reported: %u %u %s", other[i].version, other[i].encoding, other[i].letters);
     tables t = {.size = 0};
     put_function(&t, code, sizeof code); /* its common entry is itself: no common one */
     assert_false(kr_frame_size_of(t.bytes, START, START, &f));

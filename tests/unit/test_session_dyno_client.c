@@ -207,7 +207,7 @@ static void in_both(void (*play)(scene *s))
         int before = open_descriptors();
         int probe = i == 0 ? socket_named(KO_DYNO_DAEMON, NULL) : -2;
         if (probe == -1) {
-            print_message("somebody else is '%s' here\n", KO_DYNO_DAEMON);
+            print_message("another process is '%s' here\n", KO_DYNO_DAEMON);
             continue;
         }
         if (probe >= 0)
@@ -469,7 +469,7 @@ IN_BOTH(another_user_is_not_heard_whatever_its_name)
         /* The mode of our file already keeps it out. */
         int expected = i == 0 && s->directory ? 3 : 0;
         if (WEXITSTATUS(status) == 2 || WEXITSTATUS(status) == 1)
-            print_message("cannot become somebody else here\n");
+            print_message("cannot change the user here\n");
         else
             assert_int_equal(WEXITSTATUS(status), expected);
         nothing_came(s);

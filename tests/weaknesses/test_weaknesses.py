@@ -21,7 +21,7 @@ SKIPPED = 77
 
 
 def refuse(word):
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 def once(pairs):

@@ -115,7 +115,7 @@ def check_errors(which):
         check(("cuptiActivityFlushAll", 1, 999) in calls_of(log), f"{which}: the failure is logged")
     check(tool(which, "add", "1", script="fail cudaLaunchKernel 1 700").rest["sum"] == 700000006,
           f"{which}: a call of the program fails")
-    check(tool(which, "add", "1", script="nonsense").status == 98, f"{which}: a mistake is told")
+    check(tool(which, "add", "1", script="nonsense").status == 98, f"{which}: a mistake is reported")
 
 
 def check_replay(which):
