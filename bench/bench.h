@@ -1,4 +1,4 @@
-/* What every benchmark shares: CPU clocks, series of repetitions, and the one line per result.
+/* Shared by all benchmarks: CPU clocks, series of repetitions, and the JSON line of a result.
  *
  * A subject and its floor are measured in turn within each repetition of one process; the minimum
  * is reported, the ratio is minimum by minimum, and spread is median / minimum of the subject.
@@ -68,7 +68,7 @@ static inline void bench_print(const char *name, const char *unit, const bench_s
     bench_line(name, bench_min(subject), unit, bench_min(floor), bench_spread(subject));
 }
 
-/* Keeps the compiler from removing or merging what is measured. */
+/* Keeps the compiler from removing or merging measured code. */
 #define BENCH_BARRIER() __asm__ volatile("" ::: "memory")
 
 #endif

@@ -1,12 +1,12 @@
-/* What analyses cost after a trace was read: all of them, and each by itself; how that grows.
+/* Benchmark of analyses of a trace that is open: all of them, each by itself, and their growth.
  *
  *   bench_analyze [--json] [--runs N] [--growth] [FILE…]
  *
- * Without a file, a trace of a million events is made for the occasion; --growth: of half a million
- * to eight. CPU time of the process, the best of --runs; "first" is the first analysis of a trace,
- * which also puts its rows in order and links them, in memory that the process did not have before:
- * fresh_memory_of_first is what touching as much takes by itself. The floor is one look at every
- * row's start and end. */
+ * Without a file, a trace of a million events is generated; with --growth, traces of half a million
+ * to eight. It reports CPU time of the process, the best of --runs. "first" is the first analysis
+ * of a trace, which also sorts and links its rows, in memory that is new to the process:
+ * fresh_memory_of_first is the time to touch as much new memory. The floor is one pass that reads
+ * every row's start and end. */
 #include "bench.h"
 
 #include <ckineto/analyze.h>
@@ -23,13 +23,13 @@
 static int runs = 3;
 static bool growth;
 
-static void fail(const char *what, const char *why)
+static void exit_with_error(const char *what, const char *why)
 {
     fprintf(stderr, "bench_analyze: %s: %s\n", what, why);
     exit(1);
 }
 
-static double look(const kineto_trace *trace)
+static double time_row_scan(const kineto_trace *trace)
 {
     static volatile int64_t sum;
     kineto_activity a;
@@ -41,14 +41,14 @@ static double look(const kineto_trace *trace)
     return bench_process_ns() - begin;
 }
 
-static double analyze(const kineto_trace *trace, const char *tables, bool series)
+static double time_analysis(const kineto_trace *trace, const char *tables, bool series)
 {
     kineto_error err = {0};
     kineto_analysis *facts;
     kineto_analysis_options o = {.size = sizeof o, .tables = tables, .series = series};
     double begin = bench_process_ns();
     if (kineto_analysis_run(trace, &o, &facts, &err))
-        fail(tables ? tables : "all", err.message);
+        exit_with_error(tables ? tables : "all", err.message);
     double time = bench_process_ns() - begin;
     kineto_analysis_destroy(facts);
     return time;
@@ -61,8 +61,8 @@ static size_t peak_bytes(void)
     return (size_t)use.ru_maxrss * 1024;
 }
 
-/* What the system takes for so much memory that nobody had before: part of every first analysis. */
-static double touch(size_t bytes)
+/* Time to touch `bytes` of new memory (page faults), which is part of every first analysis. */
+static double time_page_faults(size_t bytes)
 {
     double begin = bench_process_ns();
     char *fresh = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -75,7 +75,7 @@ static double touch(size_t bytes)
     return bench_process_ns() - begin;
 }
 
-/* All but the critical path, which is timed by itself. */
+/* All tables except the critical path, which is timed by itself. */
 static void list_tables(char *list, size_t size, bool series)
 {
     size_t n = 0;
@@ -86,59 +86,60 @@ static void list_tables(char *list, size_t size, bool series)
     }
 }
 
-static void report(const char *name, double ns, uint64_t events, double floor)
+static void print_result(const char *name, double ns, uint64_t events, double floor)
 {
     bench_line(name, ns / (double)events, "ns/event", floor / (double)events, 1);
 }
 
-static void measure(const char *path)
+static void measure_trace(const char *path)
 {
     kineto_trace *trace;
     kineto_error err = {0};
     static char list[4096], longer[4096];
     double best = 0, floor = 0, begin = bench_process_ns();
     if (kineto_trace_open(path, &trace, &err))
-        fail(path, err.message);
+        exit_with_error(path, err.message);
     double load = bench_process_ns() - begin;
     uint64_t events = kineto_trace_count(trace);
     list_tables(list, sizeof list, false);
     list_tables(longer, sizeof longer, true);
     size_t loaded = peak_bytes();
-    double first = analyze(trace, list, false);
+    double first = time_analysis(trace, list, false);
     size_t peak = peak_bytes();
-    double fresh = touch(peak - loaded);
+    double fresh = time_page_faults(peak - loaded);
     for (int i = 0; i < runs; i++) {
-        double time = analyze(trace, list, false), seen = look(trace);
+        double time = time_analysis(trace, list, false), seen = time_row_scan(trace);
         best = i && best < time ? best : time;
         floor = i && floor < seen ? floor : seen;
     }
     printf("# %s: %llu events\n", path, (unsigned long long)events);
-    report("load", load, events, floor);
-    report("analyze_first", first, events, floor);
-    report("analyze_again", best, events, floor);
-    report("fresh_memory_of_first", fresh, events, floor);
+    print_result("load", load, events, floor);
+    print_result("analyze_first", first, events, floor);
+    print_result("analyze_again", best, events, floor);
+    print_result("fresh_memory_of_first", fresh, events, floor);
     if (!growth)
-        report("analyze_with_series", analyze(trace, longer, true), events, floor);
+        print_result("analyze_with_series", time_analysis(trace, longer, true), events, floor);
     bench_line("analyze_first_in_all", first / 1e6, "ms", floor / 1e6, 1);
     bench_line("peak", (double)peak / (double)events, "bytes/event", 0, 1);
-    for (uint32_t i = 0; !growth && i < kineto_fact_table_count(); i++)
-        report(kineto_fact_table_name(i), analyze(trace, kineto_fact_table_name(i), true), events,
-               floor);
+    for (uint32_t i = 0; !growth && i < kineto_fact_table_count(); i++) {
+        const char *name = kineto_fact_table_name(i);
+        print_result(name, time_analysis(trace, name, true), events, floor);
+    }
     kineto_trace_release(trace);
 }
 
-/* In a process of its own: a peak of memory is that of one trace. */
+/* Measure in a child process, so that its memory peak is that of one trace. */
 static void measure_apart(const char *path)
 {
     int status;
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        measure(path);
+        measure_trace(path);
         exit(0);
     }
     if (child < 0 || waitpid(child, &status, 0) < 0 || status)
-        fail(path, "could not be measured");
+        exit_with_error(path, "could not be measured");
 }
 
 static void make_and_measure(const char *self, uint64_t events)
@@ -146,13 +147,13 @@ static void make_and_measure(const char *self, uint64_t events)
     char path[] = "/tmp/bench_analyze-XXXXXX", directory[4096], command[9000];
     int fd = mkstemp(path);
     if (fd < 0)
-        fail(path, "cannot be made");
+        exit_with_error(path, "cannot be made");
     close(fd);
     snprintf(directory, sizeof directory, "%s", self);
     snprintf(command, sizeof command, "'%s/gen_trace' --events %llu --layout torch2 --out %s",
              dirname(directory), (unsigned long long)events, path);
     if (system(command))
-        fail(command, "failed");
+        exit_with_error(command, "failed");
     measure_apart(path);
     unlink(path);
 }

@@ -1,6 +1,6 @@
-/* What it costs to make activities of CUPTI's records: a million kernels from buffers, through one
- * pass, to the recorder, and on into a trace. CUPTI is a walker over buffers that were written
- * before. The floor is the walk itself, with a look at each record. */
+/* Benchmark of converting CUPTI's records to activities: a million kernels from buffers, through
+ * one pass, to the recorder, and on into a trace. CUPTI is replaced by an iterator over buffers
+ * that were written before. The floor is that iteration, which reads each record. */
 #include "bench.h"
 #include "null_plugin.h"
 
@@ -25,7 +25,7 @@ cp_cupti_api cp_cupti;
 
 const cp_device *cp_device_of(uint32_t id) { return id == 0 ? &cuda_a100 : NULL; }
 
-static void fail(const char *what, const kineto_error *err)
+static void exit_with_error(const char *what, const kineto_error *err)
 {
     fprintf(stderr, "bench_cuda: %s: %s\n", what, err ? err->message : "");
     exit(1);
@@ -77,7 +77,7 @@ static size_t write_buffer(uint32_t first, uint64_t start)
     return (size_t)n * record_bytes;
 }
 
-/* ---- a plug-in whose host we are told ------------------------------------------------------------------ */
+/* ---- a plug-in that only receives its host ------------------------------------------------------ */
 
 static const KinetoPlugin_ProfilerInterface plugin = {NULL_PLUGIN};
 
@@ -116,11 +116,11 @@ static kineto_session *session_begin(void)
     options.buffer_bytes = BUFFER_BYTES;
     options.retention = KINETO_RETAIN_OLDEST;
     if (begin_session(&options, &s, &err))
-        fail("begin", &err);
+        exit_with_error("begin", &err);
     return s;
 }
 
-static round_times measure(void)
+static round_times measure_round(void)
 {
     round_times t = {0};
     cp_decoder d;
@@ -130,7 +130,7 @@ static round_times measure(void)
     uint64_t before = words_in_pool();
     uint64_t now = builder->hostTicks(builder->pTraceBuilderHandle);
     if (!cp_decoder_init(&d, builder, UINT64_MAX, VERSION, KINETO_PLUGIN_CLOCK_TICKS))
-        fail("out of memory", NULL);
+        exit_with_error("out of memory", NULL);
     for (uint32_t first = 0; first < KERNELS; first += PER_BUFFER) {
         size_t valid = write_buffer(first, now + first);
         t.walk += time_walk(valid);
@@ -142,10 +142,10 @@ static round_times measure(void)
     cp_decoder_finish(&d);
     t.bytes = (double)(words_in_pool() - before) * 8 / KERNELS;
     if (end_session(s, &trace, &err))
-        fail("end", &err);
+        exit_with_error("end", &err);
     t.build = (bench_process_ns() - begin) / KERNELS;
     if (kineto_trace_count(trace) != KERNELS || kineto_trace_lost(trace))
-        fail("kernels are missing", NULL);
+        exit_with_error("kernels are missing", NULL);
     kineto_trace_release(trace);
     cp_decoder_free(&d);
     t.walk /= KERNELS;
@@ -162,13 +162,13 @@ int main(void)
     record_bytes = cp_record_bytes(CP_KIND_CONCURRENT_KERNEL, VERSION);
     buffer = malloc(CP_BUFFER_BYTES);
     if (!buffer || registry->registerProfiler(registry->pRegistryHandle, &plugin))
-        fail("cannot begin", NULL);
+        exit_with_error("cannot begin", NULL);
     for (uint32_t i = 0; i < NAMES; i++)
         (void)snprintf(
             names[i], sizeof names[i],
             "_ZN2at6native29vectorized_elementwise_kernelILi%uEfNS0_11FillFunctorIfEEEEviT0_", i);
     for (int round = 0; round < ROUNDS; round++) {
-        round_times t = measure();
+        round_times t = measure_round();
         bench_add(&walk, t.walk);
         bench_add(&decode, t.decode);
         bench_add(&build, t.build);

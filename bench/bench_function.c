@@ -1,5 +1,5 @@
-/* What an operator costs: idle, recorded, with two matrices as inputs, with its id handed to a
- * plug-in; callbacks. The session begins anew for each round, so that memory is warm.
+/* Benchmark of an operator: idle, recorded, with two matrices as inputs, with its id passed to a
+ * plug-in, with callbacks. Each round has a new session, so that the memory of its chunks is warm.
  * The floor is two reads of the clock and a 32-byte store. */
 #include "bench.h"
 #include "null_plugin.h"
@@ -19,21 +19,21 @@ KINETO_OPERATOR(site_mm, "aten::mm");
 
 static uint64_t pushed, popped;
 
-static int push(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
+static int push_id(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
 {
     pushed += p->correlationId;
     return 0;
 }
-static int pop(KinetoPlugin_ProfilerPopCorrelationId_Params *p)
+static int pop_id(KinetoPlugin_ProfilerPopCorrelationId_Params *p)
 {
     popped += p->pProfilerHandle != NULL;
     return 0;
 }
 
 static const KinetoPlugin_ProfilerInterface listener = {
-    NULL_PLUGIN, .profilerPushCorrelationId = push, .profilerPopCorrelationId = pop};
+    NULL_PLUGIN, .profilerPushCorrelationId = push_id, .profilerPopCorrelationId = pop_id};
 
-/* ---- what is timed ----------------------------------------------------------------------------- */
+/* ---- timed functions ---------------------------------------------------------------------------- */
 
 static uint64_t floor_buffer[4];
 
@@ -85,13 +85,13 @@ static double time_ns(void (*run)(void))
     return (bench_thread_ns() - begin) / (double)OPS;
 }
 
-static void fail(const char *what, const kineto_error *err)
+static void exit_with_error(const char *what, const kineto_error *err)
 {
     fprintf(stderr, "bench_function: %s: %s\n", what, err->message);
     exit(1);
 }
 
-static void compare(const char *name, kineto_session *s, void (*run)(void))
+static void compare_with_floor(const char *name, kineto_session *s, void (*run)(void))
 {
     static bench_series own, floor;
     kineto_error err;
@@ -99,10 +99,10 @@ static void compare(const char *name, kineto_session *s, void (*run)(void))
     for (int round = 0; round < ROUNDS; round++) {
         bench_add(&floor, time_ns(run_floor));
         if (s && kineto_session_start(s, &err))
-            fail(name, &err);
+            exit_with_error(name, &err);
         bench_add(&own, time_ns(run));
         if (s && kineto_session_stop(s, NULL, &err))
-            fail(name, &err);
+            exit_with_error(name, &err);
     }
     bench_print(name, "ns/op", &own, &floor);
 }
@@ -127,8 +127,8 @@ static void compare_recorded(const char *name, uint32_t operators, void (*run)(v
     kineto_session_options_init(&o);
     o.operators = operators;
     if (kineto_session_create(&o, &s, &err))
-        fail(name, &err);
-    compare(name, s, run);
+        exit_with_error(name, &err);
+    compare_with_floor(name, s, run);
     kineto_session_destroy(s);
 }
 
@@ -136,25 +136,25 @@ int main(void)
 {
     kineto_error err = {0};
     uint64_t calls = 0;
-    compare("function_idle", NULL, run_plain);
+    compare_with_floor("function_idle", NULL, run_plain);
     compare_recorded("function_plain", 0, run_plain);
     compare_recorded("function_inputs", KINETO_OPERATORS_INPUTS | KINETO_OPERATORS_VALUES,
                      run_inputs);
     const KinetoPlugin_Registry *registry = kineto_plugin_registry();
     if (registry->registerProfiler(registry->pRegistryHandle, &listener))
-        fail("plug-in", &err);
+        exit_with_error("plug-in", &err);
     compare_recorded("function_full", KINETO_OPERATORS_INPUTS | KINETO_OPERATORS_VALUES,
                      run_inputs);
     if (pushed == 0 || popped == 0)
-        fail("plug-in", &(kineto_error){.message = "heard nothing"});
+        exit_with_error("plug-in", &(kineto_error){.message = "heard nothing"});
     kineto_function_callback c;
     kineto_function_callback_init(&c);
     c.enter = on_enter;
     c.exit = on_exit_of;
     c.user = &calls;
     if (kineto_function_add_global(&c, NULL, &err))
-        fail("callback", &err);
-    compare("function_callback", NULL, run_plain);
+        exit_with_error("callback", &err);
+    compare_with_floor("function_callback", NULL, run_plain);
     kineto_function_clear_global();
     return calls == 2UL * OPS * ROUNDS ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-/* What a Kineto trace costs to write: one million cpu_op slices with 12 names, without args and
+/* Benchmark of writing a Kineto trace: one million cpu_op slices with 12 names, without args and
  * with four typed ones. The floor is the same number of bytes through the same kind of sink. */
 #include "bench.h"
 
@@ -25,13 +25,13 @@ static const char *const names[] = {"aten::empty",
                                     "aten::max_pool2d_with_indices",
                                     "aten::cross_entropy_loss"};
 
-static void die(const char *what, const kineto_error *err)
+static void exit_with_error(const char *what, const kineto_error *err)
 {
     fprintf(stderr, "bench_json: %s: %s\n", what, err->message);
     exit(1);
 }
 
-static kineto_trace *make(int arg_count)
+static kineto_trace *make_trace(int arg_count)
 {
     static const char *const keys[] = {"Record function id", "Sequence number", "Fwd thread id",
                                        "Ev Idx"};
@@ -41,7 +41,7 @@ static kineto_trace *make(int arg_count)
     uint32_t ids[KB_COUNT(names)], key_ids[KB_COUNT(keys)];
     uint64_t random = 12345;
     if (kt_builder_create(&b, &err) != KINETO_OK)
-        die("builder", &err);
+        exit_with_error("builder", &err);
     uint32_t track = kt_track(b, kt_process(b, false, 12345, 0), KINETO_TRACK_THREAD, 12345);
     for (size_t i = 0; i < KB_COUNT(names); i++)
         ids[i] = kt_string(b, kb_string(names[i]));
@@ -63,7 +63,7 @@ static kineto_trace *make(int arg_count)
         now = end;
     }
     if (kt_builder_finish(b, &t, &err) != KINETO_OK)
-        die("trace", &err);
+        exit_with_error("trace", &err);
     kt_builder_destroy(b);
     return t;
 }
@@ -75,7 +75,7 @@ static kb_sink *open_sink(const char *path)
     kineto_status status = path ? kb_sink_open_file(path, kb_compression_of(path), &sink, &err)
                                 : kb_sink_open_discard(&sink, &err);
     if (status != KINETO_OK)
-        die(path ? path : "sink", &err);
+        exit_with_error(path ? path : "sink", &err);
     return sink;
 }
 
@@ -83,10 +83,10 @@ static void close_sink(kb_sink *sink)
 {
     kineto_error err;
     if (kb_sink_close(sink, &err) != KINETO_OK)
-        die("close", &err);
+        exit_with_error("close", &err);
 }
 
-/* The pages of the last round's file are not this round's to free. */
+/* Remove the file of the last round before the clock starts: freeing its pages takes time. */
 static void remove_old(const char *path)
 {
     if (path)
@@ -101,7 +101,7 @@ static double time_writer(const kineto_trace *t, const char *path, uint64_t *byt
     double before = bench_process_ns();
     kb_sink *sink = open_sink(path);
     if (ke_chrome_write(t, sink, "bench", NULL, &err) != KINETO_OK)
-        die("write", &err);
+        exit_with_error("write", &err);
     *bytes = kb_sink_bytes(sink);
     close_sink(sink);
     return (bench_process_ns() - before) / EVENTS;
@@ -130,12 +130,13 @@ static char *text_of(const kineto_trace *t)
     if (kb_sink_open_memory(KB_COMPRESS_NONE, &sink, &err) != KINETO_OK ||
         ke_chrome_write(t, sink, "bench", NULL, &err) != KINETO_OK ||
         kb_sink_take(sink, &text, &bytes, &err) != KINETO_OK)
-        die("text", &err);
+        exit_with_error("text", &err);
     close_sink(sink);
     return text;
 }
 
-static void measure(const char *name, const kineto_trace *t, const char *text, const char *path)
+static void measure_writer(const char *name, const kineto_trace *t, const char *text,
+                           const char *path)
 {
     bench_series writer = {.count = 0}, copy = {.count = 0};
     uint64_t bytes = 0;
@@ -147,7 +148,7 @@ static void measure(const char *name, const kineto_trace *t, const char *text, c
     remove_old(path);
 }
 
-/* Order and lanes, which the first writer or reader of a trace pays once. */
+/* Order and lanes, which the first writer or reader of a trace builds once. */
 static void measure_first_use(const kineto_trace *t)
 {
     double before = bench_process_ns();
@@ -159,14 +160,14 @@ static void measure_first_use(const kineto_trace *t)
 
 int main(void)
 {
-    kineto_trace *bare = make(0), *full = make(4);
+    kineto_trace *bare = make_trace(0), *full = make_trace(4);
     measure_first_use(bare);
     char *bare_text = text_of(bare), *full_text = text_of(full);
-    measure("json_write_0args", bare, bare_text, NULL);
-    measure("json_write_4args", full, full_text, NULL);
-    measure("json_tmpfs_0args", bare, bare_text, PLAIN);
-    measure("json_tmpfs_4args", full, full_text, PLAIN);
-    measure("json_gz_4args", full, full_text, PACKED);
+    measure_writer("json_write_0args", bare, bare_text, NULL);
+    measure_writer("json_write_4args", full, full_text, NULL);
+    measure_writer("json_tmpfs_0args", bare, bare_text, PLAIN);
+    measure_writer("json_tmpfs_4args", full, full_text, PLAIN);
+    measure_writer("json_gz_4args", full, full_text, PACKED);
     free(bare_text);
     free(full_text);
     kineto_trace_release(bare);

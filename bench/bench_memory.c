@@ -1,6 +1,6 @@
-/* What the allocator hook costs a program that does nothing but malloc and free: loaded while
- * nobody records, recorded with the usual sampling, and with every allocation recorded. The program
- * times itself; its runs alternate with plain ones. */
+/* Benchmark of the allocator hook in a program that only calls malloc and free: loaded while no
+ * session records, recorded with the default sampling, and with every allocation recorded. The
+ * program times itself; its runs alternate with plain ones. */
 #include "bench.h"
 
 #include <libgen.h>
@@ -13,12 +13,12 @@
 #define TRACE  "/dev/shm/ckineto-bench-memory.json"
 
 typedef struct way {
-    const char *name, *before, *pairs; /* what stands in front of the program's command line */
+    const char *name, *before, *pairs; /* before: prefix of the program's command line */
     bench_series with, without;
 } way;
 
 /* Run a command line and read the number it prints; negative when it failed. */
-static double run(const char *before, const char *program, const char *pairs)
+static double run_program(const char *before, const char *program, const char *pairs)
 {
     char command[4 * PATH_MAX];
     double ns = -1;
@@ -31,10 +31,11 @@ static double run(const char *before, const char *program, const char *pairs)
     return pclose(out) == 0 ? ns : -1;
 }
 
-static int measure(way *w, const char *program)
+static int measure_way(way *w, const char *program)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        double plain = run("", program, w->pairs), ours = run(w->before, program, w->pairs);
+        double plain = run_program("", program, w->pairs);
+        double ours = run_program(w->before, program, w->pairs);
         if (plain < 0 || ours < 0) {
             fprintf(stderr, "bench_memory: '%s %s' did not run\n", w->before, program);
             return 1;
@@ -73,7 +74,7 @@ int main(void)
     ways[2].before = every;
     int failed = 0;
     for (size_t i = 0; i < sizeof ways / sizeof *ways && !failed; i++)
-        failed = measure(&ways[i], program);
+        failed = measure_way(&ways[i], program);
     unlink(TRACE);
     return failed;
 }

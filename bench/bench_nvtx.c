@@ -1,6 +1,6 @@
-/* What NVTX ranges cost that ckineto-nvtx.so records: push and pop, beside a range of our own in
- * the same rounds, and both beside the floor of two reads of the clock and a 32-byte store; and
- * what they cost while nobody records. */
+/* Benchmark of NVTX ranges that ckineto-nvtx.so records: push and pop, compared with a range of
+ * ckineto in the same rounds, both against the floor of two reads of the clock and a 32-byte store;
+ * and the same while no session records. */
 #include "bench.h"
 
 #include "../plugins/nvtx/abi.h"
@@ -46,7 +46,7 @@ static int (*domain_push)(cn_handle domain, const cn_attributes *attributes);
 static int (*domain_pop)(cn_handle domain);
 static cn_handle domain, name;
 
-static bool enter(void)
+static bool initialize_nvtx(void)
 {
     char self[PATH_MAX - 64], path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -72,7 +72,7 @@ static bool enter(void)
     return true;
 }
 
-/* ---- what is timed ----------------------------------------------------------------------------- */
+/* ---- timed functions ---------------------------------------------------------------------------- */
 
 static uint64_t buffer[4];
 
@@ -106,7 +106,7 @@ static void run_literal(void)
     }
 }
 
-/* A text that is another one each time. */
+/* A different text at each call, so that no cache of texts helps. */
 static void run_made(void)
 {
     char text[] = "step 00000000";
@@ -145,8 +145,8 @@ typedef struct contender {
     void (*run)(void);
 } contender;
 
-/* Between two turns, so that each finds warm chunks. */
-static void drain(void)
+/* Empty the pool between two turns, so that each finds warm chunks. */
+static void drain_pool(void)
 {
     const kf_pool *pool = kineto_rt_pool();
     for (uint32_t i = 0; pool && i < pool->chunk_count; i++)
@@ -154,7 +154,7 @@ static void drain(void)
             (void)kf_chunk_free(pool, i, kf_chunk_claim_of(pool, i));
 }
 
-static void compare(const contender *subjects, int count)
+static void compare_contenders(const contender *subjects, int count)
 {
     static bench_series own[8], floor;
     memset(own, 0, sizeof own);
@@ -163,7 +163,7 @@ static void compare(const contender *subjects, int count)
         bench_add(&floor, time_ns(run_floor));
         for (int i = 0; i < count; i++) {
             bench_add(&own[i], time_ns(subjects[i].run));
-            drain();
+            drain_pool();
         }
     }
     for (int i = 0; i < count; i++)
@@ -187,17 +187,17 @@ int main(void)
                                      {"nvtx_literal", run_literal},
                                      {"nvtx_made", run_made},
                                      {"nvtx_domain_payload", run_domain}};
-    if (!enter()) {
-        fprintf(stderr, "bench_nvtx: skipped, no ckineto-nvtx.so beside the programs\n");
+    if (!initialize_nvtx()) {
+        fprintf(stderr, "bench_nvtx: skipped: no ckineto-nvtx.so next to the programs\n");
         return 77;
     }
-    compare(idle, 2);
+    compare_contenders(idle, 2);
     if (ks_collector_create(&options, &collector, &err) || ks_collector_start(collector, &err) ||
         kineto_rt_attach(ks_collector_pool_path(collector), &err)) {
         fprintf(stderr, "bench_nvtx: %s\n", err.message);
         return 1;
     }
-    compare(busy, 4);
+    compare_contenders(busy, 4);
     ks_collector_destroy(collector, false);
     return 0;
 }

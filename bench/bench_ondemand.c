@@ -1,15 +1,16 @@
-/* What it costs to be traceable on demand, and how soon a trace begins:
+/* Benchmark of on-demand tracing: the cost of being traceable, and the delay until a trace begins:
  *
- *   first event     from a request over the control socket to the first event of its trace: 50
- * requests without warm-up to a process that records a range every few microseconds idle processor
- * time of a process that listens, to its socket and to a daemon that is not there, in per cent of
- * one processor same time       8 such processes asked for the same start time: from the first of
- * their windows to the last one, and of their first events; a busy thread each
- *   step            kineto_profiler_step in a process that listens; floor: in one that does not
+ *   first event  from a request over the control socket to the first event of its trace: 50 requests
+ *                without warm-up to a process that records a range every few microseconds
+ *   idle         processor time of a process that listens on its socket and polls a daemon that does
+ *                not run, in per cent of one processor
+ *   same time    8 such processes with a request for the same start time: from the first of their
+ *                windows to the last one, and of their first events; a busy thread each
+ *   step         kineto_profiler_step in a process that listens; floor: in one that does not
  *
- * usage: bench_ondemand [idle seconds (20)]. Without a floor there is nothing to compare
- * with. Where the machine is busy, a thread may not run at all while it is traced: then its trace
- * has no event, and counts for nothing. */
+ * usage: bench_ondemand [idle seconds (20)]. Results without a floor have nothing to be compared
+ * with. On a busy machine a thread may not run at all while it is traced: then its trace has no
+ * event and is ignored. */
 #include "bench.h"
 
 #include "ondemand/wire/control_wire.h"
@@ -33,17 +34,17 @@
 
 static const char *directory;
 
-static void fail(const char *what, const kineto_error *err)
+static void exit_with_error(const char *what, const kineto_error *err)
 {
     fprintf(stderr, "bench_ondemand: %s: %s\n", what, err ? err->message : "failed");
     exit(1);
 }
 
-/* ---- a process that is asked --------------------------------------------------------------------- */
+/* ---- a traceable process ------------------------------------------------------------------------- */
 
 KINETO_SITE(busy_range, KINETO_KIND_CPU_OP, "busy");
 
-static void *busy(void *unused)
+static void *record_ranges(void *unused)
 {
     (void)unused;
     for (;;) {
@@ -56,7 +57,7 @@ static void *busy(void *unused)
     return NULL;
 }
 
-static _Noreturn void be_asked(bool works)
+static _Noreturn void run_traceable(bool works)
 {
     kineto_error err;
     kineto_control_options o;
@@ -66,14 +67,14 @@ static _Noreturn void be_asked(bool works)
     o.daemon = !works;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (kineto_control_start(&o, &err))
-        fail("control", &err);
-    if (works && pthread_create(&thread, NULL, busy, NULL) != 0)
-        fail("thread", NULL);
+        exit_with_error("control", &err);
+    if (works && pthread_create(&thread, NULL, record_ranges, NULL) != 0)
+        exit_with_error("thread", NULL);
     for (;;)
         pause();
 }
 
-static pid_t spawn(const char *how)
+static pid_t start_traceable(const char *how)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -83,13 +84,13 @@ static pid_t spawn(const char *how)
     return pid;
 }
 
-static void end(pid_t pid)
+static void end_process(pid_t pid)
 {
     kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
 }
 
-/* ---- asking -------------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------------ */
 
 static ko_control_peer *connect_to(pid_t pid)
 {
@@ -100,18 +101,18 @@ static ko_control_peer *connect_to(pid_t pid)
             return peer;
         usleep(10000);
     }
-    fail("connect", &err);
+    exit_with_error("connect", &err);
     return NULL;
 }
 
-static void ask(ko_control_peer *peer, const char *text)
+static void send_request(ko_control_peer *peer, const char *text)
 {
     kineto_error err;
     if (ko_control_send(peer, "trace", kb_string(text), &err))
-        fail("send", &err);
+        exit_with_error("send", &err);
 }
 
-/* Until the trace of this request is written. */
+/* Wait until the trace of this request is written. */
 static void wait_written(ko_control_peer *peer, ko_control_answer *a)
 {
     kineto_error err;
@@ -121,23 +122,23 @@ static void wait_written(ko_control_peer *peer, ko_control_answer *a)
         if (status == KINETO_E_BUSY && poll(&p, 1, PATIENCE_S * 1000) == 1)
             continue;
         if (status)
-            fail("receive", &err);
+            exit_with_error("receive", &err);
         if (strcmp(a->verb, "written") == 0)
             return;
         if (strcmp(a->verb, "refused") == 0 || strcmp(a->verb, "failed") == 0)
-            fail(a->text, NULL);
+            exit_with_error(a->text, NULL);
     }
 }
 
-/* Of the trace: when its window began, and the first event that began within. */
-static void look_at(const char *path, int64_t *window_ns, int64_t *first_ns)
+/* Read a trace: when its window began, and the first event that began within. */
+static void read_trace_start(const char *path, int64_t *window_ns, int64_t *first_ns)
 {
     kineto_error err;
     kineto_trace *trace;
     kineto_activity a;
     int64_t end_ns;
     if (kineto_trace_open(path, &trace, &err))
-        fail("open", &err);
+        exit_with_error("open", &err);
     kineto_trace_window(trace, window_ns, &end_ns);
     *first_ns = INT64_MAX;
     for (kineto_row i = 0; i < kineto_trace_count(trace); i++) {
@@ -156,7 +157,7 @@ static void measure_first_event(void)
     bench_series events = {.count = 0};
     ko_control_answer answer;
     char text[512];
-    pid_t pid = spawn("busy");
+    pid_t pid = start_traceable("busy");
     ko_control_peer *peer = connect_to(pid);
     snprintf(text, sizeof text,
              "ACTIVITIES_DURATION_MSECS=20\nACTIVITIES_WARMUP_PERIOD_SECS=0\n"
@@ -165,16 +166,16 @@ static void measure_first_event(void)
     usleep(100000);
     for (int i = 0; i < REQUESTS; i++) {
         int64_t asked_ns = (int64_t)bench_clock_ns(CLOCK_REALTIME), window_ns, first_ns;
-        ask(peer, text);
+        send_request(peer, text);
         wait_written(peer, &answer);
-        look_at(answer.path, &window_ns, &first_ns);
+        read_trace_start(answer.path, &window_ns, &first_ns);
         if (first_ns < INT64_MAX)
             bench_add(&events, (double)(first_ns - asked_ns) / 1e6);
         if (i == 0 && events.count)
             bench_line("ondemand.first_event.cold", events.values[0], "ms", 0, 1);
     }
     ko_control_close(peer);
-    end(pid);
+    end_process(pid);
     bench_line("ondemand.first_event.median", bench_quantile(&events, 0.5), "ms", 0, 1);
     bench_line("ondemand.first_event.max", bench_quantile(&events, 1), "ms", 0, 1);
 }
@@ -185,19 +186,19 @@ static double processor_ns(pid_t pid)
 {
     clockid_t clock;
     if (clock_getcpuclockid(pid, &clock) != 0)
-        fail("processor clock", NULL);
+        exit_with_error("processor clock", NULL);
     return bench_clock_ns(clock);
 }
 
 static void measure_idle(unsigned seconds)
 {
-    pid_t pid = spawn("idle");
+    pid_t pid = start_traceable("idle");
     ko_control_close(connect_to(pid));
     usleep(500000);
     double begin_ns = processor_ns(pid);
     sleep(seconds);
     double spent_ns = processor_ns(pid) - begin_ns;
-    end(pid);
+    end_process(pid);
     bench_line("ondemand.idle", spent_ns / ((double)seconds * 1e9) * 100, "%", 0, 1);
 }
 
@@ -210,7 +211,7 @@ static void measure_same_time(void)
     ko_control_peer *peers[PROCESSES];
     char text[512];
     for (int i = 0; i < PROCESSES; i++)
-        pids[i] = spawn("busy");
+        pids[i] = start_traceable("busy");
     for (int i = 0; i < PROCESSES; i++)
         peers[i] = connect_to(pids[i]);
     int64_t at_ms = (int64_t)(bench_clock_ns(CLOCK_REALTIME) / 1e6) + 1000;
@@ -219,17 +220,17 @@ static void measure_same_time(void)
              "ACTIVITIES_WARMUP_PERIOD_SECS=0\nACTIVITIES_LOG_FILE=%s/same.json\n",
              at_ms, directory);
     for (int i = 0; i < PROCESSES; i++)
-        ask(peers[i], text);
+        send_request(peers[i], text);
     for (int i = 0; i < PROCESSES; i++) {
         ko_control_answer answer;
         int64_t window_ns, first_ns;
         wait_written(peers[i], &answer);
-        look_at(answer.path, &window_ns, &first_ns);
+        read_trace_start(answer.path, &window_ns, &first_ns);
         bench_add(&windows, (double)(window_ns - at_ms * 1000000) / 1e6);
         if (first_ns < INT64_MAX)
             bench_add(&events, (double)(first_ns - at_ms * 1000000) / 1e6);
         ko_control_close(peers[i]);
-        end(pids[i]);
+        end_process(pids[i]);
     }
     bench_line("ondemand.same_time.windows",
                bench_quantile(&windows, 1) - bench_quantile(&windows, 0), "ms", 0, 1);
@@ -260,7 +261,7 @@ static void measure_steps(void)
     for (int i = 0; i < ROUNDS; i++) {
         bench_add(&off, step_ns());
         if (kineto_control_start(&o, &err))
-            fail("control", &err);
+            exit_with_error("control", &err);
         bench_add(&on, step_ns());
         kineto_control_stop();
     }
@@ -271,11 +272,11 @@ int main(int argc, char **argv)
 {
     char made[] = "/tmp/ckineto-bench-XXXXXX";
     if (argc == 2 && strcmp(argv[1], "busy") == 0)
-        be_asked(true);
+        run_traceable(true);
     if (argc == 2 && strcmp(argv[1], "idle") == 0)
-        be_asked(false);
+        run_traceable(false);
     if (!(directory = mkdtemp(made)))
-        fail("directory", NULL);
+        exit_with_error("directory", NULL);
     setenv("XDG_RUNTIME_DIR", directory, 1);
     setenv("KINETO_IPC_SOCKET_DIR", directory, 1);
     setenv("KINETO_ONDEMAND_TRACE_DIR", directory, 1);

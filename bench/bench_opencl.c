@@ -1,5 +1,5 @@
-/* What `ckineto record` costs a program with many short OpenCL calls: the program times its own
- * loop; runs with and without the recorder alternate. */
+/* Benchmark of `ckineto record` for a program with many short OpenCL calls: the program times its
+ * own loop; runs with and without the recorder alternate. */
 #include "bench.h"
 
 #include <libgen.h>
@@ -12,7 +12,7 @@
 #define CALLS  "20000"
 
 /* Run a command line and read the number it prints; negative when it failed. */
-static double run(const char *command)
+static double run_program(const char *command)
 {
     double ns = -1;
     FILE *out = popen(command, "r");
@@ -36,7 +36,7 @@ int main(void)
     snprintf(recorded, sizeof recorded,
              "%s/ckineto record --quiet -o /dev/shm/ckineto-bench.json -- %s", bin, plain);
     for (int round = 0; round < ROUNDS; round++) {
-        double a = run(plain), b = run(recorded);
+        double a = run_program(plain), b = run_program(recorded);
         if (a < 0 || b < 0) {
             fprintf(stderr, "bench_opencl: skipped, no OpenCL device or no recorder\n");
             return 77;

@@ -1,5 +1,5 @@
-/* What one reading of a thread's counters costs, with whatever this machine has; beside a system
- * call that does nothing. */
+/* Benchmark of one reading of a thread's counters, with the counters that this machine has. The
+ * floor is a system call that does nothing. */
 #include "bench.h"
 #include "record/perf.h"
 
@@ -9,7 +9,7 @@
 #define ROUNDS 21
 #define CALLS  5000
 
-static void measure(const char *const *names, size_t count)
+static void measure_counters(const char *const *names, size_t count)
 {
     kr_perf_plan plan;
     kr_perf_thread thread;
@@ -46,7 +46,7 @@ int main(void)
 {
     static const char *const hardware[] = {"cycles", "instructions"};
     static const char *const kernel[] = {"task-clock", "page-faults", "context-switches"};
-    measure(hardware, KB_COUNT(hardware));
-    measure(kernel, KB_COUNT(kernel));
+    measure_counters(hardware, KB_COUNT(hardware));
+    measure_counters(kernel, KB_COUNT(kernel));
     return 0;
 }

@@ -1,8 +1,8 @@
-/* What plug-ins pay: delivering device events through the builder, and passing correlation ids on.
+/* Benchmark of the plug-in interface: device events through the builder, and correlation ids.
  *
  * An event has a flow, a name (200 distinct ones of 24 to 128 bytes) and three metadata pairs: a
- * number, a list of integers, a short string. In steps it takes six calls of the builder, whole it
- * takes one. The floor is two reads of the clock. */
+ * number, a list of integers, a short string. In steps it takes six calls of the builder; as a
+ * whole it takes one. The floor is two reads of the clock. */
 #include "bench.h"
 #include "null_plugin.h"
 
@@ -131,7 +131,7 @@ static double time_floor(void)
     return (bench_thread_ns() - begin) / (double)EVENTS;
 }
 
-static void fail(const kineto_error *err)
+static void exit_with_error(const kineto_error *err)
 {
     fprintf(stderr, "bench_plugin: %s\n", err->message);
     exit(1);
@@ -146,7 +146,7 @@ static kineto_session *session_begin(size_t buffer_bytes, uint32_t retention)
     options.buffer_bytes = buffer_bytes;
     options.retention = retention;
     if (begin_session(&options, &s, &err))
-        fail(&err);
+        exit_with_error(&err);
     return s;
 }
 
@@ -166,7 +166,7 @@ static void time_recycled(void)
     (void)end_session(s, NULL, NULL);
 }
 
-/* A million into pages that nobody has written to: they are present, and in no cache. */
+/* A million events into fresh pages: they are present, and in no cache. */
 static void time_cold(void)
 {
     kineto_session *s = session_begin(256u << 20, KINETO_RETAIN_OLDEST);
@@ -195,7 +195,7 @@ static void count_bytes(const char *name, void (*add)(long), double floor)
 
 /* ---- correlation ids --------------------------------------------------------------------------- */
 
-/* What the plug-ins themselves cost: the same calls, with nothing in between. */
+/* The floor of correlation ids: the plug-ins' own functions, called directly. */
 static double time_own(void)
 {
     KinetoPlugin_ProfilerHandle *h = (KinetoPlugin_ProfilerHandle *)(void *)pushed;

@@ -1,7 +1,7 @@
-/* What it costs to stop a profiler: 1 M operators with two matrices each become a trace, and so do
- * as many kernels, which a plug-in delivers with the operators' ids, all of which must find each
- * other. Time of disable, and memory at its peak. The floor is one memcpy of the recorded words;
- * what the system takes for as much fresh memory as the trace has is measured beside it. */
+/* Benchmark of stopping a profiler: 1 M operators with two matrices each become a trace, and so do
+ * as many kernels, which a plug-in delivers with the operators' ids; all of them are linked. It
+ * reports the time of disable and the memory peak. The floor is one memcpy of the recorded words;
+ * the time for page faults of as much fresh memory as the trace has is reported too. */
 #include "bench.h"
 #include "null_plugin.h"
 
@@ -21,7 +21,7 @@
 
 KINETO_OPERATOR(site_mm, "aten::mm");
 
-static void fail(const char *what, const kineto_error *err)
+static void exit_with_error(const char *what, const kineto_error *err)
 {
     fprintf(stderr, "bench_profiler: %s: %s\n", what, err->message);
     exit(1);
@@ -29,7 +29,7 @@ static void fail(const char *what, const kineto_error *err)
 
 /* ---- a device: each operator has one kernel ----------------------------------------------------- */
 
-static int push(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
+static int push_id(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
 {
     int64_t now = (int64_t)builder->hostTicks(builder->pTraceBuilderHandle);
     KinetoPlugin_Activity a = {
@@ -45,14 +45,14 @@ static int push(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
         .externalId = p->correlationId};
     return builder->emit(builder->pTraceBuilderHandle, &a);
 }
-static int pop(KinetoPlugin_ProfilerPopCorrelationId_Params *p)
+static int pop_id(KinetoPlugin_ProfilerPopCorrelationId_Params *p)
 {
     (void)p;
     return 0;
 }
 
 static const KinetoPlugin_ProfilerInterface device = {
-    NULL_PLUGIN, .profilerPushCorrelationId = push, .profilerPopCorrelationId = pop};
+    NULL_PLUGIN, .profilerPushCorrelationId = push_id, .profilerPopCorrelationId = pop_id};
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
@@ -100,37 +100,37 @@ static void run_operators(void)
     }
 }
 
-static void enable(size_t buffer_bytes)
+static void enable_profiler(size_t buffer_bytes)
 {
     kineto_error err;
     config.buffer_bytes = buffer_bytes;
     if (kineto_profiler_enable(&config, activities, 0, &err))
-        fail("enable", &err);
+        exit_with_error("enable", &err);
 }
 
-static kineto_profiler_result *disable(void)
+static kineto_profiler_result *disable_profiler(void)
 {
     kineto_error err;
     kineto_profiler_result *result = NULL;
     if (kineto_profiler_disable(&result, &err))
-        fail("disable", &err);
+        exit_with_error("disable", &err);
     return result;
 }
 
-/* What an operator, and its kernel, take of a buffer: how many fit into a small one. */
+/* Bytes of an operator and its kernel in a buffer, by the number that fit into a small one. */
 static double recorded_bytes(void)
 {
-    enable(SMALL_BUFFER);
+    enable_profiler(SMALL_BUFFER);
     run_operators();
-    kineto_profiler_result *result = disable();
+    kineto_profiler_result *result = disable_profiler();
     uint64_t rows = kineto_profiler_result_event_count(result);
     uint64_t per_op = activities == KINETO_ACTIVITY_SET(CPU) ? 1 : 2;
     kineto_profiler_result_release(result);
     return (double)SMALL_BUFFER * (double)per_op / (double)(rows ? rows : 1);
 }
 
-/* Every operator is there, and the kernels know theirs. */
-static void check(const kineto_profiler_result *result)
+/* Fail unless the result has every operator, and every kernel is linked to its own. */
+static void check_result(const kineto_profiler_result *result)
 {
     bool links = activities != KINETO_ACTIVITY_SET(CPU);
     const kineto_trace *t = kineto_profiler_result_trace(result);
@@ -149,7 +149,7 @@ static void check(const kineto_profiler_result *result)
     }
 }
 
-/* So much memory in huge pages, where there are some, touched once. */
+/* Time to touch `bytes` of new memory once, in huge pages where the system has them. */
 static double fresh_memory_ms(size_t bytes)
 {
     size_t huge = (size_t)2 << 20;
@@ -168,7 +168,7 @@ static double fresh_memory_ms(size_t bytes)
     return (end - begin) / 1e6;
 }
 
-static void measure(const char *name)
+static void measure_stop(const char *name)
 {
     static bench_series own, floor, fresh;
     char line[64];
@@ -176,19 +176,19 @@ static void measure(const char *name)
     size_t words = (size_t)(bytes * OPS);
     own.count = floor.count = fresh.count = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        enable(LARGE_BUFFER);
+        enable_profiler(LARGE_BUFFER);
         run_operators();
         double rss = memory_bytes("VmRSS");
         forget_peak();
         double begin = bench_process_ns();
-        kineto_profiler_result *result = disable();
+        kineto_profiler_result *result = disable_profiler();
         bench_add(&own, (bench_process_ns() - begin) / 1e6);
         if (round == 0) { /* later ones have memory of the heap that was not given back */
             peak = memory_bytes("VmHWM");
             kept = memory_bytes("VmRSS");
             before_rss = rss;
         }
-        check(result);
+        check_result(result);
         bench_add(&fresh, fresh_memory_ms((size_t)(kept - before_rss) + LARGE_BUFFER));
         kineto_profiler_result_release(result);
         char *from = malloc(words), *to = malloc(words);
@@ -220,11 +220,11 @@ int main(void)
     kineto_error err = {0};
     kineto_profiler_config_init(&config, KINETO_STATE_KINETO);
     config.report_input_shapes = true;
-    measure("operators");
+    measure_stop("operators");
     const KinetoPlugin_Registry *registry = kineto_plugin_registry();
     if (registry->registerProfiler(registry->pRegistryHandle, &device))
-        fail("plug-in", &err);
+        exit_with_error("plug-in", &err);
     activities |= KINETO_ACTIVITY_SET(CUDA);
-    measure("operators_and_kernels");
+    measure_stop("operators_and_kernels");
     return 0;
 }

@@ -1,5 +1,5 @@
-/* What queries cost for each activity of a trace of one million: scans, groups, joins. The floor of
- * all is a plain loop over the columns that adds up durations. */
+/* Benchmark of SQL queries on a trace of one million activities: scans, groups, joins; times are
+ * per activity. The floor is a plain loop over the columns that adds up durations. */
 #include "bench.h"
 
 #include "export/sql.h"
@@ -8,20 +8,20 @@
 #define EVENTS 1000000u
 #define ROUNDS 5
 
-static void die(const char *what, const kineto_error *err)
+static void exit_with_error(const char *what, const kineto_error *err)
 {
     fprintf(stderr, "bench_query: %s: %s\n", what, err->message);
     exit(1);
 }
 
 /* One in four is a launch, one in four its kernel. */
-static kineto_trace *make(void)
+static kineto_trace *make_trace(void)
 {
     kineto_error err;
     kt_builder *b;
     kineto_trace *t;
     if (kt_builder_create(&b, &err) != KINETO_OK)
-        die("builder", &err);
+        exit_with_error("builder", &err);
     uint32_t host = kt_track(b, kt_process(b, false, 1, 0), KINETO_TRACK_THREAD, 1);
     uint32_t stream = kt_track(b, kt_process(b, true, 0, 0), KINETO_TRACK_STREAM, 7);
     uint64_t random = 12345;
@@ -42,7 +42,7 @@ static kineto_trace *make(void)
         kt_append(b, &row);
     }
     if (kt_builder_finish(b, &t, &err) != KINETO_OK)
-        die("finish", &err);
+        exit_with_error("finish", &err);
     kt_builder_destroy(b);
     return t;
 }
@@ -68,10 +68,10 @@ static double query_ns(ke_sql *sql, const char *text)
     size_t used;
     bool there = true;
     if (ke_sql_prepare(sql, kb_string(text), &used, &query, &err))
-        die(text, &err);
+        exit_with_error(text, &err);
     while (there)
         if (ke_sql_step(query, &there, &err))
-            die(text, &err);
+            exit_with_error(text, &err);
     ke_sql_finish(query);
     return (bench_process_ns() - begin) / EVENTS;
 }
@@ -96,7 +96,7 @@ int main(void)
         {"query_args", "SELECT count(*), sum(value) FROM args WHERE key = 'n'"}};
     kineto_error err;
     ke_sql *sql;
-    kineto_trace *t = make();
+    kineto_trace *t = make_trace();
     if (ke_sql_open(t, &sql, &err)) {
         fprintf(stderr, "bench_query: %s: skipped\n", err.message);
         return 77;

@@ -1,11 +1,12 @@
-/* How fast traces are read: each measurement in a fresh process, page faults included, beside a
- * parser that only looks at the fields, and one that builds a tree; and what memory it takes.
+/* Benchmark of reading traces: speed and memory, compared with a parser that only visits the fields
+ * (simdjson on demand) and one that builds a tree (simdjson DOM). Each measurement is a fresh
+ * process, page faults included.
  *
  *   bench_read [--json] [--best] [--runs N] [--cpus LIST] [--events N] [FILE…]
  *
- * Without a file, traces of --events events of two layouts are made for the occasion. The
- * contenders take turns, the median (--best: the best) of --runs is reported; files are in the page
- * cache. CPU counts are set by affinity, as taskset would. */
+ * Without a file, traces of --events events of two layouts are generated. The contenders take
+ * turns, and the median (--best: the best) of --runs is reported; files are in the page cache. CPU
+ * counts are set by affinity, as taskset does. */
 #include "bench.h"
 #include "read/input.h"
 
@@ -18,9 +19,9 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-/* ---- in the child: what is timed ------------------------------------------------------------------ */
+/* ---- timed functions, run in a child process ------------------------------------------------------------------ */
 
-static void fail(const char *message)
+static void exit_with_error(const char *message)
 {
     fprintf(stderr, "bench_read: %s\n", message);
     exit(1);
@@ -50,15 +51,15 @@ static kineto_trace *open_trace(const char *path, read_result *r)
     kineto_error err = {0};
     kineto_trace *trace = NULL;
     if (kineto_trace_open(path, &trace, &err))
-        fail(err.message);
+        exit_with_error(err.message);
     r->events = kineto_trace_count(trace);
     return trace;
 }
 
 static void open_only(const char *path, read_result *r) { (void)open_trace(path, r); }
 
-/* Derived columns are built on first use: use each, on every track and here and there between, so
- * that it is the building that is measured and not millions of calls. */
+/* Use every derived column once, since they are built on first use. Callers do it for a few rows of
+ * each track, so that the building is measured and not millions of calls. */
 static void use_row(const kineto_trace *trace, kineto_row row, read_result *r)
 {
     r->check += kineto_trace_parent(trace, row) + (uint64_t)kineto_trace_self_ns(trace, row) +
@@ -118,14 +119,15 @@ static struct {
     int cpus[MAX_COLUMNS];
     int cpu_columns;
     uint64_t events;
-    char directory[4096]; /* of this program: the others are beside it */
+    char directory[4096]; /* of this program and of those that it starts */
     char self[4096];
 } options = {.runs = 5};
 
 static cpu_set_t allowed;
 
-/* The last n processors that we may use: the first ones get the interrupts. */
-static void pin(int n)
+/* Restrict this process to the last n processors that it may use: the first ones serve
+ * interrupts. */
+static void set_cpu_count(int n)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -137,11 +139,11 @@ static void pin(int n)
     (void)sched_setaffinity(0, sizeof set, &set);
 }
 
-static void child(const contender *c, int cpus, const char *file, int out)
+static void exec_contender(const contender *c, int cpus, const char *file, int out)
 {
     char peer[4200];
     snprintf(peer, sizeof peer, "%s/peer_simdjson", options.directory);
-    pin(cpus);
+    set_cpu_count(cpus);
     dup2(out, 1);
     if (c->run)
         execl(options.self, "bench_read", "--child", c->key, file, (char *)NULL);
@@ -150,8 +152,9 @@ static void child(const contender *c, int cpus, const char *file, int out)
     _exit(126);
 }
 
-/* Looks at the child's memory now and then; not while it is timed. */
-static uint64_t watch(pid_t pid, int *status, struct rusage *usage)
+/* Wait for a child and return the peak of its anonymous memory, sampled every 0.5 ms. The sampling
+ * disturbs the child, so it is not timed in the same run. */
+static uint64_t wait_and_sample_memory(pid_t pid, int *status, struct rusage *usage)
 {
     char statm[64];
     uint64_t peak = 0;
@@ -171,17 +174,17 @@ static bool measure_once(const contender *c, int cpus, const char *file, bool me
     unsigned long long events, slices, anonymous, check;
     double wall, cpu;
     if (pipe(pipe_ends))
-        fail(strerror(errno));
+        exit_with_error(strerror(errno));
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0)
-        child(c, cpus, file, pipe_ends[1]);
+        exec_contender(c, cpus, file, pipe_ends[1]);
     close(pipe_ends[1]);
     FILE *from = fdopen(pipe_ends[0], "r");
     if (pid < 0 || !from)
-        fail(strerror(errno));
+        exit_with_error(strerror(errno));
     if (memory)
-        m->peak_anonymous_bytes = watch(pid, &status, &usage);
+        m->peak_anonymous_bytes = wait_and_sample_memory(pid, &status, &usage);
     else
         wait4(pid, &status, 0, &usage);
     int found = fscanf(from, "%lf %lf %llu %llu %llu %llu", &wall, &cpu, &events, &slices,
@@ -223,15 +226,16 @@ static uint64_t count_events(const read_input *in)
     return count;
 }
 
-/* In a process of its own: this one stays small. Also brings the file into the page cache. */
-static void look_at(subject *s)
+/* Count bytes and events of a file, in a child process so that this one stays small. It also brings
+ * the file into the page cache. */
+static void count_subject(subject *s)
 {
     int ends[2];
     uint64_t found[2] = {0, 0};
     size_t length = strlen(s->path);
     s->packed = length > 3 && strcmp(s->path + length - 3, ".gz") == 0;
     if (pipe(ends))
-        fail(strerror(errno));
+        exit_with_error(strerror(errno));
     pid_t pid = fork();
     if (pid == 0) {
         read_input in;
@@ -250,7 +254,7 @@ static void look_at(subject *s)
     s->events = found[1];
 }
 
-static bool takes_part(const subject *s, size_t i, int column)
+static bool can_run_contender(const subject *s, size_t i, int column)
 {
     const contender *c = &contenders[i];
     char peer[4200];
@@ -262,16 +266,16 @@ static bool takes_part(const subject *s, size_t i, int column)
 
 static void measure_all(subject *s)
 {
-    for (int round = 0; round <= options.runs; round++) /* the last one looks at memory */
+    for (int round = 0; round <= options.runs; round++) /* the last one measures memory */
         for (size_t i = 0; i < CONTENDERS; i++)
             for (int column = 0; column < options.cpu_columns; column++)
-                if (takes_part(s, i, column) &&
+                if (can_run_contender(s, i, column) &&
                     !measure_once(&contenders[i], options.cpus[column], s->path,
                                   round == options.runs, &s->results[i][column]))
                     s->failed[i] = true;
 }
 
-/* Both must have seen the whole file. */
+/* Warn if ckineto or simdjson did not read the whole file. */
 static void compare_counts(const subject *s)
 {
     const measure *peer = &s->results[2][0];
@@ -286,24 +290,28 @@ static void compare_counts(const subject *s)
 
 /* ---- results ----------------------------------------------------------------------------------------- */
 
-static double typical(const bench_series *s) { return bench_quantile(s, options.best ? 0 : 0.5); }
+/* The median, or with --best the minimum. */
+static double get_typical_ns(const bench_series *s)
+{
+    return bench_quantile(s, options.best ? 0 : 0.5);
+}
 
-static double per_event(const subject *s, uint64_t bytes)
+static double divide_by_events(const subject *s, uint64_t bytes)
 {
     return s->events ? (double)bytes / (double)s->events : 0;
 }
 
 /* Bytes per nanosecond are GB/s. */
-static double rate(const subject *s, const measure *m)
+static double compute_rate(const subject *s, const measure *m)
 {
-    double wall = typical(&m->wall);
+    double wall = get_typical_ns(&m->wall);
     return wall > 0 ? (double)s->text_bytes / wall : 0;
 }
 
 static void print_json(const subject *s, size_t i, int column)
 {
     const measure *m = &s->results[i][column];
-    double peer = rate(s, &s->results[2][0]), own = rate(s, m);
+    double peer = compute_rate(s, &s->results[2][0]), own = compute_rate(s, m);
     printf("{\"name\":\"read_%s_%s_%dcpu\",\"value\":%.3f,\"unit\":\"GB/"
            "s\",\"floor\":%.3f,\"ratio\":%.3f,"
            "\"spread\":%.3f,\"best\":%.3f,\"wall_s\":%.4f,\"cpu_s\":%.4f,\"events\":%llu,\"text_"
@@ -312,12 +320,12 @@ static void print_json(const subject *s, size_t i, int column)
            "llu}\n",
            contenders[i].key, s->label, options.cpus[column], own, peer, peer > 0 ? own / peer : 0,
            bench_spread(&m->wall), (double)s->text_bytes / bench_min(&m->wall),
-           typical(&m->wall) / 1e9, typical(&m->cpu) / 1e9, (unsigned long long)s->events,
-           (unsigned long long)s->text_bytes, per_event(s, m->anonymous_bytes),
-           per_event(s, m->peak_anonymous_bytes), (unsigned long long)m->peak_bytes);
+           get_typical_ns(&m->wall) / 1e9, get_typical_ns(&m->cpu) / 1e9,
+           (unsigned long long)s->events, (unsigned long long)s->text_bytes, divide_by_events(s, m->anonymous_bytes),
+           divide_by_events(s, m->peak_anonymous_bytes), (unsigned long long)m->peak_bytes);
 }
 
-/* Blank where there is nothing to compare with. */
+/* Print value / other; blank if one of them was not measured. */
 static void print_ratio(double value, double other)
 {
     if (value > 0 && other > 0)
@@ -329,23 +337,23 @@ static void print_ratio(double value, double other)
 static void print_row(const subject *s, size_t i, int column)
 {
     const measure *m = &s->results[i][column], *peer = &s->results[2][0];
-    double wall = typical(&m->wall), cpu = typical(&m->cpu);
+    double wall = get_typical_ns(&m->wall), cpu = get_typical_ns(&m->cpu);
     printf("  %-43s %4d %7.3f %6.2f", contenders[i].title, options.cpus[column], wall / 1e9,
-           rate(s, m));
-    print_ratio(typical(&peer->wall), wall);
-    print_ratio(column ? typical(&s->results[i][0].wall) : 0, wall);
+           compute_rate(s, m));
+    print_ratio(get_typical_ns(&peer->wall), wall);
+    print_ratio(column ? get_typical_ns(&s->results[i][0].wall) : 0, wall);
     printf(" %7.3f", cpu / 1e9);
-    print_ratio(typical(&peer->cpu), cpu);
-    printf(" %8.1f %8.1f %8.0f\n", per_event(s, m->anonymous_bytes),
-           per_event(s, m->peak_anonymous_bytes), (double)m->peak_bytes / 1e6);
+    print_ratio(get_typical_ns(&peer->cpu), cpu);
+    printf(" %8.1f %8.1f %8.0f\n", divide_by_events(s, m->anonymous_bytes),
+           divide_by_events(s, m->peak_anonymous_bytes), (double)m->peak_bytes / 1e6);
 }
 
-static void report(const subject *s)
+static void print_subject(const subject *s)
 {
     if (!options.json) {
         printf("%s: %.1f MB of JSON, %llu events, %.0f bytes each; %s of %d\n", s->path,
                (double)s->text_bytes / 1e6, (unsigned long long)s->events,
-               per_event(s, s->text_bytes), options.best ? "best" : "median", options.runs);
+               divide_by_events(s, s->text_bytes), options.best ? "best" : "median", options.runs);
         printf("  %-43s %4s %7s %6s %8s %8s %7s %8s %8s %8s %8s\n", "", "cpus", "wall s", "GB/s",
                "/ondemd", "/1 cpu", "cpu s", "/ondemd", "B/event", "at peak", "peak MB");
     }
@@ -366,23 +374,23 @@ static bool run_subject(const char *path, const char *label)
 {
     subject *s = calloc(1, sizeof *s);
     if (!s)
-        fail("out of memory");
+        exit_with_error("out of memory");
     s->path = path;
     snprintf(s->label, sizeof s->label, "%s", label);
     for (char *c = s->label; *c; c++) /* it goes into JSON */
         *c = *c == '"' || *c == '\\' || (unsigned char)*c < ' ' ? '_' : *c;
-    look_at(s);
+    count_subject(s);
     measure_all(s);
     compare_counts(s);
-    report(s);
+    print_subject(s);
     bool ok = !s->failed[4] && !s->failed[5];
     free(s);
     return ok;
 }
 
-/* ---- made-up traces -------------------------------------------------------------------------------- */
+/* ---- generated traces ------------------------------------------------------------------------------ */
 
-static bool generate(const char *layout, const char *path)
+static bool generate_trace(const char *layout, const char *path)
 {
     char generator[4200], events[32];
     snprintf(generator, sizeof generator, "%s/gen_trace", options.directory);
@@ -399,8 +407,8 @@ static bool generate(const char *layout, const char *path)
     return status == 0;
 }
 
-/* Packed as other people's tools would. */
-static bool pack(const char *path)
+/* Compress a file with gzip -1, as other tools do. */
+static bool compress_file(const char *path)
 {
     int status = 1;
     pid_t pid = fork();
@@ -422,11 +430,11 @@ static bool run_generated(void)
         snprintf(path, sizeof path, "%s/bench-read-%d.json", temporary ? temporary : "/tmp",
                  (int)getpid());
         snprintf(packed, sizeof packed, "%s.gz", path);
-        if (!generate(layouts[i], path))
-            fail("gen_trace, which should be beside this program, made no trace");
+        if (!generate_trace(layouts[i], path))
+            exit_with_error("gen_trace failed; it must be in the folder of this program");
         ok = run_subject(path, layouts[i]) && ok;
         snprintf(label, sizeof label, "%s_gz", layouts[i]);
-        if (i == 0 && pack(path))
+        if (i == 0 && compress_file(path))
             ok = run_subject(packed, label) && ok;
         unlink(path);
         unlink(packed);
@@ -436,7 +444,7 @@ static bool run_generated(void)
 
 /* ---- the command ------------------------------------------------------------------------------------- */
 
-static void usage(void)
+static void exit_with_usage(void)
 {
     fputs("usage: bench_read [--json] [--best] [--runs N] [--cpus 1,2] [--events N] [FILE…]\n",
           stderr);
@@ -452,7 +460,7 @@ static int run_child(const char *key, const char *file)
             contenders[i].run(file, &r);
             read_end(&r);
             fflush(stdout);
-            _exit(0); /* the kernel takes everything back */
+            _exit(0); /* nothing is freed: the process ends */
         }
     return 2;
 }
@@ -474,25 +482,25 @@ static void parse_cpus(const char *list)
     for (options.cpu_columns = 0; options.cpu_columns < MAX_COLUMNS; list = end + 1) {
         long n = strtol(list, &end, 10);
         if (end == list || n < 1 || n > CPU_COUNT(&allowed))
-            usage();
+            exit_with_usage();
         options.cpus[options.cpu_columns++] = (int)n;
         if (*end != ',')
             break;
     }
     if (*end)
-        usage();
+        exit_with_usage();
 }
 
-static long number(const char *text, long least, long most)
+static long parse_number(const char *text, long least, long most)
 {
     char *end;
     long value = text ? strtol(text, &end, 10) : -1;
     if (!text || *end || value < least || value > most)
-        usage();
+        exit_with_usage();
     return value;
 }
 
-static int parse(int argc, char **argv)
+static int parse_options(int argc, char **argv)
 {
     int i = 1;
     for (; i < argc && argv[i][0] == '-'; i++)
@@ -501,13 +509,13 @@ static int parse(int argc, char **argv)
         else if (strcmp(argv[i], "--best") == 0)
             options.best = true;
         else if (strcmp(argv[i], "--runs") == 0)
-            options.runs = (int)number(argv[++i], 1, BENCH_MAX_ROUNDS);
+            options.runs = (int)parse_number(argv[++i], 1, BENCH_MAX_ROUNDS);
         else if (strcmp(argv[i], "--events") == 0)
-            options.events = (uint64_t)number(argv[++i], 200, 1000000000);
+            options.events = (uint64_t)parse_number(argv[++i], 200, 1000000000);
         else if (strcmp(argv[i], "--cpus") == 0 && i + 1 < argc)
             parse_cpus(argv[++i]);
         else
-            usage();
+            exit_with_usage();
     return i;
 }
 
@@ -515,7 +523,7 @@ static void find_self(void)
 {
     ssize_t size = readlink("/proc/self/exe", options.self, sizeof options.self - 1);
     if (size <= 0)
-        fail("/proc/self/exe cannot be read");
+        exit_with_error("/proc/self/exe cannot be read");
     options.self[size] = 0;
     memcpy(options.directory, options.self, (size_t)size + 1);
     *strrchr(options.directory, '/') = 0;
@@ -529,7 +537,7 @@ int main(int argc, char **argv)
     find_self();
     (void)sched_getaffinity(0, sizeof allowed, &allowed);
     default_cpus();
-    int first = parse(argc, argv);
+    int first = parse_options(argc, argv);
     bool ok = first < argc || run_generated();
     for (int i = first; i < argc; i++) {
         const char *name = strrchr(argv[i], '/');

@@ -1,5 +1,5 @@
-/* What recording costs the program: begin+end pairs through the shared library into a warm pool
- * that another process drains, beside the floor: two reads of the clock and a 32-byte store. */
+/* Benchmark of recording: begin+end pairs through the shared library into a warm pool
+ * that another process drains. The floor is two reads of the clock and a 32-byte store. */
 #include "bench.h"
 
 #include "record/record.h"
@@ -96,7 +96,7 @@ typedef struct contender {
     void (*run)(void);
 } contender;
 
-static void compare(const contender *subjects, int count)
+static void compare_contenders(const contender *subjects, int count)
 {
     static bench_series own[8], floor;
     memset(own, 0, sizeof own);
@@ -112,7 +112,7 @@ static void compare(const contender *subjects, int count)
 
 /* Producer and drainer on processors of their own, where there are two: a drainer that waits for
  * the producer's lets the pool grow cold, and then it is memory that is measured. */
-static void pin(long cpu)
+static void pin_to_cpu(long cpu)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -121,7 +121,7 @@ static void pin(long cpu)
 }
 
 /* Three that want two processors: the kernel shares them out. */
-static void unpin(void)
+static void restore_affinity(void)
 {
     cpu_set_t all;
     memset(&all, 0xff, sizeof all);
@@ -147,7 +147,7 @@ static void compare_two_threads(void)
     bench_series own[2] = {{.count = 0}, {.count = 0}}, floor = {0};
     pthread_t other;
     pthread_barrier_init(&gather, NULL, 2);
-    unpin();
+    restore_affinity();
     bench_add(&floor, time_floor());
     if (pthread_create(&other, NULL, pair_thread, &own[1]))
         return;
@@ -190,7 +190,7 @@ static pid_t drainer_start(const kf_pool *pool)
     _exit(0);
 }
 
-static uint64_t losses(const kf_pool *pool)
+static uint64_t count_losses(const kf_pool *pool)
 {
     uint64_t sum = 0;
     for (uint32_t r = 0; r < KF_REASON_COUNT; r++)
@@ -247,7 +247,7 @@ static void time_drain(ks_collector *collector, const kf_pool *pool)
     bench_print("drain", "ns/pair", &subject, &floor);
 }
 
-static void fail(const kineto_error *err)
+static void exit_with_error(const kineto_error *err)
 {
     fprintf(stderr, "bench_record: %s\n", err->message);
     exit(1);
@@ -265,30 +265,30 @@ int main(void)
                                         {"range_pair_2args", run_2args},
                                         {"range_pair_8args", run_8args},
                                         {"range_pair_3shapes", run_3shapes}};
-    compare(disabled, 1);
+    compare_contenders(disabled, 1);
     if (ks_collector_create(&options, &collector, &err) || ks_collector_start(collector, &err))
-        fail(&err);
+        exit_with_error(&err);
     compare_cold(ks_collector_pool_path(collector));
     if (kineto_rt_attach(ks_collector_pool_path(collector), &err))
-        fail(&err);
+        exit_with_error(&err);
     const kf_pool *pool = kineto_rt_pool();
     time_drain(collector, pool);
     bytes_per("bytes_per_pair", pool, run_pair, 32);
     (void)ks_collector_poll(collector);
     bytes_per("bytes_per_pair_4args", pool, run_4args, 80);
     (void)ks_collector_poll(collector);
-    uint64_t lost = losses(pool);
-    pin(0);
+    uint64_t lost = count_losses(pool);
+    pin_to_cpu(0);
     pid_t drainer = drainer_start(pool);
-    pin(1);
+    pin_to_cpu(1);
     run_pair(); /* warm */
-    compare(enabled, 4);
+    compare_contenders(enabled, 4);
     kill(drainer, SIGKILL);
     waitpid(drainer, NULL, 0);
-    unpin();
+    restore_affinity();
     drainer = drainer_start(pool);
     compare_two_threads();
-    bench_line("range_lost", (double)(losses(pool) - lost), "events", 0, 1);
+    bench_line("range_lost", (double)(count_losses(pool) - lost), "events", 0, 1);
     kill(drainer, SIGKILL);
     waitpid(drainer, NULL, 0);
     ks_collector_destroy(collector, false);

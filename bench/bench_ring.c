@@ -1,12 +1,12 @@
-/* What a flight recorder costs the program while nobody asks for anything:
+/* Benchmark of a flight recorder while no trace is requested:
  *
  *   step_off         kineto_step_mark, nothing is recorded
  *   step_ring        … with a ring: each iteration becomes a range
- *   step_watched     … with a ring, and slow steps and hangs looked for
- *   range_pair_ring  begin+end of a range into a ring that is full: what is old is overwritten
+ *   step_watched     … with a ring, and detection of slow steps and hangs
+ *   range_pair_ring  begin+end of a range into a ring that is full: old events are overwritten
  *
  * The floor of steps is a reading of the clock and four stores; that of the pair is the same pair
- * into a buffer with room, in the same run. range_pair_off is the pair while nobody records. */
+ * into a buffer with room, in the same run. range_pair_off is the pair while no session records. */
 #include "bench.h"
 
 #include "base/base.h"
@@ -58,13 +58,13 @@ static double time_ns(void (*run)(void), long calls)
     return (bench_thread_ns() - start) / (double)calls;
 }
 
-static void fail(const kineto_error *err)
+static void exit_with_error(const kineto_error *err)
 {
     fprintf(stderr, "bench_ring: %s\n", err->message);
     exit(1);
 }
 
-static void steps(const char *name)
+static void measure_steps(const char *name)
 {
     bench_series own = {.count = 0}, floor = {.count = 0};
     for (int round = 0; round < ROUNDS; round++) {
@@ -85,7 +85,7 @@ static void ring_start(double slow, double hang)
     o.dump_on_slow_step = slow;
     o.dump_on_hang_seconds = hang;
     if (kineto_control_start(&o, &err))
-        fail(&err);
+        exit_with_error(&err);
 }
 
 static void fill_ring(void)
@@ -96,7 +96,7 @@ static void fill_ring(void)
 
 /* A session for each round, so that there is room; the ring is another one, of a process that has
  * nothing else. */
-static void pairs(void)
+static void measure_pairs(void)
 {
     bench_series ring = {.count = 0}, room = {.count = 0}, off = {.count = 0};
     kineto_error err;
@@ -107,11 +107,11 @@ static void pairs(void)
         kineto_session *s;
         bench_add(&off, time_ns(run_pairs, PAIRS));
         if (begin_session(&o, &s, &err))
-            fail(&err);
+            exit_with_error(&err);
         run_pairs(); /* warm */
         bench_add(&room, time_ns(run_pairs, PAIRS));
         if (end_session(s, NULL, &err))
-            fail(&err);
+            exit_with_error(&err);
     }
     ring_start(0, 0);
     fill_ring();
@@ -126,13 +126,13 @@ int main(void)
 {
     unsetenv("CKINETO_RING");
     unsetenv("CKINETO_CONTROL");
-    steps("step_off");
+    measure_steps("step_off");
     ring_start(0, 0);
-    steps("step_ring");
+    measure_steps("step_ring");
     kineto_control_stop();
     ring_start(1e6, 3600);
-    steps("step_watched");
+    measure_steps("step_watched");
     kineto_control_stop();
-    pairs();
+    measure_pairs();
     return 0;
 }

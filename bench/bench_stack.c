@@ -1,6 +1,6 @@
-/* What a native call stack costs, by depth: frame pointers alone, frame pointers that the unwinder
- * agreed at (the default), the unwinder alone; and backtrace() of the C library beside them.
- * Compiled with frame pointers, as programs are that want cheap stacks. */
+/* Benchmark of a native call stack, by depth: frame pointers alone, frame pointers that the
+ * unwinder confirmed (the default), the unwinder alone; and backtrace() of the C library for
+ * comparison. Compiled with frame pointers, as programs are that want cheap stacks. */
 #include "bench.h"
 #include "record/unwind.h"
 
@@ -41,7 +41,7 @@ static __attribute__((noinline)) double at_depth(int depth, double (*measure)(vo
     return ns;
 }
 
-static void compare(kr_stack_by by, const char *word, int depth)
+static void compare_depth(kr_stack_by by, const char *word, int depth)
 {
     bench_series ours = {.count = 0}, libc = {.count = 0};
     char name[64];
@@ -62,9 +62,9 @@ int main(void)
 {
     static const int depths[] = {5, 25, 100};
     for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
-        compare(KR_STACK_FRAMES, "frames", depths[i]);
-        compare(KR_STACK_AUTO, "auto", depths[i]);
-        compare(KR_STACK_TABLES, "tables", depths[i]);
+        compare_depth(KR_STACK_FRAMES, "frames", depths[i]);
+        compare_depth(KR_STACK_AUTO, "auto", depths[i]);
+        compare_depth(KR_STACK_TABLES, "tables", depths[i]);
     }
     return 0;
 }

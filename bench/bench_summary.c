@@ -1,5 +1,6 @@
-/* What summaries cost: the list of function events with its tree, memory and device work; groups;
- * the table. The floor is one look at every activity of the trace. Times are of 1 M operators. */
+/* Benchmark of summaries: the list of function events with its tree, memory and device work;
+ * groups; the table. The floor is one pass over the activities of the trace. Times are of 1 M
+ * operators. */
 #include "bench.h"
 
 #include "base/base.h"
@@ -12,7 +13,7 @@
 #define OPERATORS 1000000
 #define ROUNDS    5
 
-static void die(const char *what, const kineto_error *err)
+static void exit_with_error(const char *what, const kineto_error *err)
 {
     fprintf(stderr, "bench_summary: %s: %s\n", what, err->message);
     exit(1);
@@ -24,7 +25,8 @@ typedef struct making {
     uint64_t id;
 } making;
 
-static void put(making *m, uint32_t track, uint32_t name, uint32_t kind, int64_t start, int64_t end)
+static void append_activity(making *m, uint32_t track, uint32_t name, uint32_t kind, int64_t start,
+                            int64_t end)
 {
     kt_row row = {.start_ns = start,
                   .end_ns = end,
@@ -59,21 +61,22 @@ static void put_nest(making *m, long i)
         kt_args_put_json(m->b, m->dims, KINETO_ARG_JSON, kb_string("[[64,128],[128,32],[]]"));
         kt_args_put_json(m->b, m->type, KINETO_ARG_JSON,
                          kb_string("[\"float\",\"float\",\"Scalar\"]"));
-        put(m, track, m->names[(i + depth * 10) % 40], KINETO_KIND_CPU_OP, at + depth * 1000,
-            at + 90000 - depth * 1000);
+        append_activity(m, track, m->names[(i + depth * 10) % 40], KINETO_KIND_CPU_OP,
+                        at + depth * 1000, at + 90000 - depth * 1000);
     }
     put_memory(m, track, at + 5000, 8192);
     put_memory(m, track, at + 6000, -8192);
-    put(m, m->stream, m->names[i % 7], KINETO_KIND_CONCURRENT_KERNEL, i * 20000, i * 20000 + 15000);
+    append_activity(m, m->stream, m->names[i % 7], KINETO_KIND_CONCURRENT_KERNEL, i * 20000,
+                    i * 20000 + 15000);
 }
 
-static kineto_trace *make(void)
+static kineto_trace *make_trace(void)
 {
     making m = {0};
     kineto_error err;
     kineto_trace *t;
     if (kt_builder_create(&m.b, &err))
-        die("builder", &err);
+        exit_with_error("builder", &err);
     uint32_t process = kt_process(m.b, false, 1, 0);
     for (int i = 0; i < 4; i++)
         m.threads[i] = kt_track(m.b, process, KINETO_TRACK_THREAD, i + 1);
@@ -91,7 +94,7 @@ static kineto_trace *make(void)
     for (long i = 0; i < OPERATORS / 4; i++)
         put_nest(&m, i);
     if (kt_builder_finish(m.b, &t, &err))
-        die("builder", &err);
+        exit_with_error("builder", &err);
     kt_builder_destroy(m.b);
     (void)kineto_trace_time_order(t); /* is the trace's own, and is there once */
     return t;
@@ -112,18 +115,18 @@ static double floor_ms(const kineto_trace *t)
 
 static size_t in_use(void) { return mallinfo2().uordblks + mallinfo2().hblkhd; }
 
-static kineto_function_events *list(const kineto_trace *t, bench_series *s)
+static kineto_function_events *time_event_list(const kineto_trace *t, bench_series *s)
 {
     kineto_error err;
     kineto_function_events *events;
     double begin = bench_process_ns();
     if (kineto_function_events_create(t, NULL, &events, &err))
-        die("events", &err);
+        exit_with_error("events", &err);
     bench_add(s, (bench_process_ns() - begin) / 1e6);
     return events;
 }
 
-static void group(kineto_function_events *events, bool by_shape, bench_series *s)
+static void time_groups(kineto_function_events *events, bool by_shape, bench_series *s)
 {
     kineto_error err;
     kineto_averages *averages;
@@ -133,7 +136,7 @@ static void group(kineto_function_events *events, bool by_shape, bench_series *s
     double begin = bench_process_ns();
     if (kineto_averages_create(events, &o, &averages, &err) ||
         kineto_averages_text(averages, &t, &text, NULL, &err))
-        die("averages", &err);
+        exit_with_error("averages", &err);
     bench_add(s, (bench_process_ns() - begin) / 1e6);
     free(text);
     kineto_averages_destroy(averages);
@@ -141,17 +144,17 @@ static void group(kineto_function_events *events, bool by_shape, bench_series *s
 
 int main(void)
 {
-    kineto_trace *t = make();
+    kineto_trace *t = make_trace();
     bench_series floor = {.count = 0}, lists = {.count = 0}, groups = {.count = 0};
     bench_series shapes = {.count = 0};
     double bytes = 0;
     for (int round = 0; round < ROUNDS; round++) {
         bench_add(&floor, floor_ms(t));
         size_t before = in_use();
-        kineto_function_events *events = list(t, &lists);
+        kineto_function_events *events = time_event_list(t, &lists);
         bytes = (double)(in_use() - before) / kineto_function_events_count(events);
-        group(events, false, &groups);
-        group(events, true, &shapes);
+        time_groups(events, false, &groups);
+        time_groups(events, true, &shapes);
         kineto_function_events_destroy(events);
     }
     bench_print("summary_events_1m", "ms", &lists, &floor);

@@ -2,7 +2,7 @@
  *
  *   gen_trace --events N --layout torch1.8|torch1.13|torch2 --out FILE [--seed N]
  *
- * The same options give the same bytes. What occurs how often follows traces of real trainings of
+ * The same options give the same bytes. Frequencies of events follow traces of real trainings of
  * each era. The standard output is "-". */
 #include "gen/gen.h"
 
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define STEP_EVENTS  12000
-#define LEAST_EVENTS 200
+#define MIN_EVENTS 200
 
 typedef struct options {
     uint64_t events, seed;
@@ -33,7 +33,7 @@ typedef struct generator {
 
 static const char *const layout_names[] = {"torch1.8", "torch1.13", "torch2"};
 
-static void usage(void)
+static void exit_with_usage(void)
 {
     fputs("usage: gen_trace --events N --layout torch1.8|torch1.13|torch2 --out FILE [--seed N]\n"
           "Writes a trace with exactly N events (200 at least) as Kineto of that time would.\n",
@@ -70,7 +70,7 @@ static void run_section(generator *g, section write)
     g->end_ns = g->step.now_ns[GEN_MAIN] + 400000;
 }
 
-/* How many events are not of any step. */
+/* Number of events outside of steps. */
 static uint64_t fixed_events(generator *g)
 {
     gen_write_rows(&g->writer, GEN_START_NS, GEN_START_NS);
@@ -80,7 +80,7 @@ static uint64_t fixed_events(generator *g)
     return count;
 }
 
-static bool generate(generator *g)
+static bool generate_trace(generator *g)
 {
     g->step_events = g->options->events - fixed_events(g);
     g->steps = (g->step_events + STEP_EVENTS / 2) / STEP_EVENTS;
@@ -95,50 +95,50 @@ static bool generate(generator *g)
 
 /* ---- the command --------------------------------------------------------------------------------- */
 
-static uint64_t number(const char *text)
+static uint64_t parse_number(const char *text)
 {
     char *end;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (*end || end == text || *text == '-' || errno)
-        usage();
+        exit_with_usage();
     return value;
 }
 
-static gen_layout layout(const char *text)
+static gen_layout parse_layout(const char *text)
 {
     for (int i = 0; i < 3; i++)
         if (strcmp(text, layout_names[i]) == 0)
             return (gen_layout)i;
-    usage();
+    exit_with_usage();
     return GEN_TORCH2;
 }
 
-static void parse(int argc, char **argv, options *o)
+static void parse_options(int argc, char **argv, options *o)
 {
     *o = (options){.events = 1000000, .seed = 1, .layout = GEN_TORCH1_13};
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc)
-            usage();
+            exit_with_usage();
         if (strcmp(argv[i], "--events") == 0)
-            o->events = number(argv[i + 1]);
+            o->events = parse_number(argv[i + 1]);
         else if (strcmp(argv[i], "--seed") == 0)
-            o->seed = number(argv[i + 1]);
+            o->seed = parse_number(argv[i + 1]);
         else if (strcmp(argv[i], "--layout") == 0)
-            o->layout = layout(argv[i + 1]);
+            o->layout = parse_layout(argv[i + 1]);
         else if (strcmp(argv[i], "--out") == 0)
             o->out = argv[i + 1];
         else
-            usage();
+            exit_with_usage();
     }
-    if (!o->out || o->events < LEAST_EVENTS)
-        usage();
+    if (!o->out || o->events < MIN_EVENTS)
+        exit_with_usage();
 }
 
 int main(int argc, char **argv)
 {
     options o;
-    parse(argc, argv, &o);
+    parse_options(argc, argv, &o);
     generator g = {.options = &o};
     int fd = strcmp(o.out, "-") ? open(o.out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : 1;
     if (fd < 0) {
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
         return 1;
     }
     bool ok = gen_names_make(&g.names, o.layout, o.seed) &&
-              gen_writer_init(&g.writer, fd, o.layout, &g.names) && generate(&g);
+              gen_writer_init(&g.writer, fd, o.layout, &g.names) && generate_trace(&g);
     if (close(fd) && ok) {
         ok = false;
         g.writer.error = errno;

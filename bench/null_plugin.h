@@ -1,7 +1,8 @@
-/* A plug-in that is part of a benchmark and does nothing: what is measured overrides or adds to it.
+/* A plug-in that is part of a benchmark and does nothing. Benchmarks override the measured
+ * functions:
  *
- *     static const KinetoPlugin_ProfilerInterface mine = {NULL_PLUGIN, .profilerPushCorrelationId =
- * push};
+ *     static const KinetoPlugin_ProfilerInterface mine = {
+ *         NULL_PLUGIN, .profilerPushCorrelationId = push_id};
  */
 #ifndef BENCH_NULL_PLUGIN_H
 #define BENCH_NULL_PLUGIN_H
@@ -11,10 +12,10 @@
 
 #include <stdio.h>
 
-/* The host's, from the start of a session on. */
+/* The host's builder; set when a session starts. */
 static const KinetoPlugin_TraceBuilder *builder;
 
-/* Names are told apart by a number: a host takes each once. */
+/* Names end with a number: a host accepts each name once. */
 static inline int null_query(KinetoPlugin_ProfilerQuery_Params *p)
 {
     static int n;
@@ -48,7 +49,7 @@ static inline int null_destroy(KinetoPlugin_ProfilerDestroy_Params *p)
     return 0;
 }
 
-/* Of the size that hosts of every revision take. */
+/* Its size is the one that hosts of every revision accept. */
 #define NULL_PLUGIN                                                                                \
     .unpaddedStructSize =                                                                          \
         KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerProcessEvents),                 \

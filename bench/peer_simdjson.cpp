@@ -1,5 +1,4 @@
-// simdjson as a peer of our reader: what a program would write that wants the fields of every
-// event.
+// simdjson as a peer of our reader: a program that reads the usual fields of every event.
 //   peer_simdjson ondemand|dom FILE
 // On demand takes ph, name, cat, ts, dur, pid, tid, and correlation and stream of the arguments,
 // and keeps nothing; DOM builds its tree and counts.

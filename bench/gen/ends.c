@@ -1,5 +1,5 @@
-/* The ends of a trace file, before and after the events of the steps, and the buffer it goes
- * through. */
+/* Writes the header and footer of a generated trace, before and after the events of the steps, and
+ * implements the buffer of the writer. */
 #include "gen/write.h"
 
 #include <errno.h>
@@ -60,7 +60,7 @@ void gen_write_header(gen_writer *w)
 static void begin_meta(gen_writer *w, const char *name, int64_t ns, bool on_stream, int place,
                        bool whole)
 {
-    begin(w);
+    begin_event(w);
     LITERAL(w, "\"name\": \"");
     put_z(w, name);
     LITERAL(w, "\", \"ph\": \"M\", \"ts\": ");
@@ -142,7 +142,7 @@ static void write_threads(gen_writer *w, int64_t ns)
 static void write_span(gen_writer *w, int64_t start_ns, int64_t end_ns)
 {
     const char *pid = w->layout == GEN_TORCH1_8 ? "Traces" : "Spans";
-    begin(w);
+    begin_event(w);
     LITERAL(w, "\"ph\": \"X\", \"cat\": \"Trace\", \"ts\": ");
     put_time(w, start_ns);
     LITERAL(w, ", \"dur\": ");
@@ -155,7 +155,7 @@ static void write_span(gen_writer *w, int64_t start_ns, int64_t end_ns)
     end_row(w);
     if (w->layout == GEN_TORCH1_8)
         return;
-    begin(w);
+    begin_event(w);
     LITERAL(w, "\"name\": \"process_sort_index\", \"ph\": \"M\", \"ts\": ");
     put_time(w, start_ns);
     LITERAL(w, ",\n    \"pid\": \"Spans\", \"tid\": 0,\n    \"args\": {\n      ");
@@ -167,12 +167,12 @@ void gen_write_rows(gen_writer *w, int64_t start_ns, int64_t end_ns)
     write_processes(w, start_ns);
     write_threads(w, start_ns);
     write_span(w, start_ns, end_ns);
-    begin(w);
+    begin_event(w);
     LITERAL(w, "\"name\": \"Iteration Start: " PROFILER "\", \"ph\": \"i\", \"s\": \"g\",\n"
                "    \"pid\": \"Traces\", \"tid\": \"Trace " PROFILER "\", \"ts\": ");
     put_time(w, start_ns);
     LITERAL(w, "\n  },\n");
-    begin(w);
+    begin_event(w);
     LITERAL(w, "\"name\": \"Record Window End\", \"ph\": \"i\", \"s\": \"g\",\n"
                "    \"pid\": \"\", \"tid\": \"\", \"ts\": ");
     put_time(w, end_ns);

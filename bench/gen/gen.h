@@ -1,4 +1,4 @@
-/* Made-up traces with the text that libkineto writes: what its parts share.
+/* Generated traces with the text that libkineto writes: shared by the files of bench/gen.
  *
  * The program is simulated step by step: threads that run operators, streams that run kernels. Both
  * ends of the file (host rows first, device rows after them) come from the same simulation, which
@@ -13,7 +13,7 @@
 
 typedef enum gen_layout { GEN_TORCH1_8, GEN_TORCH1_13, GEN_TORCH2 } gen_layout;
 
-/* splitmix64: a generator of our own, so that a seed means the same trace everywhere. */
+/* splitmix64 instead of random(), so that a seed gives the same trace on every system. */
 typedef struct gen_random {
     uint64_t state;
 } gen_random;
@@ -30,7 +30,7 @@ static inline uint32_t gen_below(gen_random *r, uint32_t n)
 {
     return (uint32_t)(((gen_next(r) >> 32) * n) >> 32);
 }
-/* 0 … n-1, small ones far more often: how often the names of real traces occur. */
+/* 0 … n-1, small ones far more often, as names in real traces. */
 static inline uint32_t gen_skewed(gen_random *r, uint32_t n)
 {
     uint64_t u = gen_next(r) >> 44, squared = (u * u) >> 20; /* 20 bits */
@@ -41,7 +41,7 @@ static inline bool gen_chance(gen_random *r, uint32_t permille)
     return gen_below(r, 1000) < permille;
 }
 
-/* ---- names.c: every text that occurs ----------------------------------------------------------- */
+/* ---- names.c: all texts ------------------------------------------------------------------------ */
 
 typedef struct gen_text {
     const char *data; /* escaped for JSON */
@@ -64,12 +64,12 @@ typedef struct gen_range {
     uint32_t first, count;
 } gen_range;
 
-/* Inputs of an operator, as the text behind each key. */
+/* Inputs of an operator, as the text after each key. */
 typedef struct gen_inputs {
     gen_text dims, types, concrete;
 } gen_inputs;
 
-/* One operator of a tree that is called as a whole: what it calls, and what it launches. */
+/* One operator of a call tree: the operators that it calls, and the kernels that it launches. */
 typedef struct gen_node {
     uint32_t name;
     int32_t child, next; /* -1: none */
@@ -108,7 +108,7 @@ typedef struct gen_names {
 bool gen_names_make(gen_names *names, gen_layout layout, uint64_t seed);
 void gen_names_free(gen_names *names);
 
-/* ---- step.c: what happens in a step ------------------------------------------------------------ */
+/* ---- step.c: the events of a step -------------------------------------------------------------- */
 
 typedef enum gen_kind {
     GEN_OPERATOR,
@@ -186,7 +186,7 @@ typedef struct gen_writer {
 } gen_writer;
 
 bool gen_writer_init(gen_writer *w, int fd, gen_layout layout, const gen_names *names);
-/* Write out what is buffered. */
+/* Write the buffered text to the file. */
 void gen_writer_flush(gen_writer *w);
 void gen_writer_free(gen_writer *w);
 

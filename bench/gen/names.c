@@ -1,4 +1,4 @@
-/* Every text of a made-up trace: operators with what they call, kernels, Python frames, inputs.
+/* All texts of a generated trace: operators with their callees, kernels, Python frames, inputs.
  *
  * There are about 2000 names, as long and as unevenly used as those of real traces: most are
  * kernels, instantiations of few templates. */
@@ -11,7 +11,7 @@
 
 /* ---- texts ------------------------------------------------------------------------------------- */
 
-static void *grow(void *data, uint32_t count, uint32_t *capacity, size_t size, bool *failed)
+static void *grow_array(void *data, uint32_t count, uint32_t *capacity, size_t size, bool *failed)
 {
     if (count < *capacity)
         return data;
@@ -37,21 +37,21 @@ static gen_text text_copy(const char *s, size_t size, bool *failed)
     return (gen_text){copy, (uint32_t)size};
 }
 
-static uint32_t add(gen_names *n, const char *s, size_t size)
+static uint32_t add_text(gen_names *n, const char *s, size_t size)
 {
-    n->texts = grow(n->texts, n->count, &n->capacity, sizeof *n->texts, &n->failed);
+    n->texts = grow_array(n->texts, n->count, &n->capacity, sizeof *n->texts, &n->failed);
     if (n->failed)
         return 0;
     n->texts[n->count] = text_copy(s, size, &n->failed);
     return n->count++;
 }
 
-static uint32_t intern(gen_names *n, const char *s, size_t size)
+static uint32_t intern_text(gen_names *n, const char *s, size_t size)
 {
     for (uint32_t i = 0; i < n->count; i++)
         if (n->texts[i].size == size && memcmp(n->texts[i].data, s, size) == 0)
             return i;
-    return add(n, s, size);
+    return add_text(n, s, size);
 }
 
 __attribute__((format(printf, 2, 3))) static uint32_t addf(gen_names *n, const char *format, ...)
@@ -61,15 +61,15 @@ __attribute__((format(printf, 2, 3))) static uint32_t addf(gen_names *n, const c
     va_start(list, format);
     int size = vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    return intern(n, text,
+    return intern_text(n, text,
                   size < 0                     ? 0
                   : (size_t)size < sizeof text ? (size_t)size
                                                : sizeof text - 1);
 }
 
 /* ---- operators --------------------------------------------------------------------------------- *
- * A tree is written `name{ called called{ … } }`; behind a name, '+' allocates and '!' with a
- * letter launches: elementwise, reduce, gemm, conv, fused, nccl, memcpy (y), memset (z). */
+ * A tree is written `name{ callee callee{ … } }`. After a name, '+' stands for an allocation, and '!'
+ * with a letter for a launch: elementwise, reduce, gemm, conv, fused, nccl, memcpy (y), memset (z). */
 
 typedef struct call_row {
     uint32_t weight;
@@ -189,7 +189,8 @@ static const char families[] = "ergcfnyz"; /* in the order of gen_family */
 static int32_t node_new(gen_names *n)
 {
     uint32_t capacity = (uint32_t)n->node_capacity;
-    n->nodes = grow(n->nodes, (uint32_t)n->node_count, &capacity, sizeof *n->nodes, &n->failed);
+    n->nodes = grow_array(n->nodes, (uint32_t)n->node_count, &capacity, sizeof *n->nodes,
+                          &n->failed);
     n->node_capacity = (int32_t)capacity;
     if (n->failed)
         return -1;
@@ -221,7 +222,7 @@ static int32_t parse_list(gen_names *n, const char **at)
             continue;
         }
         size_t size = strcspn(*at, "!+{} ");
-        uint32_t name = intern(n, *at, size);
+        uint32_t name = intern_text(n, *at, size);
         int32_t node = node_new(n);
         if (node < 0)
             break;
@@ -241,7 +242,7 @@ static int32_t parse_list(gen_names *n, const char **at)
     return first;
 }
 
-static int32_t parse(gen_names *n, const char *tree) { return parse_list(n, &tree); }
+static int32_t parse_tree(gen_names *n, const char *tree) { return parse_list(n, &tree); }
 
 static void make_calls(gen_names *n, gen_layout layout)
 {
@@ -250,8 +251,8 @@ static void make_calls(gen_names *n, gen_layout layout)
         const call_row *row = &call_rows[i];
         n->calls[i] = (gen_call){
             .weight = row->weight,
-            .forward = parse(n, row->forward),
-            .backward = parse(n, row->backward),
+            .forward = parse_tree(n, row->forward),
+            .backward = parse_tree(n, row->backward),
             .evaluate = addf(n, "autograd::engine::evaluate_function: %s", row->gradient),
             .gradient = addf(n, "%s", row->gradient),
             .module = addf(n, "nn.Module: %s_0", row->module),
@@ -259,15 +260,15 @@ static void make_calls(gen_names *n, gen_layout layout)
         n->weight_sum += row->weight;
     }
     n->optimizer =
-        parse(n, "aten::mul_!e aten::add_!e aten::addcmul_!e aten::sqrt!e{ aten::empty+ } "
+        parse_tree(n, "aten::mul_!e aten::add_!e aten::addcmul_!e aten::sqrt!e{ aten::empty+ } "
                  "aten::div!e aten::addcdiv_!e");
     n->accumulate =
-        parse(n, "autograd::engine::evaluate_function:\x01torch::autograd::AccumulateGrad{ "
+        parse_tree(n, "autograd::engine::evaluate_function:\x01torch::autograd::AccumulateGrad{ "
                  "torch::autograd::AccumulateGrad{ aten::detach{ detach } aten::add_!e } }");
-    n->all_reduce = parse(n, "record_param_comms!n");
-    n->copy_in = parse(n, "aten::to{ aten::_to_copy{ aten::empty_strided+ aten::copy_!y } }");
+    n->all_reduce = parse_tree(n, "record_param_comms!n");
+    n->copy_in = parse_tree(n, "aten::to{ aten::_to_copy{ aten::empty_strided+ aten::copy_!y } }");
     n->pin =
-        parse(n, "aten::pin_memory{ aten::_pin_memory{ aten::empty+ aten::set_ aten::copy_ } } "
+        parse_tree(n, "aten::pin_memory{ aten::_pin_memory{ aten::empty+ aten::set_ aten::copy_ } } "
                  "aten::resolve_conj aten::resolve_neg");
 }
 
@@ -625,8 +626,8 @@ static void make_stacks(gen_names *n, gen_random *r)
 
 /* ---- all of it ----------------------------------------------------------------------------------- */
 
-/* The tree syntax has no blanks in names; one name needs one. */
-static void blanks(gen_names *n)
+/* The tree syntax has no blanks in names: '_' stands for one in a name that needs it. */
+static void restore_blanks(gen_names *n)
 {
     for (uint32_t i = 0; i < n->count; i++) {
         char *mark = memchr(n->texts[i].data, 1, n->texts[i].size);
@@ -643,7 +644,7 @@ bool gen_names_make(gen_names *names, gen_layout layout, uint64_t seed)
     make_calls(names, layout);
     make_annotations(names);
     make_python(names);
-    blanks(names);
+    restore_blanks(names);
     make_inputs(names, &r);
     make_stacks(names, &r);
     if (names->failed)

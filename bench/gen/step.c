@@ -1,6 +1,6 @@
-/* A step of a made-up training program: threads call operators, operators launch work on streams.
+/* Simulates a step of a training program: threads call operators, operators launch work on streams.
  *
- * Each thread has a clock of its own that only goes forward, so its rows nest; each stream runs its
+ * Each thread has a clock of its own that only advances, so its rows nest; each stream runs its
  * work in order, after the launch. At the end of a step the host waits for the streams. */
 #include "gen/gen.h"
 
@@ -15,7 +15,7 @@ const gen_runtime_call gen_runtime[] = {
     {"cudaDeviceSynchronize", 165},
     {"cudaStreamSynchronize", 131},
     {"cudaStreamWaitEvent", 147},
-    /* calls that start nothing */
+    /* calls that launch no work */
     {"cudaEventQuery", 138},
     {"cudaEventRecord", 135},
     {"cudaStreamIsCapturing", 317},
@@ -40,7 +40,7 @@ enum {
     HOST_ALLOC = IDLE_FIRST + IDLE_COUNT
 };
 
-/* What differs between the layouts, in thousandths. */
+/* Frequencies that differ between the layouts, in thousandths. */
 typedef struct mix {
     uint32_t launches;    /* for each place that can launch */
     uint32_t idle_calls;  /* calls that start nothing, for each launch */
@@ -60,7 +60,7 @@ static const mix mixes[] = {
 
 /* ---- events ------------------------------------------------------------------------------------ */
 
-static gen_event *push(gen_step *s, gen_list *list, gen_kind kind, int thread, uint32_t name)
+static gen_event *push_event(gen_step *s, gen_list *list, gen_kind kind, int thread, uint32_t name)
 {
     static gen_event nowhere;
     if (list->count == list->capacity) {
@@ -83,8 +83,8 @@ static gen_event *push(gen_step *s, gen_list *list, gen_kind kind, int thread, u
     return e;
 }
 
-/* So many thousandths, rounded up or down by chance. */
-static uint32_t times(gen_step *s, uint32_t thousandths)
+/* thousandths / 1000 as a count, rounded up or down at random so that the mean is right. */
+static uint32_t draw_count(gen_step *s, uint32_t thousandths)
 {
     return thousandths / 1000 + gen_chance(&s->random, thousandths % 1000);
 }
@@ -96,7 +96,7 @@ static int64_t some_ns(gen_step *s, uint32_t least, uint32_t more)
 
 static uint32_t open_row(gen_step *s, gen_kind kind, int thread, uint32_t name)
 {
-    gen_event *e = push(s, &s->host, kind, thread, name);
+    gen_event *e = push_event(s, &s->host, kind, thread, name);
     e->external = ++s->external;
     e->shape = (uint32_t)(name * 37 + gen_skewed(&s->random, 24));
     s->now_ns[thread] += some_ns(s, 300, 1400);
@@ -112,9 +112,9 @@ static void close_row(gen_step *s, int thread, uint32_t row)
     s->now_ns[thread] += some_ns(s, 100, 400);
 }
 
-static void memory_one(gen_step *s, int thread, int64_t bytes)
+static void add_memory_event(gen_step *s, int thread, int64_t bytes)
 {
-    gen_event *e = push(s, &s->host, GEN_MEMORY, thread, 0);
+    gen_event *e = push_event(s, &s->host, GEN_MEMORY, thread, 0);
     e->bytes = bytes;
     e->work = gen_below(&s->random, 1u << 24);
     e->work_start_ns = s->allocated += bytes;
@@ -122,21 +122,21 @@ static void memory_one(gen_step *s, int thread, int64_t bytes)
     s->events++;
 }
 
-/* Allocations, and what they let go. */
-static void memory(gen_step *s, int thread)
+/* Allocations, and the releases of earlier ones. */
+static void run_allocations(gen_step *s, int thread)
 {
-    for (uint32_t i = times(s, mixes[s->layout].memory); i > 0; i--) {
+    for (uint32_t i = draw_count(s, mixes[s->layout].memory); i > 0; i--) {
         int64_t bytes = 512 << gen_below(&s->random, 14);
         bool released = s->allocated > bytes && gen_chance(&s->random, 480);
-        memory_one(s, thread, released ? -bytes : bytes);
+        add_memory_event(s, thread, released ? -bytes : bytes);
     }
 }
 
 /* ---- calls of the runtime, and work on streams -------------------------------------------------- */
 
-static gen_event *call(gen_step *s, gen_kind kind, int thread, uint32_t name)
+static gen_event *add_call(gen_step *s, gen_kind kind, int thread, uint32_t name)
 {
-    gen_event *e = push(s, &s->device, kind, thread, name);
+    gen_event *e = push_event(s, &s->device, kind, thread, name);
     s->correlation += 1 + gen_below(&s->random, 8);
     e->correlation = s->correlation;
     e->external = s->external;
@@ -145,13 +145,13 @@ static gen_event *call(gen_step *s, gen_kind kind, int thread, uint32_t name)
 
 static void idle_call(gen_step *s, int thread, uint32_t name)
 {
-    gen_event *e = call(s, GEN_RUNTIME, thread, name);
+    gen_event *e = add_call(s, GEN_RUNTIME, thread, name);
     e->end_ns = s->now_ns[thread] += some_ns(s, 400, 2600);
     s->now_ns[thread] += some_ns(s, 100, 500);
     s->events += mixes[s->layout].call_events;
 }
 
-static void busy(gen_step *s, gen_event *e, int stream, int64_t duration_ns)
+static void occupy_stream(gen_step *s, gen_event *e, int stream, int64_t duration_ns)
 {
     int64_t start = e->start_ns + some_ns(s, 4500, 3500), after = s->free_ns[stream] + 900;
     e->stream = (uint8_t)stream;
@@ -171,25 +171,24 @@ static int64_t duration_ns(gen_step *s, gen_family family)
     return (int64_t)us * 1000 + 1200 + gen_below(&s->random, 1500);
 }
 
-static void launch(gen_step *s, int thread, gen_family family)
+static void launch_work(gen_step *s, int thread, gen_family family)
 {
     static const uint8_t call_of[GEN_FAMILIES] = {
         [GEN_NCCL] = LAUNCH_EX, [GEN_MEMCPY] = MEMCPY_ASYNC, [GEN_MEMSET] = MEMSET_ASYNC};
     const gen_names *n = s->names;
     gen_range kernels = n->kernels[family];
-    for (uint32_t i = times(s, mixes[s->layout].idle_calls); i > 0; i--)
+    for (uint32_t i = draw_count(s, mixes[s->layout].idle_calls); i > 0; i--)
         idle_call(s, thread, IDLE_FIRST + gen_below(&s->random, IDLE_COUNT));
-    gen_event *e = call(s, GEN_LAUNCH, thread, call_of[family]);
+    gen_event *e = add_call(s, GEN_LAUNCH, thread, call_of[family]);
     e->family = (uint8_t)family;
     e->work = kernels.first + gen_skewed(&s->random, kernels.count);
     e->shape = gen_below(&s->random, 1u << 16);
     e->bytes = gen_below(&s->random, 4096);
     e->bytes <<= gen_below(&s->random, 12);
-    busy(s, e,
-         family == GEN_NCCL                           ? GEN_COLLECTIVE
-         : family == GEN_MEMCPY && thread == GEN_MAIN ? GEN_COPY
-                                                      : GEN_COMPUTE,
-         duration_ns(s, family));
+    int stream = family == GEN_NCCL                           ? GEN_COLLECTIVE
+                 : family == GEN_MEMCPY && thread == GEN_MAIN ? GEN_COPY
+                                                              : GEN_COMPUTE;
+    occupy_stream(s, e, stream, duration_ns(s, family));
     e->end_ns = s->now_ns[thread] += some_ns(s, 2600, 6000);
     s->now_ns[thread] += some_ns(s, 200, 900);
     s->events += 4; /* call, work, both ends of the arrow */
@@ -197,7 +196,7 @@ static void launch(gen_step *s, int thread, gen_family family)
 
 static void wait_device(gen_step *s)
 {
-    gen_event *e = call(s, GEN_SYNC, GEN_MAIN, DEVICE_SYNC);
+    gen_event *e = add_call(s, GEN_SYNC, GEN_MAIN, DEVICE_SYNC);
     int64_t last = s->now_ns[GEN_MAIN] + 2000;
     for (int i = 0; i < GEN_STREAMS; i++)
         last = last > s->free_ns[i] ? last : s->free_ns[i];
@@ -212,8 +211,8 @@ static void wait_event(gen_step *s, int thread)
 {
     if (!gen_chance(&s->random, mixes[s->layout].waits))
         return;
-    gen_event *e = call(s, GEN_SYNC, thread, WAIT_EVENT);
-    busy(s, e, GEN_WAITING, 1000);
+    gen_event *e = add_call(s, GEN_SYNC, thread, WAIT_EVENT);
+    occupy_stream(s, e, GEN_WAITING, 1000);
     e->end_ns = s->now_ns[thread] += some_ns(s, 900, 900);
     s->now_ns[thread] += 200;
     s->events += 4;
@@ -229,11 +228,11 @@ static uint32_t run_node(gen_step *s, int thread, const gen_node *node, int64_t 
     if (!s->failed)
         s->host.data[row].sequence = sequence;
     if (node->allocates)
-        memory(s, thread);
+        run_allocations(s, thread);
     run_list(s, thread, node->child, -1);
     for (int i = 0; i < node->launch_count; i++)
-        for (uint32_t k = times(s, mixes[s->layout].launches); k > 0; k--)
-            launch(s, thread, (gen_family)node->launches[i]);
+        for (uint32_t k = draw_count(s, mixes[s->layout].launches); k > 0; k--)
+            launch_work(s, thread, (gen_family)node->launches[i]);
     close_row(s, thread, row);
     return row;
 }
@@ -294,19 +293,22 @@ static void forward_one(gen_step *s)
         close_frame(s, frames[--open]);
 }
 
-static bool room(const gen_step *s, uint64_t limit) { return s->events + TEMPLATE_EVENTS < limit; }
+static bool has_budget(const gen_step *s, uint64_t limit)
+{
+    return s->events + TEMPLATE_EVENTS < limit;
+}
 
-static void forward(gen_step *s, uint64_t limit)
+static void run_forward(gen_step *s, uint64_t limit)
 {
     const gen_names *n = s->names;
     uint32_t all = open_row(s, GEN_ANNOTATION, GEN_MAIN, n->forward);
-    while (room(s, limit) && !s->failed) {
+    while (has_budget(s, limit) && !s->failed) {
         bool annotated = gen_chance(&s->random, 120);
         uint32_t row = 0,
                  name = n->annotations.first + gen_skewed(&s->random, n->annotations.count);
         if (annotated)
             row = open_row(s, GEN_ANNOTATION, GEN_MAIN, name);
-        for (uint32_t i = gen_below(&s->random, 8); i > 0 && room(s, limit); i--)
+        for (uint32_t i = gen_below(&s->random, 8); i > 0 && has_budget(s, limit); i--)
             forward_one(s);
         if (annotated)
             close_row(s, GEN_MAIN, row);
@@ -346,11 +348,11 @@ static void backward_one(gen_step *s, uint32_t forward_row, const gen_call *c)
 }
 
 /* The main thread waits inside its annotation while the autograd thread works. */
-static void backward(gen_step *s, uint64_t limit)
+static void run_backward(gen_step *s, uint64_t limit)
 {
     uint32_t row = open_row(s, GEN_ANNOTATION, GEN_MAIN, s->names->backward);
     s->now_ns[GEN_AUTOGRAD] = s->now_ns[GEN_MAIN] + 21000;
-    while (s->forward_count && room(s, limit) && !s->failed) {
+    while (s->forward_count && has_budget(s, limit) && !s->failed) {
         s->forward_count--;
         backward_one(s, s->forward[s->forward_count],
                      &s->names->calls[s->forward_call[s->forward_count]]);
@@ -359,10 +361,10 @@ static void backward(gen_step *s, uint64_t limit)
     close_row(s, GEN_MAIN, row);
 }
 
-static void optimize(gen_step *s, uint64_t limit)
+static void run_optimizer(gen_step *s, uint64_t limit)
 {
     uint32_t row = open_row(s, GEN_ANNOTATION, GEN_MAIN, s->names->optimizer_step);
-    while (room(s, limit) && !s->failed)
+    while (has_budget(s, limit) && !s->failed)
         run_list(s, GEN_MAIN, s->names->optimizer, -1);
     close_row(s, GEN_MAIN, row);
     row = open_row(s, GEN_ANNOTATION, GEN_MAIN, s->names->zero_grad);
@@ -375,7 +377,7 @@ static void load_batch(gen_step *s, uint64_t limit)
     close_row(s, GEN_MAIN, row);
     if (s->now_ns[GEN_LOADER] < s->start_ns)
         s->now_ns[GEN_LOADER] = s->start_ns;
-    while (room(s, limit) && !s->failed) {
+    while (has_budget(s, limit) && !s->failed) {
         run_list(s, GEN_MAIN, s->names->copy_in, -1);
         run_list(s, GEN_LOADER, s->names->pin, -1);
         idle_call(s, GEN_LOADER, HOST_ALLOC);
@@ -385,7 +387,7 @@ static void load_batch(gen_step *s, uint64_t limit)
 
 /* ---- the step ------------------------------------------------------------------------------------ */
 
-static void begin(gen_step *s)
+static void begin_step(gen_step *s)
 {
     s->host.count = s->device.count = s->forward_count = 0;
     s->events = mixes[s->layout].device_annotations ? 2 : 0;
@@ -397,14 +399,14 @@ static void begin(gen_step *s)
 
 void gen_step_run(gen_step *s, uint64_t budget)
 {
-    begin(s);
+    begin_step(s);
     uint64_t rest = budget > s->events ? budget - s->events : 0;
     s->budget = budget;
     uint32_t step = open_row(s, GEN_ANNOTATION, GEN_MAIN, UINT32_MAX);
     load_batch(s, rest * 2 / 100);
-    forward(s, rest * 46 / 100);
-    backward(s, rest * 90 / 100);
-    optimize(s, rest - rest / 50);
+    run_forward(s, rest * 46 / 100);
+    run_backward(s, rest * 90 / 100);
+    run_optimizer(s, rest - rest / 50);
     wait_device(s);
     while (s->events < budget && !s->failed) { /* leaves, up to the very count */
         uint32_t row = open_row(s, GEN_OPERATOR, GEN_MAIN, s->names->pad);

@@ -1,5 +1,5 @@
-/* Events as the text that libkineto of an era writes: its keys and their order, its blanks and line
- * breaks, its spelling of times and of threads. */
+/* Writes events as libkineto of an era does: its keys and their order, its blanks and line breaks,
+ * its spelling of times and of threads. */
 #include "gen/write.h"
 
 const int64_t gen_thread_ids[GEN_THREADS] = {PID, 25556, 4890};
@@ -17,7 +17,7 @@ typedef struct arrow {
 
 static void put_arrow(gen_writer *w, const arrow *a)
 {
-    begin(w);
+    begin_event(w);
     put_z(w, a->ends ? "\"ph\": \"f\", \"id\": " : "\"ph\": \"s\", \"id\": ");
     put_uint(w, a->id);
     LITERAL(w, ", ");
@@ -210,7 +210,7 @@ static void put_frame(gen_writer *w, const gen_event *e)
 
 static void put_memory(gen_writer *w, const gen_event *e)
 {
-    begin(w);
+    begin_event(w);
     if (w->layout == GEN_TORCH1_8)
         LITERAL(w, "\"ph\": \"i\", \"s\": \"t\", \"name\": \"[memory]\",\n    ");
     else
@@ -435,7 +435,7 @@ void gen_write_device(gen_writer *w, const gen_step *step)
     }
 }
 
-/* What covers a step's work on the two busiest streams. */
+/* Annotations on the device that cover a step's work on the two busiest streams. */
 void gen_write_device_annotations(gen_writer *w, const gen_step *step)
 {
     static const int streams[] = {GEN_COMPUTE, GEN_COLLECTIVE};

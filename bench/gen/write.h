@@ -1,4 +1,5 @@
-/* Pieces of text that rows are made of: numbers, times, places. */
+/* Writes the parts of rows: numbers, times, threads and streams. The buffer has room for
+ * EVENT_BYTES after BUFFER_BYTES, so only begin_event checks whether it is full. */
 #ifndef GEN_WRITE_H
 #define GEN_WRITE_H
 
@@ -16,14 +17,14 @@
 extern const int64_t gen_thread_ids[GEN_THREADS];
 extern const int gen_stream_ids[GEN_STREAMS];
 
-static inline void put(gen_writer *w, const char *s, size_t size)
+static inline void put_bytes(gen_writer *w, const char *s, size_t size)
 {
     memcpy(w->at, s, size);
     w->at += size;
 }
-#define LITERAL(w, s) put(w, s, sizeof(s) - 1)
-static inline void put_text(gen_writer *w, gen_text t) { put(w, t.data, t.size); }
-static inline void put_z(gen_writer *w, const char *s) { put(w, s, strlen(s)); }
+#define LITERAL(w, s) put_bytes(w, s, sizeof(s) - 1)
+static inline void put_text(gen_writer *w, gen_text t) { put_bytes(w, t.data, t.size); }
+static inline void put_z(gen_writer *w, const char *s) { put_bytes(w, s, strlen(s)); }
 
 static inline void put_uint(gen_writer *w, uint64_t value)
 {
@@ -38,7 +39,7 @@ static inline void put_uint(gen_writer *w, uint64_t value)
         memcpy(at -= 2, pairs + value * 2, 2);
     else
         *--at = (char)('0' + value);
-    put(w, at, (size_t)(digits + sizeof digits - at));
+    put_bytes(w, at, (size_t)(digits + sizeof digits - at));
 }
 
 static inline void put_int(gen_writer *w, int64_t value)
@@ -48,7 +49,7 @@ static inline void put_int(gen_writer *w, int64_t value)
     put_uint(w, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
-/* numerator / denominator with at most so many decimals, trailing zeros left away. */
+/* numerator / denominator with at most `decimals` decimals, without trailing zeros. */
 static inline void put_ratio(gen_writer *w, uint64_t numerator, uint64_t denominator, int decimals)
 {
     put_uint(w, numerator / denominator);
@@ -68,7 +69,7 @@ static inline void put_ratio(gen_writer *w, uint64_t numerator, uint64_t denomin
     w->at = kept;
 }
 
-/* A moment: whole microseconds, or three decimals since the base. */
+/* A time in microseconds: whole ones since 1970, or with three decimals since BASE_NS. */
 static inline void put_time(gen_writer *w, int64_t ns)
 {
     if (w->layout != GEN_TORCH2) {
@@ -113,7 +114,7 @@ static inline void put_stream(gen_writer *w, int stream)
         *w->at++ = '"';
 }
 
-static inline void begin(gen_writer *w)
+static inline void begin_event(gen_writer *w)
 {
     if (w->at > w->buffer + BUFFER_BYTES)
         gen_writer_flush(w);
@@ -121,10 +122,10 @@ static inline void begin(gen_writer *w)
     w->events++;
 }
 
-/* Up to and with the name. */
+/* A row up to its name. */
 static inline void begin_row(gen_writer *w, const char *category, gen_text name)
 {
-    begin(w);
+    begin_event(w);
     LITERAL(w, "\"ph\": \"X\", \"cat\": \"");
     put_z(w, category);
     if (w->layout == GEN_TORCH1_8)
@@ -146,7 +147,7 @@ static inline void put_span(gen_writer *w, int64_t start_ns, int64_t end_ns)
 
 static inline void end_row(gen_writer *w) { LITERAL(w, "\n    }\n  },\n"); }
 
-/* Between arguments: the newest layout joins what were lines. */
+/* The separator of arguments; in the newest layout they are on one line. */
 static inline void next_line(gen_writer *w)
 {
     if (w->layout == GEN_TORCH2)

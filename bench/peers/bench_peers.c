@@ -1,10 +1,10 @@
-/* A begin and an end, recorded by us and by others, in turn within each round of one process: two
- * reads of the clock with a store (the floor), our range into a ring, the same while nobody
- * records, a line of JSON printed under a lock (what small tracers do), and LTTng-UST if it was
- * there when this was compiled and somebody records its events.
+/* Benchmark of a begin and an end, recorded by ckineto and by its peers, in turn within each round
+ * of one process: two reads of the clock with a store (the floor), a ckineto range into a ring, the
+ * same while no session records, a line of JSON printed under a lock (as small tracers do), and
+ * LTTng-UST if it was installed at compile time and a session of it records.
  *
  *     bench_peers                 one JSON line per result
- *     bench_peers --save TRACE    what writing that trace costs, once it is open: processor time */
+ *     bench_peers --save TRACE    processor time of writing that trace, once it is open */
 #include "bench.h"
 #include "../../tests/helpers/sessions.h"
 
@@ -29,11 +29,11 @@ enum { PAIRS = 20000, ROUNDS = 60, SAVES = 5, RING_BYTES = 8 << 20 };
 KINETO_SITE(pair_site, KINETO_KIND_CPU_OP, "pair");
 KINETO_SITE_ARGS(number_site, KINETO_KIND_CPU_OP, "pair", {"n", KINETO_ARG_INT});
 
-/* ---- what is timed ------------------------------------------------------------------------------- */
+/* ---- timed functions ------------------------------------------------------------------------------ */
 
 static uint64_t floor_buffer[4];
 
-static uint64_t ticks(void)
+static uint64_t read_ticks(void)
 {
 #if defined(__x86_64__)
     return __builtin_ia32_rdtsc();
@@ -47,10 +47,10 @@ static uint64_t ticks(void)
 static void run_floor(void)
 {
     for (long i = 0; i < PAIRS; i++) {
-        floor_buffer[0] = ticks();
+        floor_buffer[0] = read_ticks();
         floor_buffer[1] = (uint64_t)i;
         BENCH_BARRIER();
-        floor_buffer[2] = ticks();
+        floor_buffer[2] = read_ticks();
         floor_buffer[3] = (uint64_t)i;
         BENCH_BARRIER();
     }
@@ -85,7 +85,7 @@ static void run_function(void)
     }
 }
 
-/* The same text that ours becomes in the end, made at once. */
+/* The text that a ckineto range becomes in the trace, written at once. */
 static FILE *json_file;
 static pthread_mutex_t json_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -129,7 +129,7 @@ static double time_ns(void (*run)(void))
     return (bench_thread_ns() - start) / PAIRS;
 }
 
-static void compare(subject *subjects, size_t count)
+static void compare_subjects(subject *subjects, size_t count)
 {
     bench_series floor = {0};
     for (size_t i = 0; i < count; i++)
@@ -143,13 +143,13 @@ static void compare(subject *subjects, size_t count)
         bench_print(subjects[i].name, "ns/pair", &subjects[i].times, &floor);
 }
 
-static int refuse(const kineto_error *err)
+static int print_error(const kineto_error *err)
 {
     fprintf(stderr, "bench_peers: %s\n", err->message);
     return 1;
 }
 
-static int record(void)
+static int measure_recording(void)
 {
     static subject off[] = {{"ours_off", run_ours, {{0}, 0}}};
     static subject on[] = {
@@ -165,7 +165,7 @@ static int record(void)
 #if PEERS_LTTNG
     if (!lttng_pair_enabled()) {
         fprintf(stderr,
-                "bench_peers: nobody records with LTTng: left out (see bench/peers/run.py)\n");
+                "bench_peers: LTTng skipped: no session records it (see bench/peers/run.py)\n");
         count--;
     }
 #endif
@@ -178,10 +178,10 @@ static int record(void)
     json_file = fopen("/dev/shm/ckineto-bench-peers.json", "w");
     if (!json_file)
         return 1;
-    compare(off, 1);
+    compare_subjects(off, 1);
     if (begin_session(&options, &session, &err) != KINETO_OK)
-        return refuse(&err);
-    compare(on, count);
+        return print_error(&err);
+    compare_subjects(on, count);
     kineto_session_destroy(session);
     fclose(json_file);
     return unlink("/dev/shm/ckineto-bench-peers.json");
@@ -189,18 +189,18 @@ static int record(void)
 
 /* ---- writing ------------------------------------------------------------------------------------- */
 
-static int save(const char *path)
+static int measure_saving(const char *path)
 {
     static const char out[] = "/dev/shm/ckineto-bench-peers-out.json";
     kineto_error err;
     kineto_trace *trace;
     bench_series times = {0}, floor = {0};
     if (kineto_trace_open(path, &trace, &err) != KINETO_OK)
-        return refuse(&err);
+        return print_error(&err);
     for (int i = 0; i < SAVES; i++) {
         double start = bench_process_ns();
         if (kineto_trace_save(trace, out, &err) != KINETO_OK)
-            return refuse(&err);
+            return print_error(&err);
         bench_add(&times, (bench_process_ns() - start) / 1e9);
     }
     bench_print("ours_save", "s", &times, &floor);
@@ -211,6 +211,6 @@ static int save(const char *path)
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--save") == 0)
-        return save(argv[2]);
-    return record();
+        return measure_saving(argv[2]);
+    return measure_recording();
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Get the readers of Python's package index into a virtual environment at FOLDER.
-# fetch.sh FOLDER. Says why and ends with 77 if they cannot be had.
+# Install the readers from Python's package index into a virtual environment at FOLDER.
+# fetch.sh FOLDER. If that fails, it prints the reason and exits with 77.
 set -u
 packages='pandas==3.1.1 duckdb==2.0.0 orjson==3.13.0'
 folder=$1

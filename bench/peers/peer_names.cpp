@@ -1,4 +1,4 @@
-// simdjson does what read_peer.py does: slices of each name, and how long they took together.
+// The task of read_peer.py with simdjson: the number of slices and their total time, by name.
 //   peer_names FILE
 #include <cmath>
 #include <cstdio>

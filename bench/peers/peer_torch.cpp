@@ -1,5 +1,5 @@
-// PyTorch's RecordFunction, what its operators are recorded by: an empty one while nobody records, and
-// recorded by its Kineto observer on the CPU; beside the same floor as bench_peers has.
+// Benchmark of PyTorch's RecordFunction, which records its operators: an empty one while no profiler
+// is active, and one recorded by its Kineto observer on the CPU; with the floor of bench_peers.
 //
 //     peer_torch        one JSON line per result
 #include "bench.h"

@@ -1,10 +1,10 @@
-"""One way to read a trace, in a process of its own: of slices (ph "X"), how many there are of each name
-and how long they took together.
+"""Reads a trace in one of several ways, in a process of its own, and sums up its slices (ph "X"): their
+number and total time by name.
 
     read_peer.py WAY FILE
 
-prints {"names", "slices", "total_us"}: the answer, so that all ways can be seen to give the same. What it
-cost is measured by whoever started it (run.py).
+prints {"names", "slices", "total_us"}, which must be the same for all ways. The cost is measured by the
+parent process (run.py).
 """
 import collections
 import json
@@ -40,7 +40,7 @@ def with_orjson(path):
 
 
 def with_pandas(path):
-    """As analysers of PyTorch's traces do."""
+    """The way that analysers of PyTorch's traces use."""
     import pandas
     with open(path, encoding="utf-8") as file:
         frame = pandas.DataFrame(json.load(file)["traceEvents"])
@@ -63,7 +63,7 @@ def with_duckdb(path):
 
 
 def with_sqlite(path):
-    """Its functions for JSON, over the text as one value."""
+    """SQLite's JSON functions, over the text as one value."""
     import sqlite3
     connection = sqlite3.connect(":memory:")
     with open(path, encoding="utf-8") as file:
@@ -75,7 +75,7 @@ def with_sqlite(path):
 
 
 def with_hta(path):
-    """Holistic Trace Analysis: what its analyses begin with."""
+    """Holistic Trace Analysis: the reading that its analyses begin with."""
     from hta.common.trace import Trace
     trace = Trace(trace_files={0: path}, trace_dir="")
     trace.parse_traces(use_multiprocessing=False)

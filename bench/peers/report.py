@@ -1,7 +1,7 @@
-"""What run.py measured, as tables in docs/project/peers.md and as docs/images/peers.svg.
+"""Writes the results of run.py as tables in docs/project/peers.md and as docs/images/peers.svg.
 
     report.py RESULTS SOURCE-DIRECTORY              write them
-    report.py RESULTS SOURCE-DIRECTORY --check      are they there?
+    report.py RESULTS SOURCE-DIRECTORY --check      fail if they are not up to date
 """
 import json
 import os
@@ -15,8 +15,8 @@ RECORDERS = {
     "ours": "ckineto: `kineto_range`", "ours_number": "ckineto: the same with a number",
     "ours_function": "ckineto: `KINETO_FUNCTION`, an operator", "lttng_number": "LTTng-UST: two events, one with a number",
     "torch_kineto": "PyTorch: `RECORD_FUNCTION`, its Kineto profiler on", "json_under_a_lock":
-    "one line of JSON each, `fprintf` under a mutex", "ours_off": "ckineto, no recording",
-    "torch_off": "PyTorch: `RECORD_FUNCTION`, no recording"}
+    "a line of JSON each, `fprintf` under a mutex", "ours_off": "ckineto, no session records",
+    "torch_off": "PyTorch: `RECORD_FUNCTION`, no profiler active"}
 BARS = {"ours": "ckineto", "lttng_number": "LTTng-UST", "torch_kineto": "PyTorch's profiler (Kineto)",
         "json_under_a_lock": "JSON printed under a lock"}
 READERS = {
@@ -32,7 +32,7 @@ def plain(text):
 
 
 def pick(rows, names):
-    """Those that there are, the cheapest first."""
+    """The rows with one of these names, in the order of the results."""
     return [row for row in rows if row["name"] in names]
 
 
@@ -40,10 +40,10 @@ def recording_table(results):
     lines = ["| begin and end of a range | ns | floor in the same process | ratio | times ckineto |", "|---|---|---|---|---|"]
     ours = {row["name"]: row["value"] for row in results["record"]}
     for row in sorted(pick(results["record"], RECORDERS), key=lambda row: row["value"]):
-        beside = ours["ours_off" if row["name"].endswith("_off") else
+        own_value = ours["ours_off" if row["name"].endswith("_off") else
                       "ours_function" if row["name"] == "torch_kineto" else "ours"]
         lines.append(f"| {RECORDERS[row['name']]} | {row['value']:.1f} | {row['floor']:.1f} | {row['ratio']:.2f} | "
-                     f"{row['value'] / beside:.1f} |")
+                     f"{row['value'] / own_value:.1f} |")
     return lines
 
 
@@ -79,7 +79,7 @@ def tables(results):
 # ---- the picture -----------------------------------------------------------------------------------
 
 WIDTH, ROW, BAR, LEFT, RIGHT, TOP, GAP = 860, 24, 15, 290, 90, 40, 30
-# Viewers without media queries have the light one, on a ground of its own.
+# Viewers without media queries show the light style; it has a background of its own.
 STYLE = """
 .ground { fill: #ffffff; }
 text { font: 13px system-ui, sans-serif; fill: #24292f; }
@@ -100,7 +100,7 @@ text { font: 13px system-ui, sans-serif; fill: #24292f; }
 
 
 def chart(top, title, note, rows, unit, floor=None):
-    """rows: (words, value, is ours). Returns the parts and where they end."""
+    """rows: (words, value, is ours). Returns the SVG elements and the y coordinate below them."""
     largest = max(value for _, value, _ in rows)
     scale = (WIDTH - LEFT - RIGHT) / largest
     parts = [f'<text class="title" x="12" y="{top}">{escape(title)}</text>',
@@ -136,7 +136,7 @@ def picture(results):
         parts, at = chart(at, *part)
         body += parts
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {at - GAP + 4}" width="{WIDTH}" '
-            f'height="{at - GAP + 4}" role="img" aria-label="ckineto beside its peers">\n<style>{STYLE}</style>\n'
+            f'height="{at - GAP + 4}" role="img" aria-label="ckineto and its peers">\n<style>{STYLE}</style>\n'
             f'<rect class="ground" width="100%" height="100%" rx="8"/>\n' + "\n".join(body) + "\n</svg>\n")
 
 
@@ -161,9 +161,9 @@ def main(results_path, root, check=""):
         if not check:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(new)
-    ElementTree.fromstring(picture(results))  # raises if it is no XML
+    ElementTree.fromstring(picture(results))  # raises if it is not well-formed XML
     if check and stale:
-        print(f"not what {results_path} makes: {', '.join(stale)}; run make bench-report")
+        print(f"out of date with {results_path}: {', '.join(stale)}; run make bench-report")
         return 1
     return 0
 

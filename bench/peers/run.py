@@ -1,10 +1,10 @@
-"""Peers beside us: the same work in the same run, on this machine.
+"""Measures ckineto and its peers: the same work in the same run, on this machine.
 
     run.py BIN RESULTS [--peers FOLDER] [--events N] [--repeat N]
 
-BIN has our programs. FOLDER has what `make test-peers` and `make bench-report` fetch: readers, hta,
-trace-processor, torch; what is missing is left out, and named. RESULTS gets one JSON object, which
-report.py makes a page and a picture of.
+BIN is the folder of our programs. FOLDER has the peers that `make test-peers` and `make bench-report`
+fetch: readers, hta, trace-processor, torch; missing ones are skipped and named in the results. RESULTS is
+written as one JSON object, of which report.py makes a page and a chart.
 """
 import argparse
 import json
@@ -42,7 +42,7 @@ def lines(text):
 
 
 class Lttng:
-    """A daemon of LTTng with a session that overwrites the oldest, as our ring does; ended afterwards."""
+    """A daemon of LTTng whose session overwrites the oldest events, as our ring does; stopped on exit."""
 
     def __init__(self):
         self.daemon = None
@@ -57,7 +57,7 @@ class Lttng:
             leave_out("LTTng-UST", "lttng-tools is not installed")
             return self
         if self.ask("list"):
-            leave_out("LTTng-UST", "a daemon of somebody else is running")
+            leave_out("LTTng-UST", "another session daemon is running")
             return self
         self.daemon = subprocess.Popen(["lttng-sessiond", "--no-kernel"], env=self.environment, stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -79,7 +79,7 @@ class Lttng:
 
 
 def torch_peer(python, work):
-    """Compile our loop around RecordFunction with the headers that are in PyTorch's wheel."""
+    """Compile our loop around RecordFunction with the headers of PyTorch's wheel, and run it."""
     where = subprocess.run([python, "-c", "import torch; print(torch.__path__[0], torch.__version__)"], capture_output=True,
                            text=True)
     if where.returncode:
@@ -108,7 +108,7 @@ def record(options, work):
 
 
 def measured(command, repeat):
-    """(answer, processor seconds, peak bytes), the least of some runs; None if it fails."""
+    """(answer, processor seconds, peak bytes) of the fastest of some runs; None if the command fails."""
     best = None
     for _ in range(repeat):
         with tempfile.TemporaryFile() as out:
@@ -126,7 +126,7 @@ def measured(command, repeat):
 
 
 def answer_of(text):
-    """The last object in what a reader printed."""
+    """The last JSON object that a reader has printed."""
     return json.loads(text[text.rindex("{"):text.rindex("}") + 1])
 
 
@@ -148,7 +148,7 @@ def read(options, trace):
     rows = []
     for name, command in readers(options, trace):
         if not shutil.which(command[0]):
-            leave_out(name, f"{command[0]} is not there")
+            leave_out(name, f"{command[0]} is not installed")
             continue
         best = measured(command, options.repeat)
         if best is None:

@@ -1,4 +1,4 @@
-"""What it costs Python to write a trace that it has in memory: processor time, the least of some.
+"""Measures how long Python takes to write a trace that is in memory: processor time, the least of some.
 
     write_peer.py json|orjson TRACE OUT      prints {"seconds", "bytes"}
 """

@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 #define ALIVE        64u
-#define MOST_THREADS 64
+#define MAX_THREADS 64
 
 static uint64_t pairs;
 
-static void *work(void *argument)
+static void *run_pairs(void *argument)
 {
     void *blocks[ALIVE] = {NULL};
     uint64_t random = 1 + (uint64_t)(uintptr_t)argument;
@@ -29,24 +29,24 @@ static void *work(void *argument)
 
 int main(int argc, char **argv)
 {
-    pthread_t threads[MOST_THREADS];
-    static char numbers[MOST_THREADS]; /* their addresses differ */
+    pthread_t threads[MAX_THREADS];
+    static char numbers[MAX_THREADS]; /* their addresses differ */
     int count = argc > 2 ? atoi(argv[2]) : 0;
     pairs = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000000;
-    if (pairs == 0 || count < 0 || count > MOST_THREADS)
+    if (pairs == 0 || count < 0 || count > MAX_THREADS)
         return 2;
     uint64_t wanted = pairs;
-    pairs = wanted / 10 + 1; /* the allocator gets its memory */
-    (void)work(NULL);
+    pairs = wanted / 10 + 1; /* warm-up of the allocator */
+    (void)run_pairs(NULL);
     pairs = wanted;
     double start = bench_process_ns();
     for (int i = 0; i < count; i++)
-        if (pthread_create(&threads[i], NULL, work, &numbers[i]) != 0)
+        if (pthread_create(&threads[i], NULL, run_pairs, &numbers[i]) != 0)
             return 1;
     for (int i = 0; i < count; i++)
         (void)pthread_join(threads[i], NULL);
     if (count == 0)
-        (void)work(NULL);
+        (void)run_pairs(NULL);
     printf("%.3f\n", (bench_process_ns() - start) / (double)pairs / (count ? count : 1));
     return 0;
 }

@@ -15,7 +15,7 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static void check(cl_int code, const char *what)
+static void check_code(cl_int code, const char *what)
 {
     if (code == CL_SUCCESS)
         return;
@@ -23,18 +23,19 @@ static void check(cl_int code, const char *what)
     exit(77);
 }
 
-static void run(cl_command_queue queue, cl_kernel kernel, cl_mem buffer, long calls)
+static void run_kernel(cl_command_queue queue, cl_kernel kernel, cl_mem buffer, long calls)
 {
     size_t one = 1;
     int value = 0;
     for (long i = 0; i < calls; i++) {
-        check(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL), "enqueue");
+        check_code(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL),
+                   "enqueue");
         if (i % 16 == 15)
-            check(
+            check_code(
                 clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, sizeof value, &value, 0, NULL, NULL),
                 "read");
     }
-    check(clFinish(queue), "finish");
+    check_code(clFinish(queue), "finish");
 }
 
 int main(int argc, char **argv)
@@ -43,23 +44,23 @@ int main(int argc, char **argv)
     cl_platform_id platform;
     cl_device_id device;
     cl_int code;
-    check(clGetPlatformIDs(1, &platform, NULL), "platforms");
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "devices");
+    check_code(clGetPlatformIDs(1, &platform, NULL), "platforms");
+    check_code(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), "devices");
     cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
-    check(code, "context");
+    check_code(code, "context");
     cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
-    check(code, "queue");
+    check_code(code, "queue");
     cl_program program = clCreateProgramWithSource(context, 1, (const char **)&source, NULL, &code);
-    check(code, "program");
-    check(clBuildProgram(program, 1, &device, NULL, NULL, NULL), "build");
+    check_code(code, "program");
+    check_code(clBuildProgram(program, 1, &device, NULL, NULL, NULL), "build");
     cl_kernel kernel = clCreateKernel(program, "tick", &code);
-    check(code, "kernel");
+    check_code(code, "kernel");
     cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof(int), NULL, &code);
-    check(code, "buffer");
-    check(clSetKernelArg(kernel, 0, sizeof buffer, &buffer), "arg");
-    run(queue, kernel, buffer, 100);
+    check_code(code, "buffer");
+    check_code(clSetKernelArg(kernel, 0, sizeof buffer, &buffer), "arg");
+    run_kernel(queue, kernel, buffer, 100);
     double start = now_ns();
-    run(queue, kernel, buffer, calls);
+    run_kernel(queue, kernel, buffer, calls);
     printf("%.0f\n", now_ns() - start);
     return 0;
 }

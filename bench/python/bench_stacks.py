@@ -1,4 +1,4 @@
-"""What recording of Python functions costs: CPU time that it adds to a call and its return.
+"""Benchmark of recording Python functions: CPU time that it adds to a call and its return.
 
     CKINETO_LIBDIR=build/release/lib python3 bench/python/bench_stacks.py
 
@@ -49,7 +49,7 @@ def call_c_functions(count):
 
 
 class Module:
-    """Calls like nn.Module's, of which the outer one is a module's."""
+    """Calls like those of nn.Module: the outer one is the module's."""
 
     def _wrapped_call_impl(self, *args):
         return self._call_impl(*args)

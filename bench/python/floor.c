@@ -27,7 +27,7 @@ static PyObject *set_profile(PyObject *self, PyObject *on)
 }
 
 /* callback(*arguments): for sys.monitoring. */
-static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
+static PyObject *ignore_event(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
 {
     (void)self;
     (void)arguments;
@@ -37,7 +37,7 @@ static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t
 
 static PyMethodDef methods[] = {
     {"set_profile", set_profile, METH_O, NULL},
-    {"callback", (PyCFunction)(void *)callback, METH_FASTCALL, NULL},
+    {"callback", (PyCFunction)(void *)ignore_event, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "floor", NULL, -1, methods,
                                         NULL, NULL, NULL, NULL};

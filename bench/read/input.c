@@ -1,4 +1,5 @@
-/* The input of a peer: mapped, or inflated as a whole, with readable bytes behind it. */
+/* The input of a peer: mapped, or inflated as a whole, with readable bytes after it, which simdjson
+ * needs. */
 #include "read/input.h"
 
 #include <errno.h>
@@ -14,8 +15,8 @@
 #include <zlib.h>
 #endif
 
-/* The file, and a page of zeros behind its last. */
-static bool map(const char *path, read_input *in)
+/* Map the file, and a page of zeros after its last page. */
+static bool map_file(const char *path, read_input *in)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -39,14 +40,14 @@ static bool map(const char *path, read_input *in)
     return place != MAP_FAILED;
 }
 
-/* Inflate members one after the other into where `room` says; it may say the same place again. */
+/* Inflate all members into the target; a target that keeps nothing has the same room again. */
 typedef struct target {
     char *data;
     size_t size, used, total;
     bool keep;
 } target;
 
-static bool room(target *t)
+static bool ensure_room(target *t)
 {
     if (t->used < t->size)
         return true;
@@ -72,7 +73,7 @@ static bool inflate_all(const read_input *packed, target *t)
     state.next_in = (uint8_t *)(uintptr_t)packed->text;
     state.avail_in = (uint32_t)packed->size;
     for (;;) {
-        if (!room(t))
+        if (!ensure_room(t))
             return false;
         size_t free_bytes = t->size - t->used;
         uint32_t take = free_bytes < (1u << 30) ? (uint32_t)free_bytes : 1u << 30;
@@ -98,7 +99,7 @@ static bool inflate_all(const read_input *packed, target *t)
 {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)packed->text, .avail_in = (uInt)packed->size};
     int status = inflateInit2(&z, 15 + 16);
-    while (status == Z_OK && room(t)) {
+    while (status == Z_OK && ensure_room(t)) {
         size_t free_bytes = t->size - t->used;
         uInt take = free_bytes < (1u << 30) ? (uInt)free_bytes : 1u << 30;
         z.next_out = (Bytef *)t->data + t->used;
@@ -121,7 +122,7 @@ static bool is_gzip(const read_input *in)
 }
 
 /* The last four bytes of a gzip file are the size of its last member, mod 2^32: a first guess. */
-static size_t guess(const read_input *packed)
+static size_t guess_text_size(const read_input *packed)
 {
     const unsigned char *tail = (const unsigned char *)packed->text + packed->size - 4;
     size_t size =
@@ -143,12 +144,12 @@ static bool inflate_file(const char *path, const read_input *packed, target *t)
 
 bool read_input_open(const char *path, read_input *input)
 {
-    if (!map(path, input))
+    if (!map_file(path, input))
         return false;
     if (!is_gzip(input))
         return true;
     read_input packed = *input;
-    target t = {.size = guess(&packed), .keep = true};
+    target t = {.size = guess_text_size(&packed), .keep = true};
     if (!inflate_file(path, &packed, &t))
         return false;
     munmap((void *)(uintptr_t)packed.text, packed.mapped);
@@ -167,7 +168,7 @@ uint64_t read_input_inflate_only(const char *path)
 {
     read_input packed;
     target t = {.size = 256u << 10, .keep = false};
-    if (!map(path, &packed) || !inflate_file(path, &packed, &t))
+    if (!map_file(path, &packed) || !inflate_file(path, &packed, &t))
         return 0;
     free(t.data);
     return t.total;

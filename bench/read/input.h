@@ -1,4 +1,4 @@
-/* What the benchmark of reading and its peers share: the input in memory, and what each reports. */
+/* Shared by bench_read and its peers: the input in memory, and the result that each one prints. */
 #ifndef READ_INPUT_H
 #define READ_INPUT_H
 
@@ -13,21 +13,21 @@
 extern "C" {
 #endif
 
-#define READ_PADDING 4096u /* readable bytes behind the text */
+#define READ_PADDING 4096u /* readable bytes after the text */
 
-/* JSON text: the mapped file, or what a .gz file inflates to. */
+/* JSON text: the mapped file, or the inflated text of a .gz file. */
 typedef struct read_input {
     const char *text;
     size_t size, mapped;
 } read_input;
 
-/* @return false: it printed why. */
+/* @return false after it has printed the reason. */
 bool read_input_open(const char *path, read_input *input);
 
 /* Inflate without keeping anything: the floor of reading .gz. @return bytes of text, 0: failed. */
 uint64_t read_input_inflate_only(const char *path);
 
-/* What one measurement found, and what it took: one line on standard output. */
+/* Result and cost of one measurement: one line on standard output. */
 typedef struct read_result {
     double wall_ns, cpu_ns;
     uint64_t events, slices, anonymous_bytes;
@@ -47,7 +47,7 @@ static inline void read_begin(read_result *r)
     r->cpu_ns = read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* Resident memory that is not a file's, now. */
+/* Present resident memory without mapped files. */
 static inline uint64_t read_anonymous_bytes(const char *statm)
 {
     unsigned long size = 0, resident = 0, shared = 0;

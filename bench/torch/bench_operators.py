@@ -1,4 +1,4 @@
-"""What recording costs an operator: ckineto's recorder beside torch.profiler, interleaved in one process.
+"""Benchmark of recording operators: ckineto's recorder and torch.profiler, interleaved in one process.
 
     python bench_operators.py LOOP_LIBRARY [count] [rounds]
 
@@ -25,7 +25,7 @@ class _Options(ctypes.Structure):
 
 
 class Session:
-    """A session of ckineto with operators and, if asked for, their inputs."""
+    """A session of ckineto with operators and, if requested, their inputs."""
 
     def __init__(self, operators):
         self._full = library.load_full()

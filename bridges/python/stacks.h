@@ -5,9 +5,9 @@
  * stacks_monitoring.c later versions by sys.monitoring. Both see the limited API only, which hides
  * the layout of CPython's structs, so that one binary serves all its versions.
  *
- *   stacks_names.c    what a code object, a module or a C function is called
+ *   stacks_names.c    names of code objects, modules and C functions
  *   stacks_lanes.c    a lane for each thread: the functions that are running there
- *   stacks_windows.c  when recording begins and ends; rows written on behalf of other threads
+ *   stacks_windows.c  begin and end of sessions; rows written on behalf of other threads
  *   stacks_core.c     options, start and stop, the functions of the extension module
  *
  * A function becomes one record when it ends. It is not a range that is opened and closed on the
@@ -15,8 +15,9 @@
  * returns while its annotation is open. So rows nest by their times alone.
  *
  * Locks: the GIL protects names, options and the list of threads. Entries of a lane are written by
- * its own thread; who reads them without the GIL first makes all lanes come to cs_lane_attend (it
- * changes the epoch), issues a memory barrier on all threads and waits for those that are inside. */
+ * its own thread without a lock. To read them from another thread without the GIL, take cs_lock,
+ * change the epoch (so that every thread's next event enters cs_lane_attend, which takes the lock),
+ * issue a memory barrier on all threads and wait until the lane's `inside` is false. */
 #ifndef CKINETO_STACKS_H
 #define CKINETO_STACKS_H
 
@@ -43,7 +44,8 @@ enum {
     CS_IS_PLAIN = 16  /* without ids: not a function at all */
 };
 
-/* A name with its sites. Never freed: recordings may refer to sites as long as the process lives. */
+/* A name with its sites. Never freed: recordings may refer to sites as long as the process
+ * lives. */
 typedef struct cs_name {
     kineto_site site, root; /* root: the same for a row without a parent */
     int64_t number;         /* of a module among those of its class; of a class: how many there are */
@@ -53,8 +55,9 @@ typedef struct cs_name {
     char text[];
 } cs_name;
 
-/* From objects to names, by address. An entry goes when its object does: `guard` is a weak reference
- * to it (or, where there can be none, the object itself), so a reused address is never mistaken. */
+/* From objects to names, by address. An entry goes when its object does: `guard` is a weak
+ * reference to it (or, where there can be none, the object itself), so a reused address is never
+ * mistaken. */
 typedef struct cs_slot {
     const void *key, *more; /* key NULL: free */
     cs_name *name;
@@ -96,9 +99,9 @@ CS_LOCAL cs_name *cs_name_new_code(PyObject *code);
 CS_LOCAL cs_name *cs_name_module(PyObject *module);
 /** Name of a function in C; `first` is the first argument of a method descriptor, or NULL. */
 CS_LOCAL cs_name *cs_name_c_function(PyObject *callable, PyObject *first);
-/** Let go of the objects that names of C functions kept alive. */
+/** Release the objects that names of C functions keep alive. */
 CS_LOCAL void cs_names_release(void);
-/** The name of an interpreter's own doing, such as a collection of garbage. */
+/** The name of an activity of the interpreter itself, such as a collection of garbage. */
 CS_LOCAL cs_name *cs_name_plain(const char *text, uint32_t flags);
 
 /** Look for the code of nn.Module.__call__, if PyTorch is loaded. */
@@ -148,34 +151,39 @@ typedef struct cs_lane {
     uint32_t beyond;    /* functions that are running below CS_MAX_DEPTH */
     cs_entry *entries;
     uint32_t pid, tid;  /* 0: the thread was not seen yet */
-    bool has_owner;     /* false: it stands for a thread that made no call since recording began */
+    bool has_owner;     /* false: a placeholder for a thread that made no call in this recording */
     struct cs_lane *next, **link;
 } cs_lane;
 
 /** A new lane of a thread, in the list of all; NULL: out of memory. */
 CS_LOCAL cs_lane *cs_lane_new(bool has_owner);
-/** Its thread ends: rows of what is still running are written. */
+/** The lane's thread ends: write rows of the functions that are still running, and free the
+ *  lane. */
 CS_LOCAL void cs_lane_free(cs_lane *lane);
-/** What was running in a lane becomes void; with the lock, or by its own thread. */
+/** Discard a lane's entries without rows; with the lock, or by its own thread. */
 CS_LOCAL void cs_lane_forget(cs_lane *lane);
 
-/** The slow way of an event: the lane's epoch is another, or no session records. `frame` is the one that
- *  the event is about, and `begins` says which event. False: the event is not for the lane. */
+/** The slow path of an event: the lane's epoch is not the present one, or no session records.
+ *  `frame` is the frame of the event; `begins` is true when its function begins, so that it is not
+ *  running yet. False: no session records, and the event is to be ignored. */
 CS_LOCAL bool cs_lane_attend(cs_lane *lane, PyObject *frame, bool begins);
 /** Make room for more entries. False: the lane has CS_MAX_DEPTH, or memory ran out. */
 CS_LOCAL bool cs_lane_grow(cs_lane *lane);
-/** Rows of an entry: by its own thread, now. */
+/** Write the row of an entry that is hidden or has no parent; by its own thread, ending now. */
 CS_LOCAL void cs_record_slow(const cs_entry *entry);
-/** Lanes for threads that made no call since recording began; needs the GIL. `threads` maps
- *  identifiers of Python to those of the kernel. */
-CS_LOCAL void cs_lanes_add_sleepers(PyObject *threads);
-CS_LOCAL void cs_lanes_drop_sleepers(void);
+/** Add placeholder lanes for threads that made no call since recording began; needs the GIL.
+ *  `threads` maps identifiers of Python to those of the kernel. */
+CS_LOCAL void cs_lanes_add_placeholders(PyObject *threads);
+CS_LOCAL void cs_lanes_drop_placeholders(void);
 
-/* The lock of the list of lanes, and of what belongs to sessions. Held for short times; nothing that
- * may need the GIL is done with it. */
+/* The lock of the list of lanes, and of what belongs to sessions. Held for short times; nothing
+ * that may need the GIL is done with it. */
 extern CS_LOCAL pthread_mutex_t cs_lock;
 extern CS_LOCAL cs_lane *cs_lanes;
 
+/* Between cs_enter and cs_leave a thread changes its own entries. Entering is a plain store: the
+ * signal fence keeps the compiler from moving it, and the thread that reads the entries issues the
+ * memory barrier instead (stacks_windows.c). */
 static inline void cs_enter(cs_lane *l)
 {
     atomic_store_explicit(&l->inside, true, memory_order_relaxed);
@@ -186,7 +194,8 @@ static inline void cs_leave(cs_lane *l)
     atomic_store_explicit(&l->inside, false, memory_order_release);
 }
 
-/** May the thread just go on? To be asked after cs_enter. */
+/** May the event take the fast path? Call it after cs_enter only: the order is the invariant that
+ *  makes the reader's barrier sufficient. */
 static inline bool cs_is_current(const cs_lane *l)
 {
     return KINETO_LIKELY(kineto_enabled(KINETO_KIND_PYTHON_FUNCTION) &&
@@ -203,7 +212,7 @@ static inline void cs_set_depth(cs_lane *l, uint32_t depth)
     atomic_store_explicit(&l->depth, depth, memory_order_relaxed);
 }
 
-/** A function begins; there is room for it. */
+/** A function begins. The lane is entered and has room for one more entry. */
 static inline void cs_push(cs_lane *l, const void *key, cs_name *name)
 {
     uint32_t depth = cs_depth(l);
@@ -228,7 +237,7 @@ static inline void cs_record(const cs_entry *e)
     kineto_record_past(&name->site, e->start, values);
 }
 
-/** The innermost function ends. */
+/** The innermost function ends: write its row. The lane is entered and not empty. */
 static inline void cs_pop(cs_lane *l)
 {
     uint32_t depth = cs_depth(l);
@@ -236,7 +245,7 @@ static inline void cs_pop(cs_lane *l)
     cs_set_depth(l, depth - 1);
 }
 
-/** No session records, and the lane knows: there is nothing to do. */
+/** No session records, and the lane has no entries to discard: the event needs no work. */
 static inline bool cs_is_idle(const cs_lane *l)
 {
     return !kineto_enabled(KINETO_KIND_PYTHON_FUNCTION) && !l->synced &&
@@ -244,20 +253,21 @@ static inline bool cs_is_idle(const cs_lane *l)
 }
 
 /* ---- events, from either kind of hook ---------------------------------------------------------
- * `frame` may be NULL where the hook has none at hand: cs_frame_now finds it. */
+ * `frame` may be NULL where the hook does not have it: cs_current_frame finds it. */
 
 /** The frame that is running in this thread, a new reference; NULL if there is none. */
-CS_LOCAL PyObject *cs_frame_now(void);
+CS_LOCAL PyObject *cs_current_frame(void);
 /** The value of `self` in a frame of nn.Module.__call__, a new reference; NULL if there is none. */
 CS_LOCAL PyObject *cs_frame_self(PyObject *frame);
 
-/** A function of Python or C begins, not in the fast way. */
+/** Slow paths of cs_begin, cs_end and cs_end_c: they bring the lane up to date first. */
 CS_LOCAL void cs_begin_slow(cs_lane *l, const void *key, cs_name *name, PyObject *frame);
 CS_LOCAL void cs_end_slow(cs_lane *l, const void *key, PyObject *frame);
 CS_LOCAL void cs_end_c_slow(cs_lane *l, const void *key);
 /** The name of a frame's code, or of the module that is called there; NULL: it has no row. */
 CS_LOCAL cs_name *cs_name_of_frame(PyObject *code, PyObject *frame);
 
+/** A function with this name begins. `key` is its code object, or its callable in C. */
 static inline void cs_begin(cs_lane *l, const void *key, cs_name *name, PyObject *frame)
 {
     cs_enter(l);
@@ -270,6 +280,7 @@ static inline void cs_begin(cs_lane *l, const void *key, cs_name *name, PyObject
     cs_begin_slow(l, key, name, frame);
 }
 
+/** The function with this code object ends. */
 static inline void cs_end(cs_lane *l, const void *key, PyObject *frame)
 {
     cs_enter(l);
@@ -283,6 +294,7 @@ static inline void cs_end(cs_lane *l, const void *key, PyObject *frame)
         cs_end_slow(l, key, frame);
 }
 
+/** The function in C with this callable ends. */
 static inline void cs_end_c(cs_lane *l, const void *key)
 {
     cs_enter(l);
@@ -296,6 +308,7 @@ static inline void cs_end_c(cs_lane *l, const void *key)
         cs_end_c_slow(l, key);
 }
 
+/** A Python function begins: find the name of its code, or of the module that it calls. */
 static inline void cs_begin_code(cs_lane *l, PyObject *code, PyObject *frame)
 {
     if (KINETO_UNLIKELY(!kineto_enabled(KINETO_KIND_PYTHON_FUNCTION))) {
@@ -312,25 +325,26 @@ static inline void cs_begin_code(cs_lane *l, PyObject *code, PyObject *frame)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-/** Register as a plug-in, by which sessions make themselves known. Without the GIL. */
+/** Register as a plug-in, whose callbacks report the begin and end of sessions. Without the GIL. */
 CS_LOCAL void cs_windows_register(void);
-/** Write rows of all that is running in all threads, and go on. With or without the GIL. */
+/** Write rows of all functions that are running in all threads, and start a new epoch. With or
+ *  without the GIL. */
 CS_LOCAL void cs_windows_flush(void);
-/** All lanes have to be brought up to date; what they then find has been running since now. */
+/** Start a new epoch: every thread rebuilds its lane, and functions found then begin now. */
 CS_LOCAL void cs_windows_renew(void);
 /** When the present epoch began. With the lock. */
 CS_LOCAL uint64_t cs_windows_began(void);
-/** A row of a function on any thread, while a session runs; with the lock or inside a lane. */
+/** Write the row of a function on any thread, while a session runs; with the lock held. */
 CS_LOCAL void cs_emit(const cs_lane *lane, const cs_entry *entry, uint64_t end);
 
 /* ---- the hook: stacks_profile.c or stacks_monitoring.c ---------------------------------------- */
 
-/** Put hooks in all threads according to cs's options, or change those that are there. False: they
- *  cannot be, and *why is a sentence in static storage. */
+/** Install hooks in all threads according to cs's options, or change those that are installed.
+ *  False: that is impossible, and *why is a sentence in static storage. */
 CS_LOCAL bool cs_hook_install(const char **why);
-/** Take them away, and leave everything as it was. */
+/** Remove the hooks, and restore the interpreter's state. */
 CS_LOCAL void cs_hook_remove(void);
-/** Make ready what lasts as long as the process. 0, or -1 with an exception. */
+/** Create what lasts as long as the process. 0, or -1 with an exception. */
 CS_LOCAL int cs_hook_init(void);
 /** "profile" or "monitoring". */
 extern CS_LOCAL const char cs_hook_name[];

@@ -1,4 +1,6 @@
-/* Options, start and stop, and the functions of the extension module. All of it has the GIL. */
+/* Options, start and stop, and the functions of the extension module _ckineto_stacks, which
+ * python/ckineto_attach/stacks.py calls. Several users may start it; hooks are installed by the
+ * first start and removed by the last stop. All of this file runs with the GIL. */
 #include "stacks.h"
 
 #include <string.h>
@@ -17,7 +19,8 @@ static PyObject *get_attribute(PyObject *object, const char *name)
     return value;
 }
 
-/* The code that runs when a module is called. Nothing is imported for it. */
+/* Find the code object of nn.Module.__call__ in modules that are already imported; nothing is
+ * imported for it. It is looked up again whenever hooks are installed, until PyTorch is loaded. */
 void cs_find_call_code(void)
 {
     if (cs.call_code)
@@ -33,13 +36,13 @@ void cs_find_call_code(void)
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-/* A line of the ledger of the traces that are being recorded, or of the next one. */
-static void report(const char *reason, uint64_t count, const char *detail)
+/* Add a line to the ledger of the traces that are being recorded, or of the next one. */
+static void report_loss(const char *reason, uint64_t count, const char *detail)
 {
     (void)kineto_ledger_add(CS_SOURCE, reason, count, true, detail);
 }
 
-static unsigned options_now(void)
+static unsigned pack_options(void)
 {
     return (cs.functions ? FUNCTIONS : 0u) | (cs.modules ? MODULES : 0u) |
            (cs.c_functions ? C_FUNCTIONS : 0u) | (cs.collections ? COLLECTIONS : 0u);
@@ -53,31 +56,33 @@ static void set_options(unsigned options)
     cs.collections = options & COLLECTIONS;
 }
 
-static void go_aside(const char *why)
+/* The hooks cannot be installed: switch all options off and record the reason in the ledger. */
+static void disable_recording(const char *why)
 {
     set_options(0);
-    report("not recorded", 1, why);
+    report_loss("not recorded", 1, why);
 }
 
-/* @return NULL, or why nothing is recorded. */
+/* Install hooks for the union of the options of all users. If anything changed, a new epoch makes
+ * every thread rebuild its lane. @return NULL, or the reason why nothing is recorded. */
 static const char *start_hooks(unsigned options, PyObject *threads)
 {
-    unsigned before = options_now();
+    unsigned before = pack_options();
     const char *why = NULL;
     cs_find_call_code();
     set_options(before | options);
     if (!cs_hook_install(&why)) {
         cs.active = false;
-        go_aside(why);
+        disable_recording(why);
         return why;
     }
-    if (cs.active && options_now() == before)
+    if (cs.active && pack_options() == before)
         return NULL;
     cs.active = true;
     cs_windows_renew();
-    cs_lanes_drop_sleepers();
+    cs_lanes_drop_placeholders();
     if (atomic_load_explicit(&cs.recording, memory_order_relaxed))
-        cs_lanes_add_sleepers(threads);
+        cs_lanes_add_placeholders(threads);
     return NULL;
 }
 
@@ -93,23 +98,25 @@ static PyObject *module_start(PyObject *self, PyObject *args)
     return Py_BuildValue("z", why);
 }
 
+/* Write rows of all functions that are still running, then remove the hooks. Placeholder lanes come
+ * first, so that threads without a lane have rows too. */
 static void stop_hooks(PyObject *threads)
 {
     if (atomic_load_explicit(&cs.recording, memory_order_relaxed))
-        cs_lanes_add_sleepers(threads);
+        cs_lanes_add_placeholders(threads);
     cs_windows_flush();
     cs.active = false;
     cs_hook_remove();
-    cs_lanes_drop_sleepers();
+    cs_lanes_drop_placeholders();
     cs_names_release();
     if (cs.too_deep)
-        report("nested too deep", cs.too_deep, "deeper than 65536 functions");
+        report_loss("nested too deep", cs.too_deep, "deeper than 65536 functions");
     cs.too_deep = 0;
 }
 
 static PyObject *module_stop(PyObject *self, PyObject *args)
 {
-    PyObject *threads;
+    PyObject *threads; /* identifiers of Python to those of the kernel */
     (void)self;
     if (!PyArg_ParseTuple(args, "O!:stop", &PyDict_Type, &threads))
         return NULL;
@@ -135,7 +142,8 @@ static PyObject *module_configure(PyObject *self, PyObject *args)
 
 static uint64_t collection_began;
 
-/* For gc.callbacks: called with "start" or "stop". */
+/* For gc.callbacks: called with "start" or "stop". A collection has a row only if a session
+ * recorded at both ends. Collections do not nest, so one start time is enough. */
 static PyObject *module_on_collection(PyObject *self, PyObject *args)
 {
     static cs_name *name;
@@ -154,6 +162,7 @@ static PyObject *module_on_collection(PyObject *self, PyObject *args)
     return Py_BuildValue("");
 }
 
+/* A dictionary of the present state, for tests. */
 static PyObject *module_status(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -161,7 +170,7 @@ static PyObject *module_status(PyObject *self, PyObject *args)
         return NULL;
     bool recording = atomic_load_explicit(&cs.recording, memory_order_relaxed);
     return Py_BuildValue("{s:s,s:I,s:I,s:O,s:O}", "hook", cs_hook_name, "users", users, "options",
-                         options_now(), "active", cs.active ? Py_True : Py_False, "recording",
+                         pack_options(), "active", cs.active ? Py_True : Py_False, "recording",
                          recording ? Py_True : Py_False);
 }
 

@@ -1,4 +1,4 @@
-/* Lanes: what is running in each thread, and how that is brought up to date.
+/* Lanes: the functions that are running in each thread, and how a lane is brought up to date.
  *
  * As long as a lane's epoch is the present one, events alone keep its entries equal to the thread's
  * frames. At the first event of an epoch, and when a function ends that is not the innermost one
@@ -39,6 +39,7 @@ cs_lane *cs_lane_new(bool has_owner)
     return lane;
 }
 
+/* Remove a lane from the list; the caller holds the lock. */
 static void unlink_lane(cs_lane *lane)
 {
     *lane->link = lane->next;
@@ -61,31 +62,34 @@ void cs_lane_forget(cs_lane *lane)
     lane->check_next = false;
 }
 
-static bool is_recording(void)
+static bool is_recording_functions(void)
 {
     return cs.active && atomic_load_explicit(&cs.recording, memory_order_relaxed) &&
            kineto_enabled(KINETO_KIND_PYTHON_FUNCTION);
 }
 
-static uint32_t epoch_now(void) { return atomic_load_explicit(&cs.epoch, memory_order_relaxed); }
+static uint32_t load_epoch(void) { return atomic_load_explicit(&cs.epoch, memory_order_relaxed); }
 
-/* Rows of what is running above `keep`, which ends now. With the lock, or inside. */
+/* Write rows of the entries after `keep`, which end now. With the lock, or by the thread that is
+ * inside its lane. */
 static void record_above(const cs_lane *lane, uint32_t keep)
 {
     for (uint32_t i = cs_depth(lane); i > keep; i--)
         cs_record(&lane->entries[i]);
 }
 
-static bool entries_are_valid(const cs_lane *lane)
+/* Do the entries belong to the session that runs now? Otherwise they are of an earlier epoch, and
+ * their rows have been written already. */
+static bool has_valid_entries(const cs_lane *lane)
 {
-    return lane->synced == epoch_now() &&
+    return lane->synced == load_epoch() &&
            atomic_load_explicit(&cs.recording, memory_order_relaxed);
 }
 
 void cs_lane_free(cs_lane *lane)
 {
     (void)pthread_mutex_lock(&cs_lock);
-    if (cs_depth(lane) && entries_are_valid(lane))
+    if (cs_depth(lane) && has_valid_entries(lane))
         for (uint32_t i = cs_depth(lane); i > 0; i--)
             cs_emit(lane, &lane->entries[i], kineto_record_ticks());
     unlink_lane(lane);
@@ -93,6 +97,7 @@ void cs_lane_free(cs_lane *lane)
     destroy_lane(lane);
 }
 
+/* Called by the lane's own thread. The lock keeps a reader from seeing the old array freed. */
 bool cs_lane_grow(cs_lane *lane)
 {
     uint32_t capacity = lane->capacity * 2;
@@ -126,6 +131,7 @@ typedef struct frame_list {
     size_t count, room;
 } frame_list;
 
+/* Append a frame to the list. False: out of memory. */
 static bool add_frame(frame_list *list, const void *key, cs_name *name)
 {
     if (list->count == list->room) {
@@ -140,6 +146,7 @@ static bool add_frame(frame_list *list, const void *key, cs_name *name)
     return true;
 }
 
+/* Append a frame if functions of its code are recorded. False: an error; the walk ends here. */
 static bool visit_frame(frame_list *list, PyObject *frame)
 {
     PyObject *code = PyObject_GetAttrString(frame, "f_code");
@@ -154,7 +161,8 @@ static bool visit_frame(frame_list *list, PyObject *frame)
     return done;
 }
 
-/* Frames from this one outwards. What fails ends the list: it is then as if the rest had not been. */
+/* List the frames from this one outwards. An error ends the list early: functions outside of it
+ * then have no rows. */
 static void list_frames(frame_list *list, PyObject *frame, bool include_top)
 {
     Py_XINCREF(frame);
@@ -172,12 +180,13 @@ static void list_frames(frame_list *list, PyObject *frame, bool include_top)
 /* ---- bringing entries up to date ------------------------------------------------------------- */
 
 typedef enum rebuild_reason {
-    NEW_EPOCH,  /* what is not running any more ended before this epoch */
-    MISSED,     /* it ended just now, as far as is known */
-    BEGUN_TWICE /* the walk found a frame whose begin comes only now */
+    NEW_EPOCH,  /* entries without a frame ended before this epoch; they have their rows */
+    MISSED,     /* an event was missed: entries without a frame end now */
+    BEGUN_TWICE /* the walk found a frame whose begin event comes only now */
 } rebuild_reason;
 
-/* Entries that the frames still have: functions in C count as long as what they call does. */
+/* Count the outermost entries that the frames still have; *frames: how many frames they cover.
+ * Functions in C have no frame: they stay as long as a function that they call does. */
 static uint32_t count_common(const cs_lane *lane, const frame_list *list, size_t *frames)
 {
     uint32_t keep = 0, depth = cs_depth(lane);
@@ -194,6 +203,7 @@ static uint32_t count_common(const cs_lane *lane, const frame_list *list, size_t
     return keep;
 }
 
+/* Append an entry for a frame; with no room it is only counted (`beyond`). */
 static void append_frame(cs_lane *lane, const cs_entry *frame, uint64_t start)
 {
     uint32_t depth = cs_depth(lane);
@@ -207,7 +217,8 @@ static void append_frame(cs_lane *lane, const cs_entry *frame, uint64_t start)
     cs_set_depth(lane, depth + 1);
 }
 
-/* What was running before is a row of its own by now. */
+/* Give an entry of an earlier epoch a new start and id: its time until the epoch began is a row of
+ * its own already. */
 static void renew_entry(cs_entry *e, uint64_t start)
 {
     if (e->start >= start)
@@ -232,21 +243,24 @@ static void apply_frames(cs_lane *lane, const frame_list *list, rebuild_reason r
         append_frame(lane, &list->items[list->count - 1 - frames], start);
 }
 
-static void make_capacity(cs_lane *lane, size_t count)
+/* Grow the lane for `count` entries if possible; append_frame copes when it is not. */
+static void ensure_capacity(cs_lane *lane, size_t count)
 {
     while (lane->capacity < count && cs_lane_grow(lane))
         ;
 }
 
+/* Walk the frames from `frame` (NULL: the running one) and make the lane's entries equal to them.
+ * The walk runs Python code, so it is done before the lock is taken. */
 static void rebuild_lane(cs_lane *lane, PyObject *frame, bool include_top, rebuild_reason reason)
 {
     frame_list list = {NULL, 0, 0};
-    PyObject *found = frame ? NULL : cs_frame_now();
+    PyObject *found = frame ? NULL : cs_current_frame();
     list_frames(&list, frame ? frame : found, include_top);
     Py_XDECREF(found);
-    make_capacity(lane, list.count);
+    ensure_capacity(lane, list.count);
     (void)pthread_mutex_lock(&cs_lock);
-    uint32_t epoch = epoch_now();
+    uint32_t epoch = load_epoch();
     bool since_epoch = reason == NEW_EPOCH && lane->idle != epoch;
     apply_frames(lane, &list, reason, since_epoch ? cs_windows_began() : kineto_record_ticks());
     lane->synced = epoch;
@@ -254,23 +268,24 @@ static void rebuild_lane(cs_lane *lane, PyObject *frame, bool include_top, rebui
     free(list.items);
 }
 
-/* ---- the slow way of events ------------------------------------------------------------------ */
+/* ---- slow paths of events -------------------------------------------------------------------- */
 
-/* The thread makes a call while no session records: what was running is over as far as rows go. */
-static void idle_lane(cs_lane *lane)
+/* The thread makes a call while no session records: end its entries, and remember the epoch so that
+ * further events of it need no work. */
+static void mark_lane_idle(cs_lane *lane)
 {
-    if (lane->idle == epoch_now() && !lane->synced)
+    if (lane->idle == load_epoch() && !lane->synced)
         return;
     (void)pthread_mutex_lock(&cs_lock);
-    if (entries_are_valid(lane))
+    if (has_valid_entries(lane))
         record_above(lane, 0);
     cs_lane_forget(lane);
-    lane->idle = epoch_now();
+    lane->idle = load_epoch();
     (void)pthread_mutex_unlock(&cs_lock);
 }
 
-/* Lanes that stand for a thread go: for this one, or with 0 for all. */
-static void drop_sleepers(uint32_t tid)
+/* Remove the placeholder lanes of this thread, or with 0 of all. */
+static void drop_placeholders(uint32_t tid)
 {
     (void)pthread_mutex_lock(&cs_lock);
     for (cs_lane *lane = cs_lanes, *next; lane; lane = next) {
@@ -283,56 +298,58 @@ static void drop_sleepers(uint32_t tid)
     (void)pthread_mutex_unlock(&cs_lock);
 }
 
-void cs_lanes_drop_sleepers(void) { drop_sleepers(0); }
+void cs_lanes_drop_placeholders(void) { drop_placeholders(0); }
 
-/* The thread makes itself known, and what stood for it goes. */
-static void greet_thread(cs_lane *lane)
+/* Set the lane's process and thread ids, which change with a fork, and remove the thread's
+ * placeholder. */
+static void identify_thread(cs_lane *lane)
 {
     uint32_t pid = atomic_load_explicit(&cs.pid, memory_order_relaxed);
     if (lane->pid != pid) {
         lane->pid = pid;
         lane->tid = (uint32_t)syscall(SYS_gettid);
     }
-    drop_sleepers(lane->tid);
+    drop_placeholders(lane->tid);
 }
 
-/* `begins`: the frame's function is what begins, so that it is not running yet. */
 bool cs_lane_attend(cs_lane *lane, PyObject *frame, bool begins)
 {
-    if (!is_recording()) {
-        idle_lane(lane);
+    if (!is_recording_functions()) {
+        mark_lane_idle(lane);
         return false;
     }
-    if (lane->synced != epoch_now()) {
-        greet_thread(lane);
+    if (lane->synced != load_epoch()) {
+        identify_thread(lane);
         rebuild_lane(lane, frame, !begins, NEW_EPOCH);
         lane->check_next = !begins;
     }
     return true;
 }
 
-/* From here on events may take the fast path, unless something is left to check. */
-static void settle_lane(cs_lane *lane)
+/* Let further events take the fast path, unless the lane has something left to check: then epoch 0,
+ * which never equals cs.epoch, keeps them on the slow path. */
+static void update_fast_path(cs_lane *lane)
 {
     bool settled = !lane->check_next && !lane->beyond;
     atomic_store_explicit(&lane->epoch, settled ? lane->synced : 0, memory_order_relaxed);
 }
 
-/* Come up to date and enter. False: no session records. */
+/* Bring the lane up to date and enter it; again if the epoch changed in between. False: no session
+ * records, and the lane is not entered. */
 static bool enter_attended(cs_lane *lane, PyObject *frame, bool begins)
 {
     for (;;) {
         if (!cs_lane_attend(lane, frame, begins))
             return false;
         cs_enter(lane);
-        if (lane->synced == epoch_now())
+        if (lane->synced == load_epoch())
             return true;
         cs_leave(lane);
     }
 }
 
-/* Hooks may have been put in between a thread's entering a function and the event that says so: then
- * the walk has found it already. */
+/* Hooks may be installed after a thread has entered a function and before its begin event: then the
+ * walk has listed the function already, and its entry is replaced. */
 static void check_begin(cs_lane *lane, const void *key, PyObject *frame)
 {
     lane->check_next = false;
@@ -356,11 +373,11 @@ void cs_begin_slow(cs_lane *lane, const void *key, cs_name *name, PyObject *fram
     } else {
         cs_push(lane, key, name);
     }
-    settle_lane(lane);
+    update_fast_path(lane);
     cs_leave(lane);
 }
 
-/* Functions in C that did not say that they ended. */
+/* End functions in C on top of the entry with this key: their end events were missed. */
 static void pop_c_functions(cs_lane *lane, const void *key)
 {
     uint32_t depth = cs_depth(lane), i = depth;
@@ -370,7 +387,8 @@ static void pop_c_functions(cs_lane *lane, const void *key)
         cs_pop(lane);
 }
 
-/* A frame that is left: with what it has inside, if the events of that are missing. */
+/* A frame is left. If it is not the innermost entry, events were missed, and the lane is rebuilt,
+ * which ends the entries inside of it. */
 void cs_end_slow(cs_lane *lane, const void *key, PyObject *frame)
 {
     bool is_known = true;
@@ -384,7 +402,7 @@ void cs_end_slow(cs_lane *lane, const void *key, PyObject *frame)
         if (is_known)
             cs_pop(lane);
     }
-    settle_lane(lane);
+    update_fast_path(lane);
     cs_leave(lane);
     if (!is_known)
         rebuild_lane(lane, frame, false, MISSED);
@@ -396,7 +414,7 @@ void cs_end_c_slow(cs_lane *lane, const void *key)
         return;
     if (!lane->beyond && lane->entries[cs_depth(lane)].key == key)
         cs_pop(lane);
-    settle_lane(lane);
+    update_fast_path(lane);
     cs_leave(lane);
 }
 
@@ -405,7 +423,7 @@ cs_name *cs_name_of_frame(PyObject *code, PyObject *frame)
     cs_name *name = cs_name_code(code), *of_module = NULL;
     if (!name || !(name->flags & CS_IS_CALL) || !cs.modules)
         return name;
-    PyObject *found = frame ? NULL : cs_frame_now();
+    PyObject *found = frame ? NULL : cs_current_frame();
     PyObject *self = frame || found ? cs_frame_self(frame ? frame : found) : NULL;
     if (self)
         of_module = cs_name_module(self);
@@ -414,11 +432,12 @@ cs_name *cs_name_of_frame(PyObject *code, PyObject *frame)
     return of_module ? of_module : name;
 }
 
-/* ---- threads that made no call --------------------------------------------------------------- */
+/* ---- placeholders: lanes for threads that made no call --------------------------------------- */
 
-static bool has_lane(uint32_t tid)
+/* Does the thread have a lane of this epoch? */
+static bool has_current_lane(uint32_t tid)
 {
-    uint32_t epoch = epoch_now();
+    uint32_t epoch = load_epoch();
     bool found = false;
     (void)pthread_mutex_lock(&cs_lock);
     for (const cs_lane *l = cs_lanes; l && !found; l = l->next)
@@ -427,24 +446,25 @@ static bool has_lane(uint32_t tid)
     return found;
 }
 
-static void add_sleeper(uint32_t tid, PyObject *frame)
+/* Add a lane for a thread whose innermost frame is `frame`, as of the begin of the epoch. */
+static void add_placeholder(uint32_t tid, PyObject *frame)
 {
     frame_list list = {NULL, 0, 0};
     list_frames(&list, frame, true);
     cs_lane *lane = list.count ? cs_lane_new(false) : NULL;
     if (lane) {
-        make_capacity(lane, list.count);
+        ensure_capacity(lane, list.count);
         (void)pthread_mutex_lock(&cs_lock);
         lane->pid = atomic_load_explicit(&cs.pid, memory_order_relaxed);
         lane->tid = tid;
         apply_frames(lane, &list, NEW_EPOCH, cs_windows_began());
-        lane->synced = epoch_now();
+        lane->synced = load_epoch();
         (void)pthread_mutex_unlock(&cs_lock);
     }
     free(list.items);
 }
 
-void cs_lanes_add_sleepers(PyObject *threads)
+void cs_lanes_add_placeholders(PyObject *threads)
 {
     PyObject *function = PySys_GetObject("_current_frames"); /* borrowed */
     PyObject *frames = function ? PyObject_CallObject(function, NULL) : NULL, *ident, *frame;
@@ -453,8 +473,8 @@ void cs_lanes_add_sleepers(PyObject *threads)
     while (frames && PyDict_Check(frames) && PyDict_Next(frames, &at, &ident, &frame)) {
         PyObject *number = PyDict_GetItem(threads, ident); /* borrowed */
         uint32_t tid = number && PyLong_Check(number) ? (uint32_t)PyLong_AsLong(number) : 0;
-        if (tid && tid != self && !has_lane(tid))
-            add_sleeper(tid, frame);
+        if (tid && tid != self && !has_current_lane(tid))
+            add_placeholder(tid, frame);
     }
     Py_XDECREF(frames);
     PyErr_Clear();

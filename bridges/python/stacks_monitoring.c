@@ -1,8 +1,8 @@
-/* The hook of Python 3.12 and later: sys.monitoring, with callbacks in C. It covers all threads, and
- * other tools have identities of their own, so coverage, debuggers and other profilers go on.
+/* The hook of Python 3.12 and later: sys.monitoring, with callbacks in C. It covers all threads,
+ * and other tools have identities of their own, so coverage, debuggers and other profilers go on.
  *
- * Where only modules are recorded, only the code of nn.Module.__call__ has events; leaving a frame by
- * an exception is an event of the whole interpreter or none. */
+ * Where only modules are recorded, only the code of nn.Module.__call__ has events; leaving a frame
+ * by an exception is an event of the whole interpreter or none. */
 #include "stacks.h"
 
 #include <dlfcn.h>
@@ -16,8 +16,9 @@
 
 const char cs_hook_name[] = "monitoring";
 
-/* Identities that have no purpose, then that of optimisers. The other ones are left to those that they
- * are for: debuggers (0), coverage (1), and profilers (2), which cProfile cannot start without. */
+/* Tool identities without a fixed purpose, then that of optimisers. The other ones are left to the
+ * tools that they are reserved for: debuggers (0), coverage (1), and profilers (2), which cProfile
+ * needs. */
 static const int tools[] = {4, 3, 5};
 
 static int tool = -1;
@@ -32,6 +33,8 @@ static PyObject *self_name;
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
+/* Create the calling thread's lane at its first event in a recording; the key's destructor frees it
+ * when the thread ends. NULL: no session records, or out of memory. */
 static CS_COLD cs_lane *make_thread_lane(void)
 {
     if (!atomic_load_explicit(&cs.recording, memory_order_relaxed))
@@ -51,7 +54,7 @@ static inline cs_lane *get_thread_lane(void)
     return KINETO_LIKELY(lane != NULL) ? lane : make_thread_lane();
 }
 
-static void end_thread(void *lane)
+static void end_thread_lane(void *lane)
 {
     thread_lane = NULL;
     cs_lane_free(lane);
@@ -59,7 +62,7 @@ static void end_thread(void *lane)
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-PyObject *cs_frame_now(void)
+PyObject *cs_current_frame(void)
 {
     PyObject *frame = (PyObject *)PyEval_GetFrame(); /* borrowed */
     Py_XINCREF(frame);
@@ -103,7 +106,8 @@ static PyObject *on_end(PyObject *self, PyObject *const *args, Py_ssize_t count)
     return Py_None;
 }
 
-/* Of all frames that are left by an exception, when only modules are recorded. */
+/* PY_UNWIND when only modules are recorded: the event comes for every frame that is left by an
+ * exception, since it cannot be set for one code object. */
 static PyObject *on_unwind(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     return args[0] == cs.call_code ? on_end(self, args, count) : Py_None;
@@ -143,8 +147,9 @@ static PyMethodDef begin_method = METHOD(on_begin), end_method = METHOD(on_end),
                    unwind_method = METHOD(on_unwind), c_begin_method = METHOD(on_c_begin),
                    c_end_method = METHOD(on_c_end);
 
-/* ---- which events, when ---------------------------------------------------------------------- */
+/* ---- events of each option ------------------------------------------------------------------- */
 
+/* Groups of events, by what is recorded. */
 enum { EVERYWHERE = 1, ONLY_MODULES = 2, C_CALLS = 4 };
 
 static const struct hook_event {
@@ -168,7 +173,8 @@ static const struct hook_event {
 };
 #define HOOK_EVENTS (sizeof hook_events / sizeof *hook_events)
 
-static unsigned wanted_now(void)
+/* The groups that cs's options need. */
+static unsigned select_event_groups(void)
 {
     if (cs.functions)
         return EVERYWHERE | (cs.c_functions ? C_CALLS : 0u);
@@ -179,8 +185,8 @@ static unsigned wanted_now(void)
 
 static PyObject *get_monitoring(void) { return PySys_GetObject("monitoring"); } /* borrowed */
 
-/* Takes over the result of a call; false: it failed. */
-static bool succeeded(PyObject *result)
+/* Release the result of a call, and clear its exception. False: the call failed (NULL). */
+static bool release_result(PyObject *result)
 {
     Py_XDECREF(result);
     if (!result)
@@ -188,8 +194,8 @@ static bool succeeded(PyObject *result)
     return result != NULL;
 }
 
-/* Value of an event; 0: this version has no such event. */
-static long event_bit(const char *name)
+/* Read the value of an event from sys.monitoring.events; 0: this version has no such event. */
+static long read_event_bit(const char *name)
 {
     PyObject *monitoring = get_monitoring();
     PyObject *events = monitoring ? PyObject_GetAttrString(monitoring, "events") : NULL;
@@ -201,19 +207,20 @@ static long event_bit(const char *name)
     return bit;
 }
 
+/* Register a callback for an event; NULL removes the one that is registered. */
 static bool register_callback(const char *event, PyMethodDef *method)
 {
     PyObject *function = method ? PyCFunction_NewEx(method, NULL, NULL) : Py_None;
-    long bit = event_bit(event);
+    long bit = read_event_bit(event);
     bool done = function && bit &&
-                succeeded(PyObject_CallMethod(get_monitoring(), "register_callback", "ilO", tool,
-                                              bit, function));
+                release_result(PyObject_CallMethod(get_monitoring(), "register_callback", "ilO",
+                                                   tool, bit, function));
     if (method)
         Py_XDECREF(function);
     return done;
 }
 
-/* Whose the identity is: a new reference to its name, or to None. */
+/* The name of the tool that uses an identity: a new reference to it, or to None if it is free. */
 static PyObject *get_owner(int id)
 {
     PyObject *owner = PyObject_CallMethod(get_monitoring(), "get_tool", "i", id);
@@ -221,12 +228,14 @@ static PyObject *get_owner(int id)
     return owner;
 }
 
+/* Acquire the first free identity of `tools`, unless there is one already. */
 static bool take_identity(void)
 {
     for (size_t i = 0; tool < 0 && i < sizeof tools / sizeof *tools; i++) {
         PyObject *owner = get_owner(tools[i]);
-        if (owner == Py_None && succeeded(PyObject_CallMethod(get_monitoring(), "use_tool_id", "is",
-                                                              tools[i], TOOL_NAME)))
+        if (owner == Py_None &&
+            release_result(PyObject_CallMethod(get_monitoring(), "use_tool_id", "is", tools[i],
+                                               TOOL_NAME)))
             tool = tools[i];
         Py_XDECREF(owner);
     }
@@ -235,15 +244,17 @@ static bool take_identity(void)
 
 static bool set_events(long events)
 {
-    return succeeded(PyObject_CallMethod(get_monitoring(), "set_events", "il", tool, events));
+    return release_result(PyObject_CallMethod(get_monitoring(), "set_events", "il", tool, events));
 }
 
 static bool set_local_events(PyObject *code, long events)
 {
-    return succeeded(
+    return release_result(
         PyObject_CallMethod(get_monitoring(), "set_local_events", "iOl", tool, code, events));
 }
 
+/* Set the local events of `code`, after removing those of the code object before it. NULL removes
+ * only. */
 static bool move_local_events(PyObject *code, long events)
 {
     bool done = true;
@@ -255,7 +266,7 @@ static bool move_local_events(PyObject *code, long events)
     return code ? set_local_events(code, events) && done : done;
 }
 
-/* Callbacks and events for what is wanted. */
+/* Register the callbacks and set the events of these groups. False: some were refused. */
 static bool apply_events(unsigned wanted)
 {
     long everywhere = 0, local = 0;
@@ -265,7 +276,7 @@ static bool apply_events(unsigned wanted)
         if (!(e->when & wanted))
             continue;
         done = register_callback(e->name, e->method) && done;
-        *(e->is_local ? &local : &everywhere) |= event_bit(e->name);
+        *(e->is_local ? &local : &everywhere) |= read_event_bit(e->name);
     }
     bool has_local = local && cs.call_code;
     if (wanted & ONLY_MODULES && !cs.call_code)
@@ -284,13 +295,14 @@ bool cs_hook_install(const char **why)
         *why = "the identities 3, 4 and 5 of sys.monitoring are taken by other tools";
         return false;
     }
-    if (apply_events(wanted_now()))
+    if (apply_events(select_event_groups()))
         return true;
     *why = "sys.monitoring refused the callbacks";
     cs_hook_remove();
     return false;
 }
 
+/* Another tool may have freed our identity and taken it. */
 static bool is_still_ours(void)
 {
     PyObject *owner = tool >= 0 && get_monitoring() ? get_owner(tool) : NULL;
@@ -309,7 +321,7 @@ void cs_hook_remove(void)
         (void)move_local_events(NULL, 0);
         for (size_t i = 0; i < HOOK_EVENTS; i++)
             (void)register_callback(hook_events[i].name, NULL);
-        (void)succeeded(PyObject_CallMethod(get_monitoring(), "free_tool_id", "i", tool));
+        (void)release_result(PyObject_CallMethod(get_monitoring(), "free_tool_id", "i", tool));
     }
     Py_CLEAR(local_code);
     tool = -1;
@@ -322,7 +334,7 @@ int cs_hook_init(void)
     self_name = PyUnicode_InternFromString("self");
     if (!self_name)
         return -1;
-    if (pthread_key_create(&lane_key, end_thread) != 0) {
+    if (pthread_key_create(&lane_key, end_thread_lane) != 0) {
         PyErr_SetString(PyExc_OSError, "ckineto: no key for data of threads is left");
         return -1;
     }

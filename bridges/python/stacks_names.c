@@ -1,8 +1,8 @@
-/* What functions are called, in the words of PyTorch's profiler: "file.py(12): name" for Python
- * functions, "nn.Module: Linear_0" for modules, the text of repr() for functions in C.
+/* Names of functions, as PyTorch's profiler writes them: "file.py(12): name" for Python functions,
+ * "nn.Module: Linear_0" for modules, the text of repr() for functions in C.
  *
- * Objects are looked up by address on each call and named once. A table never keeps a code object or
- * a module alive: a weak reference removes its entry when the object goes. */
+ * Objects are looked up by address on each call and named once. A table never keeps a code object
+ * or a module alive: a weak reference removes its entry when the object goes. */
 #include "stacks.h"
 
 #include <stdio.h>
@@ -23,11 +23,13 @@ static const kineto_arg_desc without_parent[] = {
     {"Python module id", KINETO_ARG_INT},
 };
 
+/* The tables start with one shared free slot, so that cs_table_find needs no test for NULL. */
 static cs_slot no_slots[1];
 cs_table cs_codes = {no_slots, 0, 0};
 static cs_table modules = {no_slots, 0, 0};
 static cs_table c_functions = {no_slots, 0, 0};
 
+/* All names, as a hash table with chains; it never shrinks. */
 static cs_name *chains[NAME_CHAINS];
 
 /* Lists of bytes objects, or NULL; see cs_names_configure. */
@@ -43,7 +45,9 @@ static uint64_t hash_text(const char *text, size_t bytes)
     return h ^ h >> 29;
 }
 
-static void fill_sites(cs_name *name)
+/* Rows with a parent give its id as a number, rows without one as the JSON value null, as PyTorch's
+ * traces do; so a name has two sites. */
+static void fill_name_sites(cs_name *name)
 {
     uint8_t args = name->flags & CS_IS_PLAIN ? 0 : name->flags & CS_IS_MODULE ? 3 : 2;
     kineto_site site = {0, KINETO_KIND_PYTHON_FUNCTION, 0, args, 0, name->text, with_parent};
@@ -66,7 +70,7 @@ static cs_name *intern_name(const char *text, size_t bytes, uint32_t flags)
     memcpy(name->text, text, bytes);
     name->bytes = (uint32_t)bytes;
     name->flags = flags;
-    fill_sites(name);
+    fill_name_sites(name);
     name->next = *chain;
     *chain = name;
     return name;
@@ -79,7 +83,8 @@ cs_name *cs_name_plain(const char *text, uint32_t flags)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static void put_slot(cs_table *t, cs_slot slot)
+/* Insert a slot that is not in the table, which has a free one. */
+static void insert_slot(cs_table *t, cs_slot slot)
 {
     size_t i = cs_slot_hash(slot.key, slot.more);
     while (t->slots[i & t->mask].key)
@@ -88,25 +93,27 @@ static void put_slot(cs_table *t, cs_slot slot)
     t->used++;
 }
 
-/* Keep a third of the slots free. */
-static bool make_room(cs_table *t)
+/* Grow the table if less than a third of the slots are free. False: out of memory. */
+static bool ensure_free_slot(cs_table *t)
 {
     size_t size = t->slots == no_slots ? 0 : t->mask + 1;
     if ((t->used + 1) * 3 <= size * 2)
         return true;
-    cs_table grown = {calloc(size ? 2 * size : 256, sizeof(cs_slot)), (size ? 2 * size : 256) - 1, 0};
+    size_t new_size = size ? 2 * size : 256;
+    cs_table grown = {calloc(new_size, sizeof(cs_slot)), new_size - 1, 0};
     if (!grown.slots)
         return false;
     for (size_t i = 0; i < size; i++)
         if (t->slots[i].key)
-            put_slot(&grown, t->slots[i]);
+            insert_slot(&grown, t->slots[i]);
     if (size)
         free(t->slots);
     *t = grown;
     return true;
 }
 
-/* Free a slot, and move up what collided with it. @return its guard, the caller's to let go. */
+/* Remove a slot, and move up the slots that collided with it (linear probing without tombstones).
+ * @return its guard, which the caller releases: that may run Python code. */
 static PyObject *remove_slot(cs_table *t, cs_slot *slot)
 {
     PyObject *guard = slot->guard;
@@ -128,7 +135,7 @@ static PyObject *remove_slot(cs_table *t, cs_slot *slot)
 
 /* ---- guards ---------------------------------------------------------------------------------- */
 
-/* Called with a weak reference whose object is going; `self` is the object's address. */
+/* Callback of a weak reference whose object is being destroyed; `self` is the object's address. */
 static PyObject *forget_object(cs_table *t, PyObject *self)
 {
     cs_slot *slot = cs_table_find(t, PyLong_AsVoidPtr(self), NULL);
@@ -150,7 +157,8 @@ static PyObject *forget_module(PyObject *self, PyObject *reference)
 static PyMethodDef forget_code_method = {"forget_code", forget_code, METH_O, NULL};
 static PyMethodDef forget_module_method = {"forget_module", forget_module, METH_O, NULL};
 
-/* A weak reference, or a strong one to what cannot have any. NULL: out of memory. */
+/* A weak reference with the callback `forget`, or a strong one to an object that does not support
+ * weak references. NULL: out of memory. */
 static PyObject *make_guard(PyObject *object, PyMethodDef *forget)
 {
     PyObject *address = PyLong_FromVoidPtr(object);
@@ -166,24 +174,24 @@ static PyObject *make_guard(PyObject *object, PyMethodDef *forget)
     return guard;
 }
 
-/* Takes over the guard. What was made on the way may have run other code, which may have added the
- * same object. */
-static cs_name *add_object(cs_table *t, cs_slot slot)
+/* Add an object with its name and guard, which the table takes over. Creating these may have run
+ * Python code that added the same object: then the name that is there wins. NULL: out of memory. */
+static cs_name *add_named_object(cs_table *t, cs_slot slot)
 {
     const cs_slot *known = cs_table_find(t, slot.key, slot.more);
-    if (!slot.guard || !slot.name || known || !make_room(t)) {
+    if (!slot.guard || !slot.name || known || !ensure_free_slot(t)) {
         cs_name *name = known ? known->name : NULL;
         Py_XDECREF(slot.guard);
         return name;
     }
-    put_slot(t, slot);
+    insert_slot(t, slot);
     return slot.name;
 }
 
 /* ---- reading objects ------------------------------------------------------------------------- */
 
 /* Bytes of a text attribute, a new reference; NULL without an exception. */
-static PyObject *read_text(PyObject *object, const char *attribute)
+static PyObject *read_text_attribute(PyObject *object, const char *attribute)
 {
     PyObject *text = PyObject_GetAttrString(object, attribute), *bytes = NULL;
     if (text && PyUnicode_Check(text)) {
@@ -198,7 +206,8 @@ static PyObject *read_text(PyObject *object, const char *attribute)
     return bytes;
 }
 
-static const char *bytes_text(PyObject *bytes, size_t *size)
+/* The contents of a bytes object; "?" for NULL. Valid as long as the object is. */
+static const char *get_bytes_text(PyObject *bytes, size_t *size)
 {
     char *text = NULL;
     Py_ssize_t n = 0;
@@ -211,7 +220,8 @@ static const char *bytes_text(PyObject *bytes, size_t *size)
     return text;
 }
 
-static long read_number(PyObject *object, const char *attribute)
+/* The value of an integer attribute; 0 if there is none. */
+static long read_number_attribute(PyObject *object, const char *attribute)
 {
     PyObject *number = PyObject_GetAttrString(object, attribute);
     long value = number ? PyLong_AsLong(number) : 0;
@@ -220,13 +230,13 @@ static long read_number(PyObject *object, const char *attribute)
     return value;
 }
 
-/* Bytes of the first of these folders that the text begins with; 0: none does. */
+/* The length of the first of these folders that the text begins with; 0: none matches. */
 static size_t match_folder(PyObject *folders, const char *text, size_t bytes)
 {
     Py_ssize_t count = folders ? PyList_Size(folders) : 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         size_t size;
-        const char *folder = bytes_text(PyList_GetItem(folders, i), &size);
+        const char *folder = get_bytes_text(PyList_GetItem(folders, i), &size);
         if (size && size <= bytes && memcmp(folder, text, size) == 0)
             return size;
     }
@@ -234,7 +244,7 @@ static size_t match_folder(PyObject *folders, const char *text, size_t bytes)
 }
 
 /* A list of the bytes objects of a sequence; NULL with an exception. */
-static PyObject *list_of_bytes(PyObject *sequence)
+static PyObject *copy_bytes_list(PyObject *sequence)
 {
     PyObject *list = PySequence_List(sequence);
     Py_ssize_t count = list ? PyList_Size(list) : 0;
@@ -249,8 +259,8 @@ static PyObject *list_of_bytes(PyObject *sequence)
 
 int cs_names_configure(PyObject *prefixes, PyObject *own_folders)
 {
-    PyObject *first = list_of_bytes(prefixes);
-    PyObject *second = first ? list_of_bytes(own_folders) : NULL;
+    PyObject *first = copy_bytes_list(prefixes);
+    PyObject *second = first ? copy_bytes_list(own_folders) : NULL;
     if (!second) {
         Py_XDECREF(first);
         return -1;
@@ -265,7 +275,8 @@ int cs_names_configure(PyObject *prefixes, PyObject *own_folders)
 
 /* ---- Python functions ------------------------------------------------------------------------ */
 
-static uint32_t flags_of_code(PyObject *code, const char *file, size_t bytes)
+/* The CS_IS_… flags of a code object from the file `file`. */
+static uint32_t classify_code(PyObject *code, const char *file, size_t bytes)
 {
     if (!cs.call_code && bytes > 10 && memcmp(file + bytes - 10, "/module.py", 10) == 0)
         cs_find_call_code(); /* PyTorch was loaded after start */
@@ -276,30 +287,32 @@ static uint32_t flags_of_code(PyObject *code, const char *file, size_t bytes)
 
 cs_name *cs_name_new_code(PyObject *code)
 {
-    PyObject *file = read_text(code, "co_filename"), *function = read_text(code, "co_name");
+    PyObject *file = read_text_attribute(code, "co_filename");
+    PyObject *function = read_text_attribute(code, "co_name");
     size_t file_bytes, function_bytes;
-    const char *path = bytes_text(file, &file_bytes);
-    const char *name = bytes_text(function, &function_bytes);
+    const char *path = get_bytes_text(file, &file_bytes);
+    const char *name = get_bytes_text(function, &function_bytes);
     size_t cut = match_folder(name_prefixes, path, file_bytes);
     char text[NAME_MAX_BYTES + 1];
     int size = snprintf(text, sizeof text, "%.*s(%ld): %.*s", (int)(file_bytes - cut), path + cut,
-                        read_number(code, "co_firstlineno"), (int)function_bytes, name);
+                        read_number_attribute(code, "co_firstlineno"), (int)function_bytes, name);
     cs_name *made = size < 0 ? NULL
                              : intern_name(text, strnlen(text, NAME_MAX_BYTES),
-                                           flags_of_code(code, path, file_bytes));
+                                           classify_code(code, path, file_bytes));
     Py_XDECREF(file);
     Py_XDECREF(function);
-    return add_object(&cs_codes, (cs_slot){code, NULL, made, make_guard(code, &forget_code_method)});
+    PyObject *guard = make_guard(code, &forget_code_method);
+    return add_named_object(&cs_codes, (cs_slot){code, NULL, made, guard});
 }
 
 /* ---- modules --------------------------------------------------------------------------------- */
 
 /* "nn.Module: Linear_3": modules of a class are counted in the order in which they are seen. */
-static cs_name *name_instance(PyObject *module)
+static cs_name *create_instance_name(PyObject *module)
 {
-    PyObject *class_name = read_text((PyObject *)Py_TYPE(module), "__name__");
+    PyObject *class_name = read_text_attribute((PyObject *)Py_TYPE(module), "__name__");
     size_t bytes;
-    const char *text = bytes_text(class_name, &bytes);
+    const char *text = get_bytes_text(class_name, &bytes);
     char full[512];
     (void)snprintf(full, sizeof full, "nn.Module: %.*s", (int)(bytes < 400 ? bytes : 400), text);
     cs_name *of_class = cs_name_plain(full, CS_IS_MODULE), *made = NULL;
@@ -320,13 +333,14 @@ cs_name *cs_name_module(PyObject *module)
     if (KINETO_LIKELY(slot != NULL))
         return slot->name;
     PyObject *guard = make_guard(module, &forget_module_method);
-    cs_slot made = {module, NULL, guard ? name_instance(module) : NULL, guard};
-    return add_object(&modules, made);
+    cs_slot made = {module, NULL, guard ? create_instance_name(module) : NULL, guard};
+    return add_named_object(&modules, made);
 }
 
 /* ---- functions in C -------------------------------------------------------------------------- */
 
-/* A method descriptor as the bound method that its repr() is wanted of; a new reference. */
+/* Bind a method descriptor to its first argument: PyTorch names C methods by the repr() of the
+ * bound method. A new reference; the descriptor itself if it cannot be bound. */
 static PyObject *bind_method(PyObject *descriptor, PyObject *first)
 {
     descrgetfunc get = NULL;
@@ -343,14 +357,14 @@ static PyObject *bind_method(PyObject *descriptor, PyObject *first)
     return bound;
 }
 
-static cs_name *name_c_function(PyObject *callable, PyObject *first)
+static cs_name *create_c_function_name(PyObject *callable, PyObject *first)
 {
     PyObject *bound = bind_method(callable, first), *text = PyObject_Repr(bound), *bytes = NULL;
     if (text)
         bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace");
     PyErr_Clear();
     size_t size;
-    const char *name = bytes_text(bytes, &size);
+    const char *name = get_bytes_text(bytes, &size);
     cs_name *made = intern_name(name, size, CS_IS_C);
     Py_DECREF(bound);
     Py_XDECREF(text);
@@ -358,25 +372,27 @@ static cs_name *name_c_function(PyObject *callable, PyObject *first)
     return made;
 }
 
-/* Bindings of C++ have one function in C for all of theirs: it says nothing about which is called. */
+/* Bindings of C++ (pybind11) call all their functions through one function in C, so its address
+ * does not identify the callable. */
 static bool is_dispatcher(PyObject *self)
 {
     if (Py_IS_TYPE(self, &PyCapsule_Type))
         return true;
-    PyObject *name = read_text((PyObject *)Py_TYPE(self), "__name__");
+    PyObject *name = read_text_attribute((PyObject *)Py_TYPE(self), "__name__");
     size_t bytes;
-    const char *text = bytes_text(name, &bytes);
+    const char *text = get_bytes_text(name, &bytes);
     bool yes = bytes >= 8 && memcmp(text, "pybind11", 8) == 0;
     Py_XDECREF(name);
     return yes;
 }
 
-static cs_name dispatched; /* stands for: look the callable itself up */
+/* The name of functions of dispatchers: their callables are named one by one. */
+static cs_name dispatched;
 
 static cs_name *add_c_function(const void *key, const void *more, cs_name *name, PyObject *kept)
 {
     Py_INCREF(kept);
-    return add_object(&c_functions, (cs_slot){key, more, name, kept});
+    return add_named_object(&c_functions, (cs_slot){key, more, name, kept});
 }
 
 static cs_name *name_by_callable(PyObject *callable, PyObject *first)
@@ -384,11 +400,11 @@ static cs_name *name_by_callable(PyObject *callable, PyObject *first)
     const cs_slot *slot = cs_table_find(&c_functions, callable, NULL);
     if (slot)
         return slot->name;
-    return add_c_function(callable, NULL, name_c_function(callable, first), callable);
+    return add_c_function(callable, NULL, create_c_function_name(callable, first), callable);
 }
 
-/* Methods are bound anew for each call, so they go by their function and the type of `self`; what the
- * first one was called stands for all. */
+/* Methods are bound anew for each call, so they are found by their function and the type of `self`;
+ * the repr() of the first one is the name of all. */
 static cs_name *name_by_function(PyObject *callable, PyObject *self, const void *function)
 {
     PyObject *type = (PyObject *)Py_TYPE(self);
@@ -396,8 +412,8 @@ static cs_name *name_by_function(PyObject *callable, PyObject *self, const void 
     cs_name *name = slot ? slot->name : NULL;
     if (!slot) {
         bool by_callable = is_dispatcher(self);
-        name = add_c_function(function, type,
-                              by_callable ? &dispatched : name_c_function(callable, NULL), type);
+        name = by_callable ? &dispatched : create_c_function_name(callable, NULL);
+        name = add_c_function(function, type, name, type);
     }
     return name == &dispatched ? name_by_callable(callable, NULL) : name;
 }

@@ -1,9 +1,10 @@
 /* The hook of Python 3.9 to 3.11: a profile function in C for each thread.
  *
- * A thread has one profile function. Threads that already have another one keep it. The offset of the
- * function in a thread state is found by an experiment on a thread state made for it, so that no
- * header of a certain version is needed. New threads are found in the list of thread states, which
- * begins with the newest; the thread that starts one reads the list before the new one can run. */
+ * A thread has one profile function. Threads that already have another one keep it. The offset of
+ * the function in a thread state is found by an experiment on a thread state made for it, so that
+ * no header of a certain version is needed. New threads are found in the list of thread states,
+ * which begins with the newest; the thread that starts one reads the list before the new one can
+ * run. */
 #include "stacks.h"
 
 #include <string.h>
@@ -21,18 +22,19 @@ extern uint64_t PyThreadState_GetID(PyThreadState *state);
 /* Events of a profile function. */
 enum { CALL = 0, RETURN = 3, C_CALL = 4, C_EXCEPTION = 5, C_RETURN = 6 };
 
-/* The object that goes with a thread's profile function. */
+/* The object of a thread's profile function. It owns the lane: CPython releases the object when the
+ * thread ends or another profile function is set. */
 typedef struct lane_object {
     PyObject_HEAD cs_lane *lane;
 } lane_object;
 
-#define CALLS_PER_LOOK 64u
+#define CALLS_PER_CHECK 64u
 #define SEARCHED_BYTES 256u /* of a thread state, which is longer in all these versions */
 
 static PyObject *self_name, *variables_name;
 static PyTypeObject *lane_type;
 static PyInterpreterState *interpreter;
-static uint64_t newest_thread; /* the last one that was looked at */
+static uint64_t newest_thread; /* id of the newest thread that hook_threads has seen */
 static size_t function_offset; /* in a thread state; 0: not known */
 static uint32_t calls;
 static uint64_t skipped;       /* threads with another profile function */
@@ -41,7 +43,7 @@ static int on_event(PyObject *object, PyObject *frame, int what, PyObject *argum
 
 /* ---- thread states --------------------------------------------------------------------------- */
 
-static bool set_function(PyThreadState *state, profile_function function, PyObject *object)
+static bool set_profile_function(PyThreadState *state, profile_function function, PyObject *object)
 {
     if (_PyEval_SetProfile(state, function, object) == 0)
         return true;
@@ -49,7 +51,8 @@ static bool set_function(PyThreadState *state, profile_function function, PyObje
     return false;
 }
 
-static void *word_at(const PyThreadState *state, size_t offset)
+/* Read a word of a thread state, whose layout the limited API hides. */
+static void *read_state_word(const PyThreadState *state, size_t offset)
 {
     void *word;
     memcpy(&word, (const char *)state + offset, sizeof word);
@@ -57,14 +60,14 @@ static void *word_at(const PyThreadState *state, size_t offset)
 }
 
 /* Offset of the only word of a thread state that is our function; 0 if there is not one. */
-static size_t search_function(const PyThreadState *state)
+static size_t search_function_word(const PyThreadState *state)
 {
     size_t found = 0;
     profile_function function = on_event;
     void *wanted;
     memcpy(&wanted, &function, sizeof wanted);
     for (size_t at = sizeof wanted; at < SEARCHED_BYTES; at += sizeof wanted)
-        if (word_at(state, at) == wanted) {
+        if (read_state_word(state, at) == wanted) {
             if (found)
                 return 0;
             found = at;
@@ -72,33 +75,37 @@ static size_t search_function(const PyThreadState *state)
     return found;
 }
 
+/* Set our function on a new thread state, find the word, and check that it is NULL once the
+ * function is removed. function_offset stays 0 if there is any doubt. */
 static void find_function_offset(void)
 {
     PyThreadState *state = PyThreadState_New(interpreter);
     if (!state)
         return;
-    if (set_function(state, on_event, NULL)) {
-        size_t found = search_function(state);
-        if (set_function(state, NULL, NULL) && found && !word_at(state, found))
+    if (set_profile_function(state, on_event, NULL)) {
+        size_t found = search_function_word(state);
+        if (set_profile_function(state, NULL, NULL) && found && !read_state_word(state, found))
             function_offset = found;
     }
     PyThreadState_Clear(state);
     PyThreadState_Delete(state);
 }
 
-static bool is_ours(const PyThreadState *state)
+static bool has_our_hook(const PyThreadState *state)
 {
     profile_function function = on_event;
-    void *ours, *theirs = word_at(state, function_offset);
+    void *ours, *theirs = read_state_word(state, function_offset);
     memcpy(&ours, &function, sizeof ours);
     return theirs == ours;
 }
 
+/* Set our profile function on a thread. A thread that has another one keeps it, and is counted.
+ * @return whether the thread has our function now. */
 static bool hook_thread(PyThreadState *state)
 {
-    if (is_ours(state))
+    if (has_our_hook(state))
         return true;
-    if (word_at(state, function_offset)) {
+    if (read_state_word(state, function_offset)) {
         skipped++;
         return false;
     }
@@ -108,7 +115,7 @@ static bool hook_thread(PyThreadState *state)
         return false;
     }
     object->lane = cs_lane_new(true);
-    bool done = object->lane && set_function(state, on_event, (PyObject *)object);
+    bool done = object->lane && set_profile_function(state, on_event, (PyObject *)object);
     Py_DECREF(object);
     return done;
 }
@@ -125,7 +132,8 @@ static unsigned hook_threads(uint64_t known)
     return hooked;
 }
 
-static inline void look_for_threads(void)
+/* Hook the threads that were started since the last call; cheap if there are none. */
+static inline void hook_new_threads(void)
 {
     PyThreadState *newest = PyInterpreterState_ThreadHead(interpreter);
     if (KINETO_UNLIKELY(newest && PyThreadState_GetID(newest) > newest_thread))
@@ -134,18 +142,20 @@ static inline void look_for_threads(void)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* The frame's code: the frame keeps it alive. */
-static inline PyObject *code_of(PyObject *frame)
+/* The frame's code, a borrowed reference: the frame keeps it alive. */
+static inline PyObject *peek_frame_code(PyObject *frame)
 {
     PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
     Py_DECREF(code);
     return code;
 }
 
+/* A function in C begins or ends. Threads are started by functions in C, so the end of one is where
+ * new threads are looked for. */
 static void on_c_event(cs_lane *lane, PyObject *frame, int what, PyObject *callable)
 {
     if (what != C_CALL) {
-        look_for_threads();
+        hook_new_threads();
         if (cs.c_functions && callable)
             cs_end_c(lane, callable);
     } else if (cs.c_functions && callable && kineto_enabled(KINETO_KIND_PYTHON_FUNCTION)) {
@@ -159,15 +169,15 @@ static void on_c_event(cs_lane *lane, PyObject *frame, int what, PyObject *calla
 static int on_event(PyObject *object, PyObject *frame, int what, PyObject *argument)
 {
     cs_lane *lane = ((lane_object *)object)->lane;
-    if (KINETO_UNLIKELY(!cs.active))
+    if (KINETO_UNLIKELY(!cs.active)) /* removed from the thread later, or never */
         return 0;
     if (what == CALL || what == RETURN) {
-        PyObject *code = code_of(frame);
+        PyObject *code = peek_frame_code(frame);
         if (!cs.functions && code != cs.call_code)
             return 0;
         if (what == CALL) {
-            if (KINETO_UNLIKELY(++calls % CALLS_PER_LOOK == 0))
-                look_for_threads(); /* code in C may have made some */
+            if (KINETO_UNLIKELY(++calls % CALLS_PER_CHECK == 0))
+                hook_new_threads(); /* code in C may have made some */
             cs_begin_code(lane, code, frame);
         } else {
             cs_end(lane, code, frame);
@@ -180,7 +190,7 @@ static int on_event(PyObject *object, PyObject *frame, int what, PyObject *argum
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-PyObject *cs_frame_now(void)
+PyObject *cs_current_frame(void)
 {
     PyObject *frame = (PyObject *)PyEval_GetFrame(); /* borrowed */
     Py_XINCREF(frame);
@@ -198,7 +208,7 @@ PyObject *cs_frame_self(PyObject *frame)
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-static void dealloc_object(PyObject *object)
+static void free_lane_object(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     cs_lane *lane = ((lane_object *)object)->lane;
@@ -208,34 +218,37 @@ static void dealloc_object(PyObject *object)
     Py_DECREF(type);
 }
 
-static int parse_event(const char *text)
+/* The number of an event by its name for Python functions; -1: unknown. */
+static int parse_event_name(const char *text)
 {
-    static const char *const texts[] = {"call", "", "", "return", "c_call", "c_exception", "c_return"};
+    static const char *const texts[] = {"call",   "",            "",        "return",
+                                        "c_call", "c_exception", "c_return"};
     for (int what = CALL; what <= C_RETURN; what++)
         if (strcmp(text, texts[what]) == 0)
             return what;
     return -1;
 }
 
-/* sys.getprofile() gives the object to the program, which may hand it to sys.setprofile() later. Then
- * it is called as a function of Python, for one event, and puts the one in C back. */
-static PyObject *call_object(PyObject *object, PyObject *args, PyObject *keywords)
+/* sys.getprofile() gives the object to the program, which may pass it to sys.setprofile() later.
+ * Then the interpreter calls it as a Python function, for one event: it reinstalls the function in
+ * C and handles the event. */
+static PyObject *call_lane_object(PyObject *object, PyObject *args, PyObject *keywords)
 {
     PyObject *frame, *argument;
     const char *text;
     (void)keywords;
     if (!PyArg_ParseTuple(args, "OsO", &frame, &text, &argument))
         return NULL;
-    (void)set_function(PyThreadState_Get(), cs.active ? on_event : NULL,
+    (void)set_profile_function(PyThreadState_Get(), cs.active ? on_event : NULL,
                        cs.active ? object : NULL);
-    (void)on_event(object, frame, parse_event(text), argument);
+    (void)on_event(object, frame, parse_event_name(text), argument);
     Py_INCREF(Py_None);
     return Py_None;
 }
 
 static char lane_text[] = "Records the functions of a thread.";
-static PyType_Slot lane_slots[] = {{Py_tp_dealloc, dealloc_object},
-                                   {Py_tp_call, call_object},
+static PyType_Slot lane_slots[] = {{Py_tp_dealloc, free_lane_object},
+                                   {Py_tp_call, call_lane_object},
                                    {Py_tp_doc, lane_text},
                                    {0, NULL}};
 static PyType_Spec lane_spec = {"ckineto.ThreadFunctions", sizeof(lane_object), 0,
@@ -270,8 +283,8 @@ void cs_hook_remove(void)
 {
     PyThreadState *state = function_offset ? PyInterpreterState_ThreadHead(interpreter) : NULL;
     for (; state; state = PyThreadState_Next(state))
-        if (is_ours(state))
-            (void)set_function(state, NULL, NULL);
+        if (has_our_hook(state))
+            (void)set_profile_function(state, NULL, NULL);
 }
 
 int cs_hook_init(void)

@@ -1,8 +1,8 @@
-/* Sessions: when they begin and end, and rows that their end finds open.
+/* Sessions: their begin and end, and rows of functions that are still running when one ends.
  *
- * The library registers as a plug-in of the kind PYTHON_FUNCTION. It is not a device; being one lets
- * it learn of sessions wherever they come from, on whatever thread, and hand over rows of functions
- * that are still running in other threads when one ends. None of that waits for the GIL.
+ * The library registers as a plug-in of the kind PYTHON_FUNCTION. It is not a device; as a plug-in
+ * it is called at the begin and end of every session, on whatever thread, and may deliver rows of
+ * functions that are still running in other threads. None of that waits for the GIL.
  *
  * The epoch is changed with the lock. A thread that has seen the new epoch goes to cs_lane_attend,
  * which takes the lock before it touches entries; a thread that has not is inside its lane. So with
@@ -16,11 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 100u /* with a thread that is inside its lane: it is stopped, most likely */
+/* For a thread to leave its lane. One that takes longer is most likely stopped; its functions then
+ * have no rows. */
+#define MAX_WAIT_MS 100u
 
 /* Commands of membarrier(2). */
-#define BARRIER          8
-#define BARRIER_REGISTER 16
+#define MEMBARRIER_PRIVATE  8
+#define MEMBARRIER_REGISTER 16
 
 cs_state cs = {.epoch = 1};
 
@@ -64,34 +66,36 @@ void cs_emit(const cs_lane *lane, const cs_entry *entry, uint64_t end)
     (void)builder->emit(builder->pTraceBuilderHandle, &row);
 }
 
-static uint64_t clock_ms(void)
+static uint64_t read_clock_ms(void)
 {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 }
 
-static bool is_stable(const cs_lane *lane)
+/* Wait until the lane's thread is outside. False: it is inside for too long. */
+static bool wait_until_left(const cs_lane *lane)
 {
-    uint64_t begun = clock_ms();
+    uint64_t begun = read_clock_ms();
     while (atomic_load_explicit(&lane->inside, memory_order_acquire)) {
-        if (clock_ms() - begun > PATIENCE_MS)
+        if (read_clock_ms() - begun > MAX_WAIT_MS)
             return false;
         (void)sched_yield();
     }
     return true;
 }
 
-/* False: the kernel has no such barrier, and other threads' entries cannot be read safely. */
+/* Issue a memory barrier on all threads of the process; the first call registers for it. False: the
+ * kernel does not support it, and other threads' entries cannot be read safely. */
 static bool issue_barrier(void)
 {
-    if (syscall(SYS_membarrier, BARRIER, 0, 0) == 0)
+    if (syscall(SYS_membarrier, MEMBARRIER_PRIVATE, 0, 0) == 0)
         return true;
-    (void)syscall(SYS_membarrier, BARRIER_REGISTER, 0, 0);
-    return syscall(SYS_membarrier, BARRIER, 0, 0) == 0;
+    (void)syscall(SYS_membarrier, MEMBARRIER_REGISTER, 0, 0);
+    return syscall(SYS_membarrier, MEMBARRIER_PRIVATE, 0, 0) == 0;
 }
 
-/* With the lock. @return the epoch before. */
+/* Start a new epoch, never 0; with the lock. @return the epoch before. */
 static uint32_t change_epoch(void)
 {
     uint32_t old = atomic_load_explicit(&cs.epoch, memory_order_relaxed);
@@ -100,9 +104,9 @@ static uint32_t change_epoch(void)
     return old;
 }
 
-/* A lane without a thread of its own goes on with the new epoch. Its ids are not those that are given
- * out with the GIL. */
-static void carry_over(cs_lane *lane)
+/* Move a placeholder lane to the new epoch: its functions go on. The GIL is not held here, so the
+ * ids come from a range of their own and not from cs.last_id. */
+static void restart_placeholder(cs_lane *lane)
 {
     static int64_t last_id = INT64_C(1) << 40; /* with the lock */
     lane->synced = atomic_load_explicit(&cs.epoch, memory_order_relaxed);
@@ -113,15 +117,16 @@ static void carry_over(cs_lane *lane)
     }
 }
 
+/* Write rows of all entries of this epoch, ending now. With the lock, after issue_barrier. */
 static void flush_lanes(uint32_t epoch)
 {
     for (cs_lane *lane = cs_lanes; lane; lane = lane->next) {
-        if (lane->synced != epoch || !is_stable(lane))
+        if (lane->synced != epoch || !wait_until_left(lane))
             continue;
         for (uint32_t i = 1; i <= cs_depth(lane); i++)
             cs_emit(lane, &lane->entries[i], epoch_ticks);
         if (!lane->has_owner)
-            carry_over(lane);
+            restart_placeholder(lane);
     }
 }
 
@@ -192,7 +197,7 @@ static int stop_window(KinetoPlugin_ProfilerStop_Params *p)
     return 0;
 }
 
-/* Another session that had joined this one ends, or takes a snapshot; after stop there is nothing. */
+/* A session that had joined this one ends, or takes a snapshot. After stop there are no entries. */
 static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *p)
 {
     (void)p;
@@ -215,7 +220,7 @@ static const KinetoPlugin_ProfilerInterface profiler = {
 static void lock_before_fork(void) { (void)pthread_mutex_lock(&cs_lock); }
 static void unlock_after_fork(void) { (void)pthread_mutex_unlock(&cs_lock); }
 
-/* Only the calling thread lives on. What it runs has been running in the child since now. */
+/* Only the calling thread exists in the child. Its functions begin with the child's epoch. */
 static void renew_in_child(void)
 {
     atomic_store_explicit(&cs.pid, (unsigned)getpid(), memory_order_relaxed);

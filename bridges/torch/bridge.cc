@@ -1,4 +1,5 @@
-/* The whole bridge as one translation unit: PyTorch's headers take longer to read than the rest. */
+/* The whole bridge as one translation unit: most of the time to compile it goes into PyTorch's
+ * headers, which are read only once this way. */
 #include "recorder.cc"
 #include "thread_state.cc"
 #include "inputs.cc"

@@ -7,9 +7,8 @@
  * The recorder delivers operators; seat and guest deliver device work. Seat and guest exclude each
  * other, so that an activity has one owner.
  *
- * The bridge needs libckineto-rt. Seat and guest need libckineto too, which is opened when one of them
- * is attached (library.h).
- */
+ * The bridge needs libckineto-rt. Seat and guest need libckineto too, which is opened when one of
+ * them is attached (library.h). */
 #ifndef CKINETO_TORCH_BRIDGE_H
 #define CKINETO_TORCH_BRIDGE_H
 
@@ -35,8 +34,8 @@ __attribute__((visibility("default"))) int ckineto_torch_minor(void);
 #define CKINETO_TORCH_GUEST 4u
 __attribute__((visibility("default"))) uint32_t ckineto_torch_features(void);
 
-/** Called with Python's lock, in the main thread, soon after recording of operators began (1) or ended
- *  (0). */
+/** Called with Python's lock, in the main thread, soon after recording of operators began (1) or
+ *  ended (0). */
 typedef void (*ckineto_torch_observer)(int recording);
 
 /** Run the self-test and register the recorder as a plug-in of ckineto; once per process.
@@ -49,20 +48,22 @@ ckineto_torch_attach_recorder(ckineto_torch_observer observer, char *text, size_
 /** The observer is not called any more: for the end of the interpreter. */
 __attribute__((visibility("default"))) void ckineto_torch_detach_observer(void);
 
-/** Operators and memory events that the recorder has seen since the process started, and what it
- *  dropped, for tests: see ckt_counts in recorder.h. */
+/** Counts of the recorder since the process started, in the order of ckt::Counts (recorder.h). For
+ *  tests. */
 __attribute__((visibility("default"))) void ckineto_torch_counts(uint64_t *out, size_t count);
 
-/** Memory is recorded in recordings that begin when the recorder is attached, and in all once this was
- *  called with 1: PyTorch warns on the standard error of blocks that it frees and did not see made. */
+/** Record memory in every recording (1), or only in those that run when the recorder is attached
+ *  (0, the default): PyTorch warns on standard error about freed blocks whose allocation it has not
+ *  seen. */
 __attribute__((visibility("default"))) void ckineto_torch_want_memory(int wanted);
 
-/** An iteration ends and the next one begins when the innermost operator or range that runs on the calling
- *  thread ends, now if none does: a step of an optimizer is counted within its own range. threads: any. */
+/** An iteration ends and the next one begins when the innermost operator or range that runs on the
+ *  calling thread ends, now if none does: a step of an optimizer is counted within its own range.
+ *  threads: any. */
 __attribute__((visibility("default"))) void ckineto_torch_step_after(void);
 
-/** Remove the recorder's memory hook from the calling thread, for a profiler that needs its place; it
- *  returns with the thread's next operator once that profiler has gone. */
+/** Remove the recorder's memory hook from the calling thread, for a profiler that needs its place;
+ *  it returns with the thread's next operator once that profiler has gone. */
 __attribute__((visibility("default"))) void ckineto_torch_release_memory(void);
 
 #if CKINETO_TORCH_HAS_KINETO
@@ -70,7 +71,7 @@ __attribute__((visibility("default"))) void ckineto_torch_release_memory(void);
  *  @return 0; -1 with the reason: a profile is active, libckineto cannot be opened. */
 __attribute__((visibility("default"))) int ckineto_torch_attach_seat(const char *libckineto,
                                                                      char *text, size_t text_bytes);
-/** End the thread of libkineto that asks a daemon for requests (KINETO_USE_DAEMON); once per process.
+/** Stop the thread of libkineto that polls a daemon (KINETO_USE_DAEMON); once per process.
  *  @return 0; -1 with the reason: this PyTorch has no such functions, and its client goes on. */
 __attribute__((visibility("default"))) int ckineto_torch_stop_daemon_client(char *text,
                                                                             size_t text_bytes);

@@ -1,6 +1,6 @@
-/* Facts of torch.distributed about a collective, in addition to its inputs: they are in a thread-local
- * slot while the operator "record_param_comms" runs. Names of the arguments are those of PyTorch's traces
- * (torch/csrc/profiler/util.h). */
+/* Facts of torch.distributed about a collective, in addition to its inputs: they are in a
+ * thread-local slot while the operator "record_param_comms" runs. Names of the arguments are those
+ * of PyTorch's traces (torch/csrc/profiler/util.h). */
 #include "recorder.h"
 
 #include <ckineto/record.h>
@@ -17,11 +17,12 @@ namespace {
 
 constexpr size_t kMaxListed = 30; /* numbers of a list; PyTorch writes "..." for the rest */
 
-/* Texts that keywords of the last call point to. */
+/* Texts that the keywords of the last call point to; one per thread, reused by its next call. */
 struct Texts {
   std::string name, group, description, in_split, out_split, ranks;
 };
 
+/* "[1, 2, 3]", as PyTorch writes lists; at most kMaxListed numbers. */
 std::string list_numbers(const std::vector<int64_t> &numbers)
 {
   std::string out = "[";
@@ -33,6 +34,7 @@ std::string list_numbers(const std::vector<int64_t> &numbers)
   return out;
 }
 
+/* Appends to the caller's array, which has room for kMaxKeywords. */
 struct KeywordWriter {
   kineto_keyword *at;
   uint32_t count = 0;
@@ -45,12 +47,12 @@ struct KeywordWriter {
   void put_bool(const char *key, bool value) { at[count++] = {key, kineto_input_bool(value)}; }
 };
 
-const char *dtype_name(at::ScalarType type)
+const char *get_dtype_name(at::ScalarType type)
 {
   return c10::toString(type);
 }
 
-void put_sizes(KeywordWriter &w, Texts &texts, const torch::ParamCommsDebugInfo &info)
+void put_message_sizes(KeywordWriter &w, Texts &texts, const torch::ParamCommsDebugInfo &info)
 {
   w.put_int("In msg nelems", info.getInMessageNelems());
   w.put_int("Out msg nelems", info.getOutMessageNelems());
@@ -60,8 +62,9 @@ void put_sizes(KeywordWriter &w, Texts &texts, const torch::ParamCommsDebugInfo 
   w.put_text("Out split size", texts.out_split);
 }
 
-/* Ranks of a group that is not listed are start, start + stride, …. */
-std::vector<int64_t> ranks_of(const torch::ParamCommsDebugInfo &info, int64_t start, int64_t stride)
+/* The ranks of a group; those of a group without a list are start, start + stride, …. */
+std::vector<int64_t> list_ranks(const torch::ParamCommsDebugInfo &info, int64_t start,
+                                int64_t stride)
 {
   std::vector<int64_t> ranks = info.getGroupRanks();
   if (!ranks.empty() || start < 0 || stride <= 0)
@@ -71,7 +74,7 @@ std::vector<int64_t> ranks_of(const torch::ParamCommsDebugInfo &info, int64_t st
   return ranks;
 }
 
-void put_group(KeywordWriter &w, Texts &texts, const torch::ParamCommsDebugInfo &info)
+void put_process_group(KeywordWriter &w, Texts &texts, const torch::ParamCommsDebugInfo &info)
 {
 #if CKT_HAS_GROUP_DESCRIPTION
   texts.group = info.getProcessGroupName();
@@ -90,20 +93,21 @@ void put_group(KeywordWriter &w, Texts &texts, const torch::ParamCommsDebugInfo 
   int64_t start = -1, stride = 0;
 #endif
   w.put_int("Group size", info.getWorldSize());
-  texts.ranks = list_numbers(ranks_of(info, start, stride));
+  texts.ranks = list_numbers(list_ranks(info, start, stride));
   if (texts.ranks != "[]")
     w.put_text("Process Group Ranks", texts.ranks);
   w.put_int("Rank", info.getRank());
 }
 
-void put_sequence(KeywordWriter &w, const at::RecordFunction &fn, const torch::ParamCommsDebugInfo &info)
+void put_sequence_number(KeywordWriter &w, const at::RecordFunction &fn,
+                         const torch::ParamCommsDebugInfo &info)
 {
 #if CKT_HAS_SEQUENCE_INFO
   (void)fn;
   w.put_int("Seq", info.getSequenceNumber());
   w.put_bool("Is asynchronized op", info.isAsynchronizedOp());
 #else
-  /* Before, the first input is the number, alone or with a mark of point-to-point operations. */
+  /* Before 2.12 the first input is the number, alone or in a pair with the point-to-point flag. */
   (void)info;
   if (fn.inputs().empty())
     return;
@@ -116,7 +120,7 @@ void put_sequence(KeywordWriter &w, const at::RecordFunction &fn, const torch::P
 #endif
 }
 
-/* The process' place among the others, for the header of the trace; once per group. */
+/* Write the process's rank in a group into the header of the trace; once per group and thread. */
 void announce_group(const torch::ParamCommsDebugInfo &info, const Texts &texts)
 {
   static thread_local std::set<std::string> *known;
@@ -131,8 +135,9 @@ void announce_group(const torch::ParamCommsDebugInfo &info, const Texts &texts)
   (void)kineto_process_set_metadata(key, value);
 }
 
+/* Fill the keywords of a collective in the order of PyTorch's traces. @return their number. */
 uint32_t describe_collective(const at::RecordFunction &fn, const torch::ParamCommsDebugInfo &info,
-                  kineto_keyword *keywords)
+                             kineto_keyword *keywords)
 {
   static thread_local Texts *texts;
   if (!texts)
@@ -140,10 +145,10 @@ uint32_t describe_collective(const at::RecordFunction &fn, const torch::ParamCom
   KeywordWriter w = {keywords};
   texts->name = info.getCollectiveName();
   w.put_text("Collective name", texts->name);
-  w.at[w.count++] = {"dtype", kineto_input_string(dtype_name(info.getDType()))};
-  put_sizes(w, *texts, info);
-  put_group(w, *texts, info);
-  put_sequence(w, fn, info);
+  w.at[w.count++] = {"dtype", kineto_input_string(get_dtype_name(info.getDType()))};
+  put_message_sizes(w, *texts, info);
+  put_process_group(w, *texts, info);
+  put_sequence_number(w, fn, info);
   announce_group(info, *texts);
   return w.count;
 }
@@ -166,7 +171,7 @@ uint32_t gather_collective(const at::RecordFunction &fn, kineto_keyword *keyword
 
 }  // namespace ckt
 
-#else /* what was known then is too little to name a collective */
+#else /* older versions record too little to name a collective */
 
 namespace ckt {
 uint32_t gather_collective(const at::RecordFunction &, kineto_keyword *) noexcept { return 0; }

@@ -1,4 +1,5 @@
-/* Activities of libkineto as activities of ckineto, and back: what the seat and the guest share. */
+/* Converts activities of libkineto to activities of ckineto, and back. The seat and the guest use
+ * it. The functions need libckineto (library.h) to be open. */
 #ifndef CKINETO_TORCH_CONVERT_H
 #define CKINETO_TORCH_CONVERT_H
 
@@ -21,8 +22,8 @@ using libkineto::CpuTraceBuffer;
 using libkineto::GenericTraceActivity;
 using libkineto::ITraceActivity;
 
-/** Kinds that a session must record for a profile: all of devices and of the host's calls that launch
- *  work, but no operators and annotations, which PyTorch hands over itself. */
+/** Kinds that a session must record for a profile: all of devices and of the host's calls that
+ *  launch work, but no operators and annotations, which PyTorch hands over itself. */
 uint64_t device_kinds();
 
 inline std::string to_string(kineto_string s) { return std::string(s.data ? s.data : "", s.size); }
@@ -32,12 +33,13 @@ inline kineto_string to_kineto(const char *s) { return kineto_string{s, std::str
 /** The text as a string of JSON, with quotes. Bytes from 0x80 on stay as they are. */
 std::string quote_json(const std::string &text);
 
-/** Replace characters that libkineto's writer does not escape in names and values by similar ones: ' for ",
- *  / for \, a space for control characters. */
+/** Replace characters that libkineto's writer does not escape in names and values by similar ones:
+ *  ' for ", / for \, a space for control characters. */
 void make_plain(std::string &text);
-/** make_plain for a name, with ? for what is not ASCII: libkineto writes "unknown" for names with it. */
+/** make_plain for a name, with ? for each non-ASCII character: libkineto writes "unknown" for such
+ *  names. */
 void make_plain_name(std::string &name);
-/** The same within a value of JSON, whose strings stay strings. */
+/** make_plain within a JSON value: its strings remain strings. */
 void make_plain_json(std::string &json);
 
 /* ---- into a trace (into_trace.cc) ---- */
@@ -49,8 +51,8 @@ class TraceWriter {
   /** `name` is the activity's; `activity` any, generic ones are read without JSON in between. */
   void add(const ITraceActivity &activity, const std::string &name);
   void add_generic(const GenericTraceActivity &activity);
-  /** An activity of PyTorch's own buffers. Those without an end were open when recording stopped, and end
-   *  there, as libkineto writes them. */
+  /** An activity of PyTorch's own buffers. Those without an end were open when recording stopped,
+   *  and end there, as libkineto writes them. */
   void add_host(const GenericTraceActivity &activity, int64_t window_end_ns);
   /** Names of the process and of a thread of it. */
   void name_process(int64_t pid, const std::string &name);
@@ -92,19 +94,20 @@ class TraceWriter {
 /** The CPU activity with this correlation id; nullptr: none. */
 using FindLinked = std::function<const ITraceActivity *(int64_t)>;
 
-/** Who reads the activities: PyTorch alone (samples of counters, which are not events to it, are left out),
- *  or libkineto's writer too (they are kept from 2.15 on; texts are made plain). */
+/** The reader of the activities: PyTorch alone (counter samples, which are no events to it, are
+ *  left out), or libkineto's writer too (samples are kept from 2.15 on; texts are made plain). */
 enum class Reader { kPyTorch, kLibkineto };
 
-/** Copies device activities of a trace, and the calls that launched them, into a buffer of libkineto's. */
+/** Copies device activities of a trace, and the calls that launched them, into a buffer of
+ *  libkineto's. */
 class TraceReader {
  public:
   TraceReader(const kineto_trace *trace, const FindLinked &find_linked, Reader reader);
   /** All activities that libkineto has a type for. */
   void read_into(CpuTraceBuffer &buffer);
-  /** How many of `read_into` found the operator that they belong to. */
+  /** Number of activities whose operator read_into has found. */
   size_t linked() const { return linked_; }
-  /** Activities that the reader has no use for, or no type. */
+  /** Number of activities that the reader cannot use, or that have no type. */
   size_t left_out() const { return left_out_; }
 
  private:

@@ -1,9 +1,9 @@
-/* libkineto's client of a daemon. With KINETO_USE_DAEMON libkineto starts a thread when libtorch is loaded
- * that asks the daemon for requests. Where ckineto answers them, that thread has to end, or a request
- * would reach the client that happens to ask first.
+/* Stops libkineto's daemon client. With KINETO_USE_DAEMON libkineto starts a thread when libtorch
+ * is loaded that polls the daemon for requests. Where ckineto handles them, that thread has to end:
+ * otherwise a request would reach the client that happens to poll first.
  *
- * The functions are exported by libtorch_cpu.so and declared in no header that PyTorch installs: they are
- * looked up by their mangled names, which are the same in 2.5 ... 2.15. */
+ * The functions are exported by libtorch_cpu.so and declared in no header that PyTorch installs:
+ * they are looked up by their mangled names, which are the same in 2.5 ... 2.15. */
 #include "bridge.h"
 
 #include <cstdio>
@@ -19,10 +19,11 @@ namespace {
 using InstanceFunction = void *();
 using StopFunction = void(void *loader);
 
-/* Most threads end at once. One that waits for a daemon that is not there sleeps up to 10 s, and the
- * import of PyTorch must not: then the stopper waits for it. */
-constexpr long PATIENCE_NS = 100000000;
+/* The client usually ends at once. If it waits for a daemon that does not run, it sleeps up to 10
+ * s. The import of PyTorch must not wait that long, so a thread of ours joins the client. */
+constexpr long kStopWaitNs = 100000000;
 
+/* The thread that joins libkineto's client. */
 struct Stopper {
   InstanceFunction *instance;
   StopFunction *stop;
@@ -40,14 +41,16 @@ void *stop_thread(void *)
   return nullptr;
 }
 
-/* At the end of the process libkineto stops its thread, too: two must not join it at the same time. */
+/* libkineto stops its thread at exit too, and two threads must not join it at the same time: wait
+ * for the stopper first. */
 void join_at_exit()
 {
   if (!stopper.is_joined && stopper.pid == getpid())
     (void)pthread_join(stopper.thread, nullptr);
 }
 
-bool look_up(char *text, size_t text_bytes)
+/* Look up libkineto's functions. False: *text says that this PyTorch does not export them. */
+bool find_stop_functions(char *text, size_t text_bytes)
 {
   stopper.instance = (InstanceFunction *)dlsym(RTLD_DEFAULT, "_ZN9libkineto12ConfigLoader8instanceEv");
   stopper.stop = (StopFunction *)dlsym(RTLD_DEFAULT, "_ZN9libkineto12ConfigLoader10stopThreadEv");
@@ -66,11 +69,12 @@ bool start_stopper(char *text, size_t text_bytes)
   return failed == 0;
 }
 
-void wait_a_little()
+/* Wait kStopWaitNs for the stopper to end; if it takes longer, join it at exit. */
+void wait_for_stopper()
 {
   timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += PATIENCE_NS;
+  until.tv_nsec += kStopWaitNs;
   until.tv_sec += until.tv_nsec / 1000000000;
   until.tv_nsec %= 1000000000;
   stopper.is_joined = pthread_timedjoin_np(stopper.thread, nullptr, &until) == 0;
@@ -86,9 +90,9 @@ int ckineto_torch_stop_daemon_client(char *text, size_t text_bytes)
   static bool stopped;
   if (stopped)
     return 0;
-  if (!ckt::look_up(text, text_bytes) || !ckt::start_stopper(text, text_bytes))
+  if (!ckt::find_stop_functions(text, text_bytes) || !ckt::start_stopper(text, text_bytes))
     return -1;
-  ckt::wait_a_little();
+  ckt::wait_for_stopper();
   stopped = true;
   return 0;
 }

@@ -1,6 +1,7 @@
 /* Differences between minor versions of PyTorch, as their headers have them; no other file of the
- * bridge depends on the version. CKINETO_TORCH_MINOR is set by the build (python/ckineto_attach/build.py):
- * 200 + N for 2.N, 113 for 1.13. A bridge is loaded into the minor it was built for only. */
+ * bridge depends on the version. CKINETO_TORCH_MINOR is set by the build
+ * (python/ckineto_attach/build.py): 200 + N for 2.N, 113 for 1.13. A bridge is loaded into the
+ * minor it was built for only. */
 #ifndef CKINETO_TORCH_FACTS_H
 #define CKINETO_TORCH_FACTS_H
 
@@ -11,13 +12,15 @@
 #error "NDEBUG is not set: RecordFunction would have another layout than in PyTorch's libraries"
 #endif
 
-/* libkineto's headers are there, and its symbols in libtorch_cpu.so: distributions build without. */
+/* libkineto's headers are installed, and its symbols are in libtorch_cpu.so. Some distributions
+ * build PyTorch without libkineto. */
 #ifndef CKINETO_TORCH_HAS_KINETO
 #define CKINETO_TORCH_HAS_KINETO 1
 #endif
 
 /* ---- libkineto ---- */
-/* registerLoggerFactory: an output protocol of one's own; finalizeTrace without a map of metadata. */
+/* registerLoggerFactory: output protocols of other libraries; finalizeTrace without a map of
+ * metadata. */
 #define CKT_HAS_LOGGER_FACTORY (CKINETO_TORCH_MINOR >= 214)
 /* ActivityProfilerInterface::isStopped. */
 #define CKT_HAS_IS_STOPPED (CKINETO_TORCH_MINOR >= 213)
@@ -34,7 +37,8 @@
 /* ActivityType::HARDWARE_COUNTERS: until then no type stands for samples of counters. */
 #define CKT_HAS_COUNTER_TYPE (CKINETO_TORCH_MINOR >= 215)
 
-/* DeviceInfo, ResourceInfo are aggregates; before, ResourceInfo's constructor took the device first. */
+/* DeviceInfo, ResourceInfo are aggregates; before, ResourceInfo's constructor took the device
+ * first. */
 #define CKT_HAS_AGGREGATE_INFO (CKINETO_TORCH_MINOR >= 213)
 /* Time of ActivityLogger::handleDeviceInfo. */
 #if CKINETO_TORCH_MINOR >= 212
@@ -50,7 +54,8 @@
 
 /* ---- RecordFunction, collectives ---- */
 #define CKT_HAS_OVERLOAD_NAME (CKINETO_TORCH_MINOR >= 207)
-/* at::kParamCommsCallName; ParamCommsDebugInfo with the group's size and ranks, counts of elements. */
+/* at::kParamCommsCallName; ParamCommsDebugInfo with the group's size and ranks, counts of
+ * elements. */
 #define CKT_HAS_PARAM_COMMS (CKINETO_TORCH_MINOR >= 205)
 #define CKT_HAS_GROUP_DESCRIPTION (CKINETO_TORCH_MINOR >= 205)
 /* ParamCommsDebugInfo: isAsynchronizedOp, getSequenceNumber, getIsP2P. */

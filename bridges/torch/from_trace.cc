@@ -1,5 +1,6 @@
-/* Device activities of a trace as activities of libkineto: that is how PyTorch's tables, events and
- * FunctionEvent.kernels get them. */
+/* Converts device activities of a ckineto trace to activities of libkineto, from which PyTorch
+ * makes its tables, events and FunctionEvent.kernels. The seat and the guest use it; the other
+ * direction is into_trace.cc. */
 #include "convert.h"
 
 #include <cmath>
@@ -10,8 +11,8 @@
 namespace ckt {
 namespace {
 
-/* Neutral kinds whose own names libkineto does not have. */
-int fallback_type(uint32_t kind)
+/* The type of a kind that libkineto has no type of the same name for; -1: none. */
+int find_fallback_type(uint32_t kind)
 {
   switch (kind) {
   case KINETO_KIND_RUNTIME:
@@ -29,7 +30,8 @@ int fallback_type(uint32_t kind)
   }
 }
 
-int type_of_name(const std::string &name)
+/* toActivityType throws for unknown names; -1 here. */
+int find_type_by_name(const std::string &name)
 {
   try {
     return (int)libkineto::toActivityType(name);
@@ -43,8 +45,8 @@ bool is_host_call(uint32_t kind)
   return kind == KINETO_KIND_RUNTIME || kind == KINETO_KIND_DRIVER;
 }
 
-libkineto::ResourceInfo resource_info(int64_t id, int64_t sort_index, int64_t device,
-                                      const std::string &name)
+libkineto::ResourceInfo make_resource_info(int64_t id, int64_t sort_index, int64_t device,
+                                           const std::string &name)
 {
 #if CKT_HAS_AGGREGATE_INFO
   return libkineto::ResourceInfo{id, sort_index, device, name};
@@ -53,8 +55,9 @@ libkineto::ResourceInfo resource_info(int64_t id, int64_t sort_index, int64_t de
 #endif
 }
 
-/* Texts of JSON have more digits than std::to_string gives, and no NaN. */
-std::string number_text(double value)
+/* A number as a JSON value with all its digits, which std::to_string cuts. JSON has no NaN and no
+ * infinity: they become strings. */
+std::string format_number(double value)
 {
   char text[40];
   if (!std::isfinite(value))
@@ -63,29 +66,30 @@ std::string number_text(double value)
   return text;
 }
 
-inline bool is_number(uint32_t type)
+inline bool is_number_arg(uint32_t type)
 {
   return type == KINETO_ARG_INT || type == KINETO_ARG_UINT || type == KINETO_ARG_DOUBLE;
 }
 
-inline double number_of(const kineto_arg &arg)
+inline double get_arg_number(const kineto_arg &arg)
 {
   return arg.type == KINETO_ARG_INT    ? (double)arg.i
          : arg.type == KINETO_ARG_UINT ? (double)arg.u
                                        : arg.d;
 }
 
-char plain_char(char c)
+char replace_special_char(char c)
 {
   return c == '"' ? '\'' : c == '\\' ? '/' : (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c;
 }
 
-/* The code point of "XXXX" at text[at] as UTF-8; of half a pair, and of controls, a placeholder. */
+/* Append the code point of the four hexadecimal digits at text[at] as UTF-8. Half of a surrogate
+ * pair becomes '?', a control character a space. */
 void append_escaped(std::string &out, const std::string &text, size_t at)
 {
   unsigned long code = std::strtoul(text.substr(at, 4).c_str(), nullptr, 16);
   if (code < 0x80)
-    out += plain_char((char)code);
+    out += replace_special_char((char)code);
   else if (code >= 0xd800 && code < 0xe000)
     out += '?';
   else {
@@ -118,7 +122,7 @@ std::string quote_json(const std::string &text)
 void make_plain(std::string &text)
 {
   for (char &c : text)
-    c = plain_char(c);
+    c = replace_special_char(c);
 }
 
 void make_plain_name(std::string &name)
@@ -146,7 +150,7 @@ void make_plain_json(std::string &json)
       append_escaped(out, json, i + 1);
       i = std::min(i + 4, json.size() - 1);
     } else {
-      out += std::strchr("bfnrt", letter) ? ' ' : plain_char(letter);
+      out += std::strchr("bfnrt", letter) ? ' ' : replace_special_char(letter);
     }
   }
   json.swap(out);
@@ -154,6 +158,7 @@ void make_plain_json(std::string &json)
 
 uint64_t device_kinds()
 {
+  /* The kinds that PyTorch records itself. */
   uint64_t none = KINETO_KIND_BIT(KINETO_KIND_CPU_OP) | KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION) |
                   KINETO_KIND_BIT(KINETO_KIND_PYTHON_FUNCTION) |
                   KINETO_KIND_BIT(KINETO_KIND_MEMORY) |
@@ -183,15 +188,17 @@ std::string TraceReader::name_of(kineto_string name) const
   return made;
 }
 
+/* The type is that of the category's name, else of the kind's name, else a similar one. It is found
+ * once per category. False: the activity has no type, or the reader has no use for it. */
 bool TraceReader::type_of(const kineto_activity &activity, ActivityType *out)
 {
   auto known = types_.find(activity.category);
   if (known == types_.end()) {
-    int type = type_of_name(to_string(lib.kineto_trace_string(trace_, activity.category)));
+    int type = find_type_by_name(to_string(lib.kineto_trace_string(trace_, activity.category)));
     if (type < 0)
-      type = type_of_name(kineto_kind_name(activity.kind));
+      type = find_type_by_name(kineto_kind_name(activity.kind));
     if (type < 0)
-      type = fallback_type(activity.kind);
+      type = find_fallback_type(activity.kind);
     known = types_.emplace(activity.category, type).first;
   }
   *out = (ActivityType)known->second;
@@ -200,7 +207,8 @@ bool TraceReader::type_of(const kineto_activity &activity, ActivityType *out)
   return known->second >= 0;
 }
 
-/* Values of JSON are kept as texts of JSON, since not every version escapes what it writes. */
+/* Strings are added as JSON texts, with quotes and escapes: not every version of libkineto escapes
+ * them when it writes. */
 void TraceReader::put_text(const std::string &key, const kineto_arg &arg, GenericTraceActivity *out)
 {
   if (arg.type == KINETO_ARG_STRING) {
@@ -217,8 +225,8 @@ void TraceReader::put_arg(const kineto_activity &activity, kineto_arg arg, Gener
 {
   std::string key = text_of(arg.key);
 #if CKT_HAS_COUNTER_VALUES
-  if (activity.form == KINETO_FORM_COUNTER && is_number(arg.type)) {
-    out->addCounterValue(key, number_of(arg));
+  if (activity.form == KINETO_FORM_COUNTER && is_number_arg(arg.type)) {
+    out->addCounterValue(key, get_arg_number(arg));
     return;
   }
 #else
@@ -229,7 +237,7 @@ void TraceReader::put_arg(const kineto_activity &activity, kineto_arg arg, Gener
   else if (arg.type == KINETO_ARG_UINT)
     out->addMetadata(key, arg.u);
   else if (arg.type == KINETO_ARG_DOUBLE)
-    out->addMetadata(key, number_text(arg.d));
+    out->addMetadata(key, format_number(arg.d));
   else if (arg.type == KINETO_ARG_BOOL)
     out->addMetadata(key, std::string(arg.u ? "true" : "false"));
   else
@@ -245,6 +253,8 @@ void TraceReader::put_args(const kineto_activity &activity, GenericTraceActivity
     put_arg(activity, arg, out);
 }
 
+/* Fill times, place, ids, flow and metadata. A flow goes from the host's call (start) to the device
+ * activity with the same correlation id. */
 void TraceReader::fill(const kineto_activity &activity, GenericTraceActivity *out)
 {
   kineto_track track;
@@ -290,7 +300,7 @@ void TraceReader::read_into(CpuTraceBuffer &buffer)
 
 namespace {
 
-std::string plain_name(kineto_string text)
+std::string copy_plain_name(kineto_string text)
 {
   std::string made = to_string(text);
   make_plain_name(made);
@@ -308,7 +318,8 @@ void log_devices(const kineto_trace *trace, libkineto::ActivityLogger &logger)
     lib.kineto_trace_process(trace, i, &p);
     if (p.is_device)
       logger.handleDeviceInfo(
-          libkineto::DeviceInfo{p.pid, p.sort_index, plain_name(p.name), plain_name(p.label)},
+          libkineto::DeviceInfo{p.pid, p.sort_index, copy_plain_name(p.name),
+                                copy_plain_name(p.label)},
           start);
   }
   for (uint32_t i = 0; i < lib.kineto_trace_track_count(trace); i++) {
@@ -318,7 +329,8 @@ void log_devices(const kineto_trace *trace, libkineto::ActivityLogger &logger)
     lib.kineto_trace_process(trace, track.process, &p);
     if (p.is_device && track.name.size)
       logger.handleResourceInfo(
-          resource_info(track.id, track.sort_index, p.pid, plain_name(track.name)), start);
+          make_resource_info(track.id, track.sort_index, p.pid, copy_plain_name(track.name)),
+          start);
   }
 }
 

@@ -1,6 +1,6 @@
-/* The guest: a child profiler of libkineto. One profile of PyTorch is one session of ckineto, whose device
- * activities are handed to libkineto's logger. Where libkineto takes loggers of others (2.14), the protocol
- * "ckineto://" writes its profiles in any format of ckineto. */
+/* The guest: a child profiler of libkineto. One profile of PyTorch is one session of ckineto, whose
+ * device activities are handed to libkineto's logger. Where libkineto takes loggers of others
+ * (2.14), the protocol "ckineto://" writes its profiles in any format of ckineto. */
 #include "convert.h"
 
 #include <stdexcept>
@@ -13,6 +13,8 @@ using libkineto::IActivityProfiler;
 using libkineto::IActivityProfilerSession;
 using libkineto::TraceStatus;
 
+/* One profile of PyTorch as a session of ckineto. libkineto calls start, stop and processTrace in
+ * this order. Errors are kept until it asks for them. */
 class GuestSession final : public IActivityProfilerSession {
  public:
   GuestSession()
@@ -90,6 +92,8 @@ class GuestSession final : public IActivityProfilerSession {
   std::vector<std::string> errors_;
 };
 
+/* The child profiler. Its sessions record all kinds of device work, whatever types a profile
+ * names. */
 class GuestProfiler final : public IActivityProfiler {
  public:
   const std::string &name() const override { return name_; }
@@ -113,7 +117,8 @@ class GuestProfiler final : public IActivityProfiler {
 
 #if CKT_HAS_LOGGER_FACTORY
 
-/* prof.export_chrome_trace("ckineto:///tmp/x.pftrace"). */
+/* The output protocol: prof.export_chrome_trace("ckineto:///tmp/x.pftrace"). libkineto hands over
+ * the whole profile activity by activity; finalizeTrace builds a trace of them and writes it. */
 class OutputLogger final : public ActivityLogger {
  public:
   explicit OutputLogger(const std::string &path) : path_(path)

@@ -1,5 +1,6 @@
-/* Reading c10::IValue and at::Tensor. What PyTorch's own profiler leaves out is left out here: sizes
- * of nested tensors and of tensors with symbolic sizes. */
+/* Reads inputs of operators, c10::IValue and at::Tensor, into an InputRoom. Everything is borrowed
+ * from the tensors for the time of the call. As in PyTorch's own profiler, sizes of nested tensors
+ * and of tensors with symbolic sizes are left out. */
 #include "inputs.h"
 
 #include <ATen/core/Tensor.h>
@@ -7,13 +8,14 @@
 namespace ckt {
 namespace {
 
+/* Does the tensor have sizes and strides that are numbers? */
 bool is_readable(const at::Tensor &tensor)
 {
   return tensor.defined() && !tensor.is_nested() &&
          !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
 
-/* Ids as in execution traces: the tensor's own, that of its memory, and where it begins in it. */
+/* Ids as in execution traces: the tensor's, its storage's, and its offset in the storage. */
 void fill_ids(const at::Tensor &tensor, kineto_tensor *out)
 {
   c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
@@ -41,6 +43,7 @@ void fill_tensor(const at::Tensor &tensor, uint32_t wants, kineto_tensor *out)
     fill_ids(tensor, out);
 }
 
+/* A tensor that cannot be read, or has no room, is a tensor without sizes (tensor = nullptr). */
 void gather_tensor(const at::Tensor &tensor, InputRoom &room, kineto_input *out)
 {
   out->type = KINETO_INPUT_TENSOR;
@@ -52,8 +55,9 @@ void gather_tensor(const at::Tensor &tensor, InputRoom &room, kineto_input *out)
   out->tensor = to;
 }
 
-/* Room for a list of tensors; zeroed. NULL: out of memory. */
-kineto_tensor *take_tensors(InputRoom &room, size_t count)
+/* Reserve room for a list of tensors: in the room itself, or on the heap if it is too long. The
+ * caller initialises the entries. Throws std::bad_alloc. */
+kineto_tensor *reserve_tensors(InputRoom &room, size_t count)
 {
   if (count <= kFewTensors - room.tensor_count) {
     kineto_tensor *list = &room.tensors[room.tensor_count];
@@ -66,7 +70,7 @@ kineto_tensor *take_tensors(InputRoom &room, size_t count)
 
 void gather_tensors(c10::ArrayRef<c10::IValue> list, InputRoom &room, kineto_input *out)
 {
-  kineto_tensor *to = take_tensors(room, list.size());
+  kineto_tensor *to = reserve_tensors(room, list.size());
   out->type = KINETO_INPUT_TENSORS;
   out->count = (uint32_t)list.size();
   out->tensor = to;
@@ -79,9 +83,9 @@ void gather_tensors(c10::ArrayRef<c10::IValue> list, InputRoom &room, kineto_inp
   }
 }
 
-bool fits(uint32_t used, size_t count) { return count <= kFewNumbers - used; }
+bool has_number_room(uint32_t used, size_t count) { return count <= kFewNumbers - used; }
 
-/* Lists of numbers; longer ones than PyTorch records are named by their type alone. */
+/* Lists of numbers. A list that does not fit has its type and count, but no values. */
 void gather_numbers(const c10::IValue &value, InputRoom &room, kineto_input *out)
 {
   c10::ArrayRef<c10::IValue> list = value.toListRef();
@@ -89,12 +93,12 @@ void gather_numbers(const c10::IValue &value, InputRoom &room, kineto_input *out
   out->count = count;
   if (value.isBoolList()) {
     out->type = KINETO_INPUT_BOOLS;
-    out->bools = fits(room.bool_count, count) ? &room.bools[room.bool_count] : nullptr;
+    out->bools = has_number_room(room.bool_count, count) ? &room.bools[room.bool_count] : nullptr;
     for (uint32_t i = 0; out->bools && i < count; i++)
       room.bools[room.bool_count++] = list[i].toBool();
     return;
   }
-  bool whole = value.isIntList(), room_left = fits(room.number_count, count);
+  bool whole = value.isIntList(), room_left = has_number_room(room.number_count, count);
   out->type = whole ? KINETO_INPUT_INTS : KINETO_INPUT_DOUBLES;
   out->ints = room_left ? &room.ints[room.number_count] : nullptr;
   for (uint32_t i = 0; room_left && i < count; i++, room.number_count++) {
@@ -115,6 +119,7 @@ void gather_list(const c10::IValue &value, InputRoom &room, kineto_input *out)
     gather_tensors(value.toListRef(), room, out);
 }
 
+/* Everything but tensors; types that PyTorch does not record stay KINETO_INPUT_OTHER. */
 void gather_other(const c10::IValue &value, InputRoom &room, kineto_input *out)
 {
   if (value.isList())
@@ -154,7 +159,7 @@ uint32_t gather_inputs(c10::ArrayRef<const c10::IValue> values, InputRoom &room)
     kineto_input *out = &room.inputs[count++];
     try {
       gather_one(value, room, out);
-    } catch (...) { /* a tensor of Python's that has no sizes, say */
+    } catch (...) { /* for example a tensor subclass of Python without sizes */
       out->type = KINETO_INPUT_OTHER;
       out->count = 0;
     }

@@ -16,8 +16,8 @@ constexpr uint32_t kFewInputs = 32;  /* that fit on the stack; more are cut */
 constexpr uint32_t kFewTensors = 64; /* of all inputs together; lists beyond use the heap */
 constexpr uint32_t kFewNumbers = 64; /* in lists of numbers, all together */
 
-/** Room for the inputs of one operator, on the stack. Not initialised: gather_inputs says how much of
- *  it is used. `more` holds lists of tensors that do not fit. */
+/** Room for the inputs of one operator, on the stack. The arrays are not initialised: gather_inputs
+ *  returns how many inputs are set. `more` holds lists of tensors that do not fit. */
 struct InputRoom {
   kineto_input inputs[kFewInputs];
   kineto_tensor tensors[kFewTensors];

@@ -1,5 +1,6 @@
-/* libkineto's activities into a builder. Their metadata are texts of JSON before PyTorch 2.14, and typed
- * values since; both are read where they lie, since metadataJson() costs a microsecond with shapes. */
+/* Appends libkineto's activities to a builder; the other direction is from_trace.cc. Metadata are
+ * JSON texts before PyTorch 2.14 and typed values from then on. Both are read in place, since
+ * metadataJson() costs a microsecond with shapes. */
 #include "convert.h"
 
 #include <cstdlib>
@@ -10,6 +11,7 @@ namespace {
 
 /* ---- texts of JSON ----------------------------------------------------------------------------- */
 
+/* The contents of a JSON string need no unescaping. */
 bool is_plain_text(const char *text, size_t size)
 {
   for (size_t i = 0; i < size; i++)
@@ -18,6 +20,7 @@ bool is_plain_text(const char *text, size_t size)
   return true;
 }
 
+/* A JSON integer that fits into 64 bits: at most 18 digits, no leading zero. */
 bool is_integer(const std::string &text)
 {
   size_t digits = text.size() && text[0] == '-' ? text.size() - 1 : text.size();
@@ -30,8 +33,8 @@ bool is_integer(const std::string &text)
   return true;
 }
 
-/* `bits` are those of the value. */
-kineto_arg number_arg(uint32_t type, uint64_t bits)
+/* An argument of a number type; `bits` are the value's, also of a double. */
+kineto_arg make_number_arg(uint32_t type, uint64_t bits)
 {
   kineto_arg arg = {};
   arg.type = type;
@@ -39,7 +42,7 @@ kineto_arg number_arg(uint32_t type, uint64_t bits)
   return arg;
 }
 
-kineto_arg text_arg(uint32_t type, const char *data, size_t size)
+kineto_arg make_text_arg(uint32_t type, const char *data, size_t size)
 {
   kineto_arg arg = {};
   arg.type = type;
@@ -47,23 +50,23 @@ kineto_arg text_arg(uint32_t type, const char *data, size_t size)
   return arg;
 }
 
-/* A value that stands for itself in JSON. The builder checks what is not obvious, and keeps what is not
- * valid as a text. */
-kineto_arg json_arg(const std::string &json)
+/* An argument from a JSON value. Only its type is guessed here, by the first characters: the
+ * builder parses the value, and keeps an invalid one as a text. */
+kineto_arg make_json_arg(const std::string &json)
 {
   if (is_integer(json))
-    return number_arg(KINETO_ARG_INT, (uint64_t)std::strtoll(json.c_str(), nullptr, 10));
+    return make_number_arg(KINETO_ARG_INT, (uint64_t)std::strtoll(json.c_str(), nullptr, 10));
   if (json.size() >= 2 && json.front() == '"' && json.back() == '"' &&
       is_plain_text(json.data() + 1, json.size() - 2))
-    return text_arg(KINETO_ARG_STRING, json.data() + 1, json.size() - 2);
+    return make_text_arg(KINETO_ARG_STRING, json.data() + 1, json.size() - 2);
   uint32_t type = KINETO_ARG_JSON;
   if (json.size() >= 2 && json[0] == '[')
     type = json[1] == '"' ? KINETO_ARG_STRINGS : json[1] == '[' ? KINETO_ARG_SHAPES : KINETO_ARG_INTS;
-  return text_arg(type, json.data(), json.size());
+  return make_text_arg(type, json.data(), json.size());
 }
 
-/* "External id" and "correlation" are columns of a trace. */
-bool is_column(std::string_view key)
+/* "External id" and "correlation" are columns of a trace and no arguments. */
+bool is_column_key(std::string_view key)
 {
   return key == "External id" || key == "correlation";
 }
@@ -72,6 +75,7 @@ bool is_column(std::string_view key)
 
 /* ---- typed values ------------------------------------------------------------------------------- */
 
+/* Lists and shapes become JSON texts, which the builder stores as they are. */
 void append_int(std::string &out, int64_t value)
 {
   char digits[24];
@@ -137,7 +141,7 @@ void append_shapes(std::string &out, const libkineto::InputShapes &shapes)
   out += ']';
 }
 
-/* Calls put(key, arg) for each value. */
+/* Calls put(key, arg) for each value; the argument is valid during the call. */
 template <typename Put> class MetadataVisitor final : public libkineto::ITypedMetadataVisitor {
  public:
   explicit MetadataVisitor(Put put) : put_(put) {}
@@ -148,32 +152,32 @@ template <typename Put> class MetadataVisitor final : public libkineto::ITypedMe
   void visitUnsupported(std::string_view) override {}
   void visitValue(const libkineto::MetadataField<int64_t> &f, int64_t v) override
   {
-    put_(f.name, number_arg(KINETO_ARG_INT, (uint64_t)v));
+    put_(f.name, make_number_arg(KINETO_ARG_INT, (uint64_t)v));
   }
   void visitValue(const libkineto::MetadataField<uint64_t> &f, uint64_t v) override
   {
-    put_(f.name, number_arg(KINETO_ARG_UINT, v));
+    put_(f.name, make_number_arg(KINETO_ARG_UINT, v));
   }
   void visitValue(const libkineto::MetadataField<double> &f, double v) override
   {
     uint64_t bits;
     std::memcpy(&bits, &v, sizeof bits);
-    put_(f.name, number_arg(KINETO_ARG_DOUBLE, bits));
+    put_(f.name, make_number_arg(KINETO_ARG_DOUBLE, bits));
   }
   void visitValue(const libkineto::MetadataField<bool> &f, bool v) override
   {
-    put_(f.name, number_arg(KINETO_ARG_BOOL, v));
+    put_(f.name, make_number_arg(KINETO_ARG_BOOL, v));
   }
   void visitValue(const libkineto::MetadataField<std::string> &f, std::string_view v) override
   {
-    put_(f.name, text_arg(KINETO_ARG_STRING, v.data(), v.size()));
+    put_(f.name, make_text_arg(KINETO_ARG_STRING, v.data(), v.size()));
   }
   void visitValue(const libkineto::MetadataField<std::vector<int64_t>> &f,
                   const std::vector<int64_t> &v) override
   {
     text_.clear();
     append_list(text_, v);
-    put_(f.name, text_arg(KINETO_ARG_INTS, text_.data(), text_.size()));
+    put_(f.name, make_text_arg(KINETO_ARG_INTS, text_.data(), text_.size()));
   }
   void visitValue(const libkineto::MetadataField<std::vector<std::string>> &f,
                   const std::vector<std::string> &v) override
@@ -184,19 +188,19 @@ template <typename Put> class MetadataVisitor final : public libkineto::ITypedMe
       append_text(text_, v[i]);
     }
     text_ += ']';
-    put_(f.name, text_arg(KINETO_ARG_STRINGS, text_.data(), text_.size()));
+    put_(f.name, make_text_arg(KINETO_ARG_STRINGS, text_.data(), text_.size()));
   }
   void visitValue(const libkineto::MetadataField<libkineto::RawJson> &f,
                   const libkineto::RawJson &v) override
   {
-    put_(f.name, json_arg(v.value));
+    put_(f.name, make_json_arg(v.value));
   }
   void visitValue(const libkineto::MetadataField<libkineto::InputShapes> &f,
                   const libkineto::InputShapes &v) override
   {
     text_.clear();
     append_shapes(text_, v);
-    put_(f.name, text_arg(KINETO_ARG_SHAPES, text_.data(), text_.size()));
+    put_(f.name, make_text_arg(KINETO_ARG_SHAPES, text_.data(), text_.size()));
   }
 
  private:
@@ -214,8 +218,8 @@ template <typename Put> void visit_metadata(const GenericTraceActivity &activity
 
 /* ---- pairs of a text and whether it is quoted ----------------------------------------------------- */
 
-/* The map is private and every accessor formats or copies it. Explicit instantiation may name private
- * members, and makes the pointer to this one known. */
+/* The map is private and every accessor formats or copies it. Explicit instantiation may name
+ * private members, and makes the pointer to this one known. */
 using MetadataMap = std::unordered_map<std::string, std::pair<std::string, bool>>;
 template <MetadataMap GenericTraceActivity::*Member> struct ExposeMetadata {
   friend MetadataMap GenericTraceActivity::*metadata_member() { return Member; }
@@ -227,14 +231,16 @@ template <typename Put> void visit_metadata(const GenericTraceActivity &activity
 {
   for (const auto &entry : activity.*metadata_member()) {
     const std::string &text = entry.second.first;
-    put(std::string_view(entry.first), entry.second.second
-                                           ? text_arg(KINETO_ARG_STRING, text.data(), text.size())
-                                           : json_arg(text));
+    bool is_quoted = entry.second.second;
+    put(std::string_view(entry.first),
+        is_quoted ? make_text_arg(KINETO_ARG_STRING, text.data(), text.size())
+                  : make_json_arg(text));
   }
 }
 
 #endif
 
+/* Activities of these types run on a device: their resource is a stream, not a thread. */
 bool is_device_type(ActivityType type)
 {
   switch (type) {
@@ -252,7 +258,9 @@ bool is_device_type(ActivityType type)
   }
 }
 
-uint32_t kind_of_name(const char *name)
+/* The kind with the name of a libkineto type; OVERHEAD for types without a kind, whose name is then
+ * kept as the category. */
+uint32_t parse_kind_name(const char *name)
 {
   uint64_t mask = 0;
   if (kineto_kinds_parse(name, &mask, nullptr) != KINETO_OK || !mask)
@@ -269,7 +277,7 @@ const TraceWriter::TypeInfo &TraceWriter::type_info(ActivityType type)
   TypeInfo &info = types_[(unsigned)type % 64];
   if (CKT_UNLIKELY(!info.known)) {
     const char *name = libkineto::toString(type);
-    info.kind = kind_of_name(name);
+    info.kind = parse_kind_name(name);
     info.category = std::strcmp(name, kineto_kind_name(info.kind)) == 0
                         ? 0
                         : lib.kineto_builder_string(builder_, kineto_string{name, strlen(name)});
@@ -278,6 +286,8 @@ const TraceWriter::TypeInfo &TraceWriter::type_info(ActivityType type)
   return info;
 }
 
+/* The track of a thread or stream; the builder returns the same one for the same ids. Activities
+ * come in runs of one track, so the last one is checked first. */
 uint32_t TraceWriter::track_of(int64_t device, int64_t resource, bool is_device)
 {
   if (CKT_LIKELY(device == last_place_.device && resource == last_place_.resource &&
@@ -299,6 +309,7 @@ uint32_t TraceWriter::track_of(int64_t device, int64_t resource, bool is_device)
   return track;
 }
 
+/* The builder's string id of a key, by a small direct-mapped cache. */
 uint32_t TraceWriter::key_of(std::string_view key)
 {
   if (key.empty())
@@ -318,11 +329,14 @@ uint32_t TraceWriter::key_of(std::string_view key)
 void TraceWriter::put_metadata(const GenericTraceActivity &activity)
 {
   visit_metadata(activity, [&](std::string_view key, const kineto_arg &arg) {
-    if (!is_column(key))
+    if (!is_column_key(key))
       lib.kineto_builder_arg(builder_, key_of(key), &arg);
   });
 }
 
+/* Add the row; its arguments have been given to the builder before. CPU operators and annotations
+ * are known by their external id, device work and calls by the correlation id; linked work has
+ * both. */
 void TraceWriter::append(const ITraceActivity &activity, uint32_t name, int64_t start, int64_t end)
 {
   ActivityType type = activity.type();
@@ -348,7 +362,8 @@ void TraceWriter::append(const ITraceActivity &activity, uint32_t name, int64_t 
   if ((is_device || is_call) && activity.linkedActivity())
     row.external_id = (uint64_t)(uint32_t)activity.linkedActivity()->correlationId();
   kineto_row made = lib.kineto_builder_add(builder_, &row);
-  /* Arrows from launches to device work follow from the correlation ids. */
+  /* Only flows from forward to backward are added: those from launches to device work follow from
+   * the correlation ids. */
   if (activity.flowType() == (int)libkineto::kLinkFwdBwd)
     lib.kineto_builder_flow(builder_, KINETO_FLOW_FWD_BWD, (uint64_t)activity.flowId(), made,
                             activity.flowStart());
@@ -371,7 +386,7 @@ void TraceWriter::add_host(const GenericTraceActivity &activity, int64_t window_
   bool is_open = activity.endTime < activity.startTime;
 #if CKT_MARKS_UNFINISHED
   if (CKT_UNLIKELY(is_open)) {
-    kineto_arg no = number_arg(KINETO_ARG_BOOL, 0);
+    kineto_arg no = make_number_arg(KINETO_ARG_BOOL, 0);
     lib.kineto_builder_arg(builder_, key_of("finished"), &no);
   }
 #endif
@@ -387,7 +402,7 @@ void TraceWriter::add(const ITraceActivity &activity, const std::string &name)
   std::string json = activity.metadataJson();
   std::string object = "{" + json + "}";
   if (!json.empty() && !lib.kineto_builder_args(builder_, to_kineto(object))) {
-    kineto_arg arg = text_arg(KINETO_ARG_STRING, json.data(), json.size());
+    kineto_arg arg = make_text_arg(KINETO_ARG_STRING, json.data(), json.size());
     lib.kineto_builder_arg(builder_, key_of("metadata"), &arg);
   }
   append(activity, lib.kineto_builder_string(builder_, to_kineto(name)), activity.timestamp(),

@@ -1,4 +1,5 @@
-/* Opening libckineto. */
+/* Opens libckineto and resolves the functions of library.h, when the seat or the guest is
+ * attached. */
 #include "library.h"
 
 #include <cstdio>

@@ -1,6 +1,6 @@
-/* Functions of libckineto that the seat and the guest use. The bridge is not linked with it, since a
- * process that is recorded from outside does not need it: it is opened by its path when one of them is
- * attached. */
+/* Functions of libckineto that the seat and the guest use. The bridge is not linked with it, since
+ * a process that is recorded from outside does not need it: it is opened by its path when one of
+ * them is attached. */
 #ifndef CKINETO_TORCH_LIBRARY_H
 #define CKINETO_TORCH_LIBRARY_H
 
@@ -60,7 +60,7 @@ struct Library {
 /** Valid once open_library succeeded. */
 extern Library lib;
 
-/** Open libckineto and look its functions up; once. False: *text says why. */
+/** Open libckineto and resolve its functions; once. False: *text is the reason. */
 bool open_library(const char *path, char *text, size_t text_bytes);
 
 }  // namespace ckt

@@ -1,8 +1,9 @@
-/* Allocations of PyTorch's allocators, of the host and of devices. They report to an object in a slot of
- * the thread (ThreadLocalDebugInfo, kind PROFILER_STATE), which autograd's threads inherit. PyTorch's own
- * profiler keeps its state there and casts what it finds to ProfilerStateBase, so the hook is one, and says
- * that it is disabled. While the hook is in the slot, PyTorch's profiler refuses to start on the thread:
- * ckineto_torch_release_memory makes room (called by ckineto_attach before it starts). */
+/* Records allocations of PyTorch's allocators, of the host and of devices. They report to an object
+ * in a slot of the thread (ThreadLocalDebugInfo, kind PROFILER_STATE), which autograd's threads
+ * inherit. PyTorch's own profiler keeps its state there and casts any object in it to
+ * ProfilerStateBase, so the hook is derived from that class, with the state Disabled. While the
+ * hook is in the slot, PyTorch's profiler refuses to start on the thread: ckineto_attach calls
+ * ckineto_torch_release_memory first. */
 #include "recorder.h"
 
 #include <c10/core/Allocator.h>
@@ -24,6 +25,7 @@ using Total = size_t;
 using Total = int64_t;
 #endif
 
+/* One object for all threads: it has no state. */
 class MemoryHook final : public ProfilerStateBase {
  public:
   MemoryHook() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
@@ -38,7 +40,7 @@ class MemoryHook final : public ProfilerStateBase {
   void reportMemoryUsage(void *address, int64_t bytes, Total allocated, Total reserved,
                          c10::Device device) override
   {
-    kineto_memory_event event = describe_event(bytes, allocated, reserved, device);
+    kineto_memory_event event = make_memory_event(bytes, allocated, reserved, device);
     event.address = (uint64_t)(uintptr_t)address;
     counts.memory.fetch_add(1, std::memory_order_relaxed);
     kineto_memory_report(&event);
@@ -47,13 +49,13 @@ class MemoryHook final : public ProfilerStateBase {
   void reportOutOfMemory(int64_t bytes, Total allocated, Total reserved,
                          c10::Device device) override
   {
-    kineto_memory_event event = describe_event(bytes, allocated, reserved, device);
+    kineto_memory_event event = make_memory_event(bytes, allocated, reserved, device);
     kineto_memory_report_failure(&event);
   }
 
  private:
-  static kineto_memory_event describe_event(int64_t bytes, Total allocated, Total reserved,
-                                      c10::Device device)
+  static kineto_memory_event make_memory_event(int64_t bytes, Total allocated, Total reserved,
+                                               c10::Device device)
   {
     kineto_memory_event event = {};
     event.size = sizeof event;
@@ -88,7 +90,7 @@ void hook_memory(ThreadState *t) noexcept
   try {
     if (!find_state())
       c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, get_hook());
-  } catch (...) { /* out of memory: without events of memory */
+  } catch (...) { /* out of memory: this thread has no memory events */
   }
 }
 
@@ -97,7 +99,7 @@ void unhook_memory(ThreadState *t) noexcept
   try {
     if (find_state() == static_cast<c10::DebugInfoBase *>(get_hook().get()))
       c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE);
-  } catch (...) { /* something else was pushed since: the hook stays below it */
+  } catch (...) { /* another object was pushed after the hook, which stays below it */
   }
   t->memory_session = 0;
 }

@@ -1,6 +1,7 @@
-/* Notes to Python. Sessions begin and end on any thread, and a thread of ckineto must not wait for Python's
- * lock: the interpreter is asked to make the call in its main thread. Its functions are looked up at run
- * time, since one bridge serves all versions of Python, and C++ programs without one. */
+/* Notifies Python of the begin and end of recording. Sessions begin and end on any thread, and a
+ * thread of ckineto must not wait for Python's lock: Py_AddPendingCall has the interpreter make the
+ * call in its main thread. Its functions are looked up at run time, since one bridge serves all
+ * versions of Python, and C++ programs without Python. */
 #include "recorder.h"
 
 #include <dlfcn.h>
@@ -29,7 +30,7 @@ void notify_observer(bool recording)
 {
   static const auto add = (AddPendingCall)dlsym(RTLD_DEFAULT, "Py_AddPendingCall");
   static const auto is_initialized = (int (*)())dlsym(RTLD_DEFAULT, "Py_IsInitialized");
-  /* Sessions still end when the interpreter has been finalised. */
+  /* Sessions may end after the interpreter has been finalised. */
   if (add && is_initialized && current_observer.load() && is_initialized())
     (void)add(run_observer, (void *)(intptr_t)recording);
 }

@@ -1,6 +1,9 @@
-/* RecordFunction callbacks that record operators through libckineto-rt. They are registered as long as a
- * session records operators: the recorder is a plug-in, whose start and stop add and remove them. So an
- * operator costs nothing more while no session records. */
+/* RecordFunction callbacks that record operators through libckineto-rt. The recorder is a plug-in:
+ * its start adds the callbacks and its stop removes them, so operators have no extra cost while no
+ * session records them.
+ *
+ * The open operators of a thread are a stack (thread_state.h) that only this thread changes.
+ * Operators that end on another thread are passed back through a short list with a mutex. */
 #include "recorder.h"
 
 #include "inputs.h"
@@ -16,14 +19,15 @@ Counts counts;
 
 namespace {
 
-std::atomic<uint64_t> recording{0}; /* number of the running one; 0: none runs */
+std::atomic<uint64_t> recording{0}; /* number of the running recording; 0: none runs */
 std::atomic<uint64_t> recordings{0};
-std::atomic<bool> with_inputs{false}; /* of the callback that is registered */
+std::atomic<bool> with_inputs{false}; /* the registered callback receives inputs */
 std::atomic<bool> attaching{false}, memory_wanted{false}, memory_recorded{false};
 
 /* ---- operators that end on another thread -------------------------------------------------------
- * A few do (futures of RPC). The thread that ends one notes its address here; the one that began it
- * closes it when it runs its next operator. */
+ * Only a few do (futures of RPC). The thread that ends one adds its address to this list; the
+ * thread that began it closes it when it runs its next operator. A full list drops the address: the
+ * operator then ends with the one around it. */
 
 constexpr uint32_t kMaxElsewhere = 64;
 std::mutex elsewhere_mutex;
@@ -41,7 +45,8 @@ void note_end_elsewhere(const at::RecordFunction *fn)
   elsewhere_count.store(n + 1, std::memory_order_release);
 }
 
-/* Take the note about one of the calling thread's operators. */
+/* Remove an operator from the list; the caller holds elsewhere_mutex. False: it is not in the
+ * list. */
 bool take_end_elsewhere(const at::RecordFunction *fn)
 {
   uint32_t n = elsewhere_count.load(std::memory_order_relaxed);
@@ -55,7 +60,8 @@ bool take_end_elsewhere(const at::RecordFunction *fn)
   return false;
 }
 
-void close_from(ThreadState *t, uint32_t depth)
+/* End the open operators from this depth on, innermost first. */
+void close_open_from(ThreadState *t, uint32_t depth)
 {
   while (t->depth > depth) {
     uint32_t at = --t->depth;
@@ -64,25 +70,28 @@ void close_from(ThreadState *t, uint32_t depth)
   }
 }
 
+/* End operators of the calling thread that another thread has ended, with all inside of them. */
 __attribute__((noinline)) void close_ended_elsewhere(ThreadState *t)
 {
   std::lock_guard<std::mutex> guard(elsewhere_mutex);
   for (uint32_t i = 0; i < t->depth && i < kMaxDepth; i++) {
     if (take_end_elsewhere(t->open[i].function))
-      close_from(t, i);
+      close_open_from(t, i);
   }
 }
 
 /* ---- begin and end of an operator --------------------------------------------------------------- */
 
-/* What every operator has. */
-inline void describe(const at::RecordFunction &fn, kineto_function_info *info)
+/* Fill the facts that every operator has: the sequence number and the forward thread. */
+inline void describe_operator(const at::RecordFunction &fn, kineto_function_info *info)
 {
   info->sequence_number = fn.seqNr();
   if (CKT_UNLIKELY(fn.forwardThreadId() != 0))
     info->forward_thread_id = find_forward_thread(fn.forwardThreadId());
 }
 
+/* Start an operator with everything that the session wants: inputs, keywords of collectives, its
+ * own name. The arrays live on the stack and are copied by kineto_function_record_begin_info. */
 void start_recorded(const at::RecordFunction &fn, const ResolvedName &name, const char *text,
                     kineto_function *record, uint32_t wants)
 {
@@ -91,7 +100,7 @@ void start_recorded(const at::RecordFunction &fn, const ResolvedName &name, cons
   kineto_keyword keywords[kMaxKeywords];
   InputRoom room;
   room.wants = wants;
-  describe(fn, &info);
+  describe_operator(fn, &info);
   if (wants & KINETO_OPERATORS_INPUTS) {
     info.inputs = room.inputs;
     info.input_count = gather_inputs(fn.inputs(), room);
@@ -106,19 +115,20 @@ void start_recorded(const at::RecordFunction &fn, const ResolvedName &name, cons
   kineto_function_record_begin_info(record, name.site, &info);
 }
 
-/* Operators without inputs, names of their own and the rest: without room for those on the stack. */
+/* Start an operator that is not special (is_special): the usual case, which needs no arrays. */
 inline void start_plain(const at::RecordFunction &fn, const ResolvedName &name,
                         kineto_function *record)
 {
   kineto_function_info info;
   kineto_function_info_init(&info);
-  describe(fn, &info);
+  describe_operator(fn, &info);
   kineto_function_record_begin_info(record, name.site, &info);
 }
 
 void register_callback();
 
-/* A session that began later wants more than the callback gathers, or one that wanted it ended. */
+/* Register the callback again with or without inputs: a session that wants inputs began later than
+ * the first one, or ended before the last one. */
 __attribute__((noinline)) void update_callback(uint32_t wants)
 {
   bool wanted = (wants & KINETO_OPERATORS_INPUTS) != 0, now = with_inputs.load();
@@ -132,6 +142,8 @@ inline bool is_special(const ResolvedName &name, const at::RecordFunction &fn, u
          name.is_dynamic || fn.debugHandle() != -1;
 }
 
+/* Begin of an operator. It is pushed even if it is not recorded, so that on_exit finds it on top of
+ * the stack; record.state is then 0. */
 std::unique_ptr<at::ObserverContext> on_enter(const at::RecordFunction &fn)
 {
   ThreadState *t = thread_state;
@@ -164,16 +176,17 @@ std::unique_ptr<at::ObserverContext> on_enter(const at::RecordFunction &fn)
   return nullptr;
 }
 
-/* Not the innermost: one inside was left open, it began before recording, or on another thread. */
+/* End of an operator that is not the innermost one: an operator inside was left open, or it began
+ * before recording, on another thread, or beyond kMaxDepth. */
 __attribute__((noinline)) void end_unusual(ThreadState *t, const at::RecordFunction *fn)
 {
   if (t && t->depth > kMaxDepth) {
-    t->depth--; /* those beyond are only counted */
+    t->depth--; /* operators beyond kMaxDepth are only counted */
     return;
   }
   for (uint32_t i = t ? t->depth : 0; i-- > 0;) {
     if (t->open[i].function == fn) {
-      close_from(t, i);
+      close_open_from(t, i);
       return;
     }
   }
@@ -183,7 +196,7 @@ __attribute__((noinline)) void end_unusual(ThreadState *t, const at::RecordFunct
     counts.ended_unknown.fetch_add(1, std::memory_order_relaxed);
 }
 
-__attribute__((noinline)) void begin_step(ThreadState *t)
+__attribute__((noinline)) void begin_iteration(ThreadState *t)
 {
   t->step_depth = 0;
   kineto_step_mark();
@@ -200,7 +213,7 @@ void on_exit(const at::RecordFunction &fn, at::ObserverContext *)
   t->depth = depth - 1;
   kineto_function_end(&t->open[depth - 1].record);
   if (CKT_UNLIKELY(t->step_depth >= depth))
-    begin_step(t);
+    begin_iteration(t);
 }
 
 /* ---- the callback ------------------------------------------------------------------------------- */
@@ -208,8 +221,9 @@ void on_exit(const at::RecordFunction &fn, at::ObserverContext *)
 std::mutex callback_mutex;
 at::CallbackHandle callback;
 
-/* Register the callback as it is wanted now, in the place of the one before. Operators that run already
- * keep the pair that they began with, so that each end finds its begin. */
+/* Register the callback with the present with_inputs, in place of the one before. Operators that
+ * are running keep the pair of callbacks that they began with, so each end is matched to its
+ * begin. */
 void register_callback()
 {
   std::lock_guard<std::mutex> guard(callback_mutex);
@@ -234,6 +248,7 @@ void remove_callback()
 
 /* ---- the plug-in -------------------------------------------------------------------------------- */
 
+/* Sessions may overlap: the first one begins the recording, and the last one ends it. */
 std::mutex session_mutex;
 uint32_t sessions;
 
@@ -251,7 +266,7 @@ void end_recording()
 {
   recording.store(0);
   remove_callback();
-  if (thread_state) /* at exit the slot is destroyed, like the state */
+  if (thread_state) /* NULL at exit of the thread: the slot with the hook is gone too */
     unhook_memory(thread_state);
   counts.stops++;
   notify_observer(false);
@@ -278,7 +293,7 @@ int query_profiler(KinetoPlugin_ProfilerQuery_Params *p)
   return 0;
 }
 
-/* Of exceptions none may reach the host, which is C. */
+/* Call a function of C++ from the host, which is C: no exception may reach it. @return 0, or 1. */
 template <typename Call> int call_safely(Call call) noexcept
 {
   try {
@@ -360,7 +375,7 @@ void ckineto_torch_step_after(void)
 {
   ckt::ThreadState *t = ckt::thread_state;
   if (t && t->step_depth)
-    ckt::begin_step(t);
+    ckt::begin_iteration(t);
   if (t && t->depth && t->depth <= ckt::kMaxDepth && ckt::is_recording())
     t->step_depth = t->depth;
   else

@@ -1,4 +1,6 @@
-/* The recorder: PyTorch's operators as operators of ckineto. */
+/* The recorder: a plug-in that records PyTorch's operators as operators of ckineto. This header is
+ * for the files that make it up: recorder.cc, thread_state.cc, inputs.cc, collectives.cc,
+ * memory.cc, python.cc and selftest.cc. */
 #ifndef CKINETO_TORCH_RECORDER_H
 #define CKINETO_TORCH_RECORDER_H
 
@@ -7,8 +9,7 @@
 
 namespace ckt {
 
-/** What was seen and what could not be recorded, of the process. ckineto_torch_counts gives them in this
- *  order. */
+/** Counts of events since the process started. ckineto_torch_counts returns them in this order. */
 struct Counts {
   std::atomic<uint64_t> starts, stops;       /* of recording */
   std::atomic<uint64_t> registrations;       /* of the callback */
@@ -19,7 +20,7 @@ struct Counts {
 };
 extern Counts counts;
 
-/** Is some session recording operators? */
+/** Is any session recording operators? */
 bool is_recording();
 /** Number of the recording, from 1; another one for each start. */
 uint64_t recording_number();
@@ -30,26 +31,26 @@ bool records_memory();
 /* ---- collectives.cc ---- */
 constexpr uint32_t kMaxKeywords = 24;
 struct Collective;
-/** What the running collective is: fills keywords that stay valid until the next call of this thread.
- *  @return how many; 0: nothing is known of it. */
+/** Describe the running collective: fills keywords that stay valid until the thread's next call.
+ *  @return their number; 0: PyTorch has no information about it. */
 uint32_t gather_collective(const at::RecordFunction &fn, kineto_keyword *keywords) noexcept;
 
 /* ---- memory.cc ---- */
-/** Allocations of the calling thread are reported to the recorder from now on. */
+/** Install the memory hook of the calling thread: its allocations are recorded from now on. */
 void hook_memory(ThreadState *t) noexcept;
-/** And no more, if the hook is still its own. */
+/** Remove the memory hook of the calling thread, if it is still on top of the slot. */
 void unhook_memory(ThreadState *t) noexcept;
 
 /* ---- python.cc ---- */
-/** Who is to be notified. NULL: no one. Once, before recording. */
+/** Set the function that notify_observer calls; NULL: none. */
 void set_observer(ckineto_torch_observer observer);
 /** Have the observer called in Python's main thread. Does not block; any thread, without Python's
  *  lock. */
 void notify_observer(bool recording);
 
 /* ---- selftest.cc ---- */
-/** Run one operator and compare what a callback sees of it with what it must be. False: *text says what
- *  differs. */
+/** Run one operator and compare the name, inputs and sequence number that a callback reads with the
+ *  expected ones. False: *text describes the difference. */
 bool run_self_test(char *text, size_t text_bytes) noexcept;
 
 }  // namespace ckt

@@ -1,6 +1,9 @@
-/* The seat: ckineto in the place of libkineto's activity profiler. PyTorch prepares, starts and stops it,
- * hands operators over when a profile ends, and reads devices' activities from the result. libkineto's own
- * profiler, with CUPTI, is then never made. */
+/* The seat: ckineto in the place of libkineto's activity profiler. PyTorch prepares, starts and
+ * stops it, hands operators over when a profile ends, and reads devices' activities from the result
+ * (seat_trace.cc). libkineto's own profiler, with CUPTI, is then never created.
+ *
+ * PyTorch calls prepare, start and stop from one thread at a time. Metadata, names of threads and
+ * child profilers may come from any thread: mutex_ protects them. */
 #include "seat_trace.h"
 
 #include <Config.h>
@@ -21,15 +24,15 @@ using libkineto::ActivityProfilerInterface;
 using libkineto::ActivityTraceInterface;
 using libkineto::IActivityProfiler;
 
-int64_t now_ns()
+int64_t read_realtime_ns()
 {
   timespec t;
   clock_gettime(CLOCK_REALTIME, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The value of a line "KEY=value" of a configuration; "" without. */
-std::string config_value(const std::string &config, const std::string &key)
+/* The value of the line "KEY=value" of a configuration; "" if there is no such line. */
+std::string find_config_value(const std::string &config, const std::string &key)
 {
   size_t at = 0;
   while (at < config.size()) {
@@ -42,15 +45,15 @@ std::string config_value(const std::string &config, const std::string &key)
   return "";
 }
 
-std::string host_name()
+std::string read_host_name()
 {
   char name[256] = "";
   (void)gethostname(name, sizeof name - 1);
   return name;
 }
 
-/* Our CUPTI source, for a profile of CUDA devices where there is a driver. What it refuses is in the
- * table of plug-ins and the ledger. */
+/* Load our CUPTI source once, for a profile of CUDA devices, if the driver is installed. Its errors
+ * are in the table of plug-ins and the ledger. */
 void load_cuda_source()
 {
   static std::once_flag once;
@@ -63,13 +66,15 @@ void load_cuda_source()
   });
 }
 
-std::string current_thread_name()
+std::string read_thread_name()
 {
   char name[32] = "";
   (void)pthread_getname_np(pthread_self(), name, sizeof name);
   return name;
 }
 
+/* One object for the process. A profile is a session of ckineto plus the sessions of child
+ * profilers; its parts are collected in recorded_ until stopTrace hands them over. */
 class SeatProfiler final : public ActivityProfilerInterface {
  public:
   explicit SeatProfiler(bool initialized) : initialized_(initialized) {}
@@ -86,7 +91,7 @@ class SeatProfiler final : public ActivityProfilerInterface {
   {
     kineto_error err = {};
     if (lib.kineto_control_request(config.c_str(), nullptr, &err) != KINETO_OK)
-      note("request refused", err.message);
+      add_ledger_note("request refused", err.message);
   }
 
   void step() override { kineto_step_mark(); }
@@ -94,8 +99,8 @@ class SeatProfiler final : public ActivityProfilerInterface {
   void prepareTrace(const std::set<ActivityType> &types, const std::string &config) override
   {
     kineto_error err = {};
-    std::string custom = config_value(config, "CUSTOM_CONFIG");
-    discard();
+    std::string custom = find_config_value(config, "CUSTOM_CONFIG");
+    discard_profile();
     recorded_.reset(new Recorded());
     recorded_->metadata = take_metadata();
     name_trace(config);
@@ -106,7 +111,7 @@ class SeatProfiler final : public ActivityProfilerInterface {
     options.kinds = device_kinds();
     options.custom_config = custom.empty() ? nullptr : custom.c_str();
     if (lib.kineto_session_create(&options, &session_, &err) != KINETO_OK)
-      note("devices are not recorded", err.message);
+      add_ledger_note("devices are not recorded", err.message);
     configure_children(types, config);
   }
 
@@ -116,10 +121,10 @@ class SeatProfiler final : public ActivityProfilerInterface {
     if (!recorded_)
       recorded_.reset(new Recorded());
     if (session_ && lib.kineto_session_start(session_, &err) != KINETO_OK)
-      note("devices are not recorded", err.message);
+      add_ledger_note("devices are not recorded", err.message);
     for (auto &child : recorded_->children)
       child->start();
-    recorded_->start_ns = now_ns();
+    recorded_->start_ns = read_realtime_ns();
     active_.store(true);
     recordThreadInfo();
   }
@@ -140,11 +145,11 @@ class SeatProfiler final : public ActivityProfilerInterface {
     if (!recorded_)
       recorded_.reset(new Recorded());
     active_.store(false);
-    recorded_->end_ns = now_ns();
+    recorded_->end_ns = read_realtime_ns();
     for (auto &child : recorded_->children)
       child->stop();
     if (session_ && lib.kineto_session_stop(session_, &recorded_->devices, &err) != KINETO_OK)
-      note("devices are not recorded", err.message);
+      add_ledger_note("devices are not recorded", err.message);
     lib.kineto_session_destroy(session_);
     session_ = nullptr;
     for (auto &entry : take_metadata())
@@ -191,7 +196,7 @@ class SeatProfiler final : public ActivityProfilerInterface {
   void recordThreadInfo() override
   {
     std::lock_guard<std::mutex> guard(mutex_);
-    threads_[libkineto::systemThreadId()] = current_thread_name();
+    threads_[libkineto::systemThreadId()] = read_thread_name();
   }
 
   void addMetadata(const std::string &key, const std::string &value) override
@@ -215,17 +220,17 @@ class SeatProfiler final : public ActivityProfilerInterface {
   void logInvariantViolation(const std::string &, const std::string &assertion,
                              const std::string &error, const std::string &) override
   {
-    note("PyTorch's profiler reports a fault", (assertion + ": " + error).c_str());
+    add_ledger_note("PyTorch's profiler reports a fault", (assertion + ": " + error).c_str());
   }
 
  private:
-  static void note(const char *reason, const char *detail)
+  static void add_ledger_note(const char *reason, const char *detail)
   {
     (void)kineto_ledger_add(CKT_SOURCE, reason, 1, false, detail);
   }
 
-  /* A profile that was prepared and not started, or not stopped. */
-  void discard()
+  /* Drop a profile that was prepared but not started, or started but not stopped. */
+  void discard_profile()
   {
     active_.store(false);
     lib.kineto_session_destroy(session_);
@@ -234,10 +239,10 @@ class SeatProfiler final : public ActivityProfilerInterface {
     has_children_ = false;
   }
 
-  /* Members of the header that libkineto's traces have. */
+  /* Add the header members trace_id and host_name, as libkineto's traces have them. */
   void name_trace(const std::string &config)
   {
-    std::string id = config_value(config, "REQUEST_TRACE_ID"), host = host_name();
+    std::string id = find_config_value(config, "REQUEST_TRACE_ID"), host = read_host_name();
     if (!id.empty())
       recorded_->metadata.emplace_back("trace_id", quote_json(id));
     if (!host.empty())
@@ -263,6 +268,7 @@ class SeatProfiler final : public ActivityProfilerInterface {
     return taken;
   }
 
+  /* Name the threads that have activities; others are left out. */
   void take_threads()
   {
     std::lock_guard<std::mutex> guard(mutex_);
@@ -278,7 +284,7 @@ class SeatProfiler final : public ActivityProfilerInterface {
   bool initialized_, has_children_ = false;
   kineto_session *session_ = nullptr;
   std::unique_ptr<Recorded> recorded_;
-  std::mutex mutex_; /* of what follows */
+  std::mutex mutex_; /* protects the members that follow */
   std::vector<std::unique_ptr<IActivityProfiler>> profilers_;
   std::vector<std::pair<std::string, std::string>> metadata_;
   std::map<int64_t, std::string> threads_;

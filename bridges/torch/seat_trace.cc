@@ -1,4 +1,6 @@
-/* Results of the seat. The trace is built when it is first saved: PyTorch wants activities as they are. */
+/* Results of the seat. PyTorch reads activities as objects of libkineto, so a trace of ckineto is
+ * built only when the result is first saved. It is written like libkineto's: the order of the last
+ * rows matters to tools that count from the end of the file. */
 #include "seat_trace.h"
 
 #include <cstdio>
@@ -40,6 +42,7 @@ SeatTrace::~SeatTrace()
     lib.kineto_trace_release(trace_);
 }
 
+/* The operator or annotation with this id; the index is built by the first call. */
 const ITraceActivity *SeatTrace::find_linked(int64_t id)
 {
   if (by_id_.empty()) {
@@ -53,6 +56,7 @@ const ITraceActivity *SeatTrace::find_linked(int64_t id)
   return found == by_id_.end() ? nullptr : found->second;
 }
 
+/* Have the child profilers log their activities into children_, once. */
 void SeatTrace::collect_children()
 {
   if (collected_)
@@ -70,6 +74,7 @@ void SeatTrace::collect_children()
   }
 }
 
+/* Convert the device activities of our own sources to activities of libkineto. */
 void SeatTrace::list_devices()
 {
   if (!recorded_->devices)
@@ -99,8 +104,9 @@ const std::vector<const ITraceActivity *> *SeatTrace::activities()
 
 namespace {
 
-/* "thread 17 (loader)", as libkineto calls them. */
-std::string row_name(int64_t tid, std::string name)
+/* "thread 17 (loader)", as libkineto names threads. A thread without a recorded name that still
+ * runs has the kernel's name. */
+std::string format_thread_name(int64_t tid, std::string name)
 {
   char path[64], comm[32] = "";
   std::snprintf(path, sizeof path, "/proc/self/task/%lld/comm", (long long)tid);
@@ -120,7 +126,7 @@ void SeatTrace::write_names(TraceWriter &writer)
   int64_t pid = libkineto::processId();
   writer.name_process(pid, libkineto::processName((int32_t)pid));
   for (const auto &thread : recorded_->threads)
-    writer.name_thread(pid, thread.first, row_name(thread.first, thread.second));
+    writer.name_thread(pid, thread.first, format_thread_name(thread.first, thread.second));
 }
 
 void SeatTrace::write_children(TraceWriter &writer, kineto_builder *builder)
@@ -149,7 +155,8 @@ void SeatTrace::write_children(TraceWriter &writer, kineto_builder *builder)
     writer.add(*activity, activity->name());
 }
 
-/* Rows of libkineto's traces that say what was recorded: tools look for them at the end. */
+/* A row about the recording itself. libkineto writes such rows at the end of its traces, and tools
+ * search for them there. With a category it is a slice, without one a global instant. */
 struct SpanRow {
   const char *process, *track, *name, *category;
   int64_t start_ns, end_ns;
@@ -183,8 +190,8 @@ void SeatTrace::write_span(kineto_builder *builder)
                            &count);
     add_span_row(builder, SpanRow{"Spans", span.name.c_str(), name.c_str(), "Trace", span.startTime,
                                   span.endTime});
-    /* PyTorch's own test looks for the others at the places where libkineto has them, counted from the end:
-     * there, the names of the process "Spans" are between them. */
+    /* PyTorch's own test finds the other rows by their places counted from the end, where libkineto
+     * has the names of the process "Spans" between them: this row takes their place. */
     add_span_row(builder, SpanRow{"Traces", "ckineto", "Written by ckineto", nullptr, span.startTime,
                                   span.startTime});
     add_span_row(builder, SpanRow{"Traces", track.c_str(), start.c_str(), nullptr, span.startTime,
@@ -247,7 +254,7 @@ void SeatTrace::save(const std::string &path)
   kineto_error err = {};
   std::string name = path.rfind("file://", 0) == 0 ? path.substr(7) : path;
   kineto_status status = build(&err) ? lib.kineto_output_save(trace_, name.c_str(), &err) : err.code;
-  /* PyTorch's programs name files as they like; what says no format is Chrome JSON. */
+  /* Programs choose file names freely; a name without a known extension means Chrome JSON. */
   if (status == KINETO_E_UNSUPPORTED)
     status = lib.kineto_trace_export_chrome(trace_, name.c_str(), nullptr, &err);
   if (status != KINETO_OK)

@@ -1,4 +1,5 @@
-/* What a profile in the seat recorded: the result that PyTorch holds. */
+/* The result of a profile in the seat, which PyTorch holds: it reads the activities, and may save
+ * them as a trace. */
 #ifndef CKINETO_TORCH_SEAT_TRACE_H
 #define CKINETO_TORCH_SEAT_TRACE_H
 
@@ -17,7 +18,7 @@ struct Recorded {
   std::vector<std::unique_ptr<IActivityProfilerSession>> children;
   std::vector<std::pair<std::string, std::string>> metadata; /* key, JSON value */
   std::map<int64_t, std::string> threads;                    /* names by number */
-  kineto_trace *devices = nullptr;                           /* what our sources recorded */
+  kineto_trace *devices = nullptr;                           /* device work of our sources */
   int64_t start_ns = 0, end_ns = 0;
   std::vector<std::string> errors;
 
@@ -27,7 +28,7 @@ struct Recorded {
   ~Recorded();
 };
 
-/** Collects what child profilers log. Activities stay theirs. */
+/** Collects what child profilers log. The activities remain owned by their sessions. */
 class ChildLogger final : public libkineto::ActivityLogger {
  public:
   void handleDeviceInfo(const libkineto::DeviceInfo &info, CKT_DEVICE_INFO_TIME) override;

@@ -1,6 +1,7 @@
-/* The self-test of the recorder. A bridge that was built for another version would read RecordFunction
- * or tensors at wrong places: one addition, with a callback of this thread only, must show its name, its
- * inputs' sizes and its place in the autograd graph. */
+/* The self-test of the recorder, run once when it is attached. A bridge that was built for another
+ * version of PyTorch would read RecordFunction and tensors at wrong offsets. So one addition is run
+ * with a thread-local callback, which must see the operator's name, the sizes of its inputs and its
+ * sequence number in the autograd graph. */
 #include "recorder.h"
 
 #include "inputs.h"
@@ -25,7 +26,7 @@ struct Seen {
 };
 thread_local Seen seen;
 
-std::unique_ptr<at::ObserverContext> see_enter(const at::RecordFunction &fn)
+std::unique_ptr<at::ObserverContext> check_enter(const at::RecordFunction &fn)
 {
   const char *name = fn.name();
   if (!name || std::strcmp(name, "aten::add") != 0 || seen.called)
@@ -44,17 +45,17 @@ std::unique_ptr<at::ObserverContext> see_enter(const at::RecordFunction &fn)
   return nullptr;
 }
 
-void see_exit(const at::RecordFunction &fn, at::ObserverContext *)
+void check_exit(const at::RecordFunction &fn, at::ObserverContext *)
 {
   seen.ended |= seen.called && std::strcmp(fn.name(), "aten::add") == 0;
 }
 
-/* Callbacks live as long as the call, whatever happens in it. */
+/* Registers the callback for a scope; it is removed also when the operator throws. */
 struct LocalCallback {
   at::CallbackHandle handle;
   LocalCallback()
       : handle(at::addThreadLocalCallback(
-            at::RecordFunctionCallback(see_enter, see_exit).needsInputs(true)))
+            at::RecordFunctionCallback(check_enter, check_exit).needsInputs(true)))
   {
   }
   ~LocalCallback() { at::removeCallback(handle); }

@@ -1,4 +1,5 @@
-/* States of threads, and names that are not in their caches. */
+/* Creates and frees states of threads, and resolves names that are not in their caches to sites of
+ * libckineto-rt. Sites are never freed, so their number is limited (kMaxSites). */
 #include "thread_state.h"
 
 #include <new>
@@ -9,13 +10,15 @@ thread_local ThreadState *thread_state;
 
 namespace {
 
-/* RecordFunction numbers threads from 1; those beyond the table have no known forward thread. */
+/* From RecordFunction's numbers of threads, which begin at 1, to ckineto's ids. Threads with higher
+ * numbers are unknown. */
 constexpr uint64_t kMaxForwardThreads = 65536;
 std::atomic<uint64_t> forward_threads[kMaxForwardThreads];
 
 std::atomic<uint32_t> site_count;
 
-/* Thread-local objects are being destroyed: nothing is recorded of the thread any more. */
+/* The thread's thread-local objects are being destroyed: its operators are not recorded any
+ * more. */
 thread_local bool thread_ends __attribute__((tls_model("initial-exec")));
 
 /* Frees the state when the thread ends. Operators that are still open then end with the thread's
@@ -38,13 +41,13 @@ uint32_t hash_name(const char *name, at::RecordScope scope)
   return hash ^ hash >> 15;
 }
 
-/* at::kParamCommsCallName, which older versions spell out where they use it. */
+/* The name is at::kParamCommsCallName, which older versions do not declare. */
 NameClass classify_name(const char *name)
 {
   return std::strcmp(name, "record_param_comms") == 0 ? NameClass::collective : NameClass::plain;
 }
 
-const char *overload_of(const at::RecordFunction &fn)
+const char *get_overload_name(const at::RecordFunction &fn)
 {
 #if CKT_HAS_OVERLOAD_NAME
   const char *overload = fn.overload_name();
@@ -55,7 +58,8 @@ const char *overload_of(const at::RecordFunction &fn)
 #endif
 }
 
-/* Programs make names of numbers ("step 17"): these share one site, and each carries its own. */
+/* Programs put numbers into names ("step 17"). Beyond kMaxSites such names share one site, and each
+ * operator carries its own. */
 ResolvedName resolve_dynamic(at::RecordScope scope)
 {
   ResolvedName out = {kineto_function_site("operator with a name of its own", nullptr,
@@ -98,7 +102,7 @@ ResolvedName resolve_slow(ThreadState *t, const at::RecordFunction &fn, const ch
   if (fn.scope() == at::RecordScope::USER_SCOPE &&
       site_count.load(std::memory_order_relaxed) >= kMaxSites)
     return resolve_dynamic(fn.scope());
-  ResolvedName made = {kineto_function_site(name, overload_of(fn), (kineto_scope)fn.scope()),
+  ResolvedName made = {kineto_function_site(name, get_overload_name(fn), (kineto_scope)fn.scope()),
                        classify_name(name), false};
   site_count.fetch_add(1, std::memory_order_relaxed);
   if (made.site)

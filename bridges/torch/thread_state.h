@@ -1,5 +1,6 @@
-/* What the recorder keeps for a thread: the operators that are running on it, and the sites of names
- * that it met lately. Made when the thread runs its first recorded operator, freed when it ends. */
+/* The recorder's state of a thread: the operators that are running on it, and a cache of the sites
+ * of recent names. Created when the thread runs its first recorded operator, freed when it ends.
+ * Only its thread reads and writes it. */
 #ifndef CKINETO_TORCH_THREAD_STATE_H
 #define CKINETO_TORCH_THREAD_STATE_H
 
@@ -18,17 +19,17 @@ constexpr uint32_t kPointerCache = 512;   /* a power of two */
 constexpr uint32_t kTextCache = 1024;     /* a power of two */
 constexpr uint32_t kMaxSites = 16384;     /* names with a site of their own, in the process */
 
-/* How an operator is to be looked at beyond its inputs. */
+/* Operators with facts beyond their inputs: collectives have keywords. */
 enum class NameClass : uint8_t { plain, collective };
 
 /** A name, resolved. */
 struct ResolvedName {
   kineto_site *site;
   NameClass name_class;
-  bool is_dynamic; /* the site stands for any name: the name goes with the operator */
+  bool is_dynamic; /* the site is shared: each operator carries its own name */
 };
 
-/** An operator that is running. `function` is where RecordFunction is, by which its end is found. */
+/** An operator that is running. Its end is matched by the address of its RecordFunction. */
 struct OpenFunction {
   const at::RecordFunction *function;
   kineto_function record;
@@ -54,10 +55,10 @@ extern thread_local ThreadState *thread_state __attribute__((tls_model("initial-
 /** Make the state of the calling thread; NULL: out of memory. */
 ThreadState *create_thread_state();
 
-/** ckineto's number of a thread that RecordFunction numbers so; 0: it recorded nothing yet. */
+/** ckineto's id of a thread by RecordFunction's number; 0: unknown, it has recorded nothing yet. */
 uint64_t find_forward_thread(uint64_t record_function_thread);
 
-/** Resolve a name that no cache of the thread has. site is NULL: out of memory. */
+/** Resolve a name that is not in the cache by pointer. site is NULL: out of memory. */
 ResolvedName resolve_slow(ThreadState *t, const at::RecordFunction &fn, const char *name);
 
 inline bool names_match(const ResolvedName &known, const char *name, at::RecordScope scope)
@@ -65,8 +66,8 @@ inline bool names_match(const ResolvedName &known, const char *name, at::RecordS
   return known.site->scope == (uint8_t)scope && std::strcmp(known.site->name, name) == 0;
 }
 
-/** The site of an operator. Names of schemas stay where they are, so that their address finds it;
- *  addresses of other names are used again, so that the text is compared. */
+/** The site of an operator. It is cached by the address of the name. Names of schemas live for
+ *  ever, but the memory of other names is reused, so the text is compared too. */
 inline const ResolvedName &resolve_name(ThreadState *t, const at::RecordFunction &fn,
                                         const char *name)
 {

@@ -69,6 +69,8 @@ enum { CP_THREAD_ID_SYSTEM = 1 };                          /* CUpti_ActivityThre
 enum { CP_FLUSH_FORCED = 1 };                              /* CUpti_ActivityFlag */
 enum { CP_DOMAIN_DRIVER = 1, CP_DOMAIN_RUNTIME = 2, CP_DOMAIN_RESOURCE = 3 };
 
+/* CUPTI asks for a buffer when it needs one (request) and returns it with records (complete). Both
+ * are called on threads of CUPTI or of the program. */
 typedef uint8_t cp_record; /* CUpti_Activity, treated as bytes */
 typedef struct CUctx_st *cp_context;
 typedef struct CUpti_Subscriber_st *cp_subscriber;
@@ -119,6 +121,7 @@ typedef void(CP_CUPTI_CALL *cp_callback_fn)(void *user, uint32_t domain, uint32_
       (uint32_t enable, cp_subscriber subscriber, uint32_t domain, uint32_t cbid), 0)              \
     X(finalize, cuptiFinalize, cp_result, (void), 0)
 
+/* The functions of the library that libs.c has opened; those that are not needed may be NULL. */
 typedef struct cp_cupti_api {
 #define CP_X(member, symbol, result, parameters, needed) result(CP_CUPTI_CALL *member) parameters;
     CP_CUPTI_MAP(CP_X)
@@ -149,6 +152,7 @@ enum {
     CP_DEVICE_RESERVED_SHARED_PER_BLOCK = 111
 };
 
+/* X(member, symbol, result type, parameters, 1 if needed), as above. */
 #define CP_DRIVER_MAP(X)                                                                           \
     X(init, cuInit, cp_cuda_result, (unsigned flags), 1)                                           \
     X(driver_version, cuDriverGetVersion, cp_cuda_result, (int *version), 1)                       \

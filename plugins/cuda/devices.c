@@ -5,12 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* By CUDA's number of the device; an entry is valid if device_known is set. device_lock protects
+ * both, but a valid entry does not change, so pointers to it are used without the lock. */
 static cp_device device_table[CP_MAX_DEVICES];
 static bool device_known[CP_MAX_DEVICES];
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
+/* 0: the driver does not know the attribute. */
 static int32_t query_attribute(int handle, int which)
 {
     int value = 0;
@@ -131,6 +134,7 @@ static void announce_gpu_properties(const KinetoPlugin_TraceBuilder *b, const cp
     (void)b->addDeviceProperties(b->pTraceBuilderHandle, d->id, properties, count);
 }
 
+/* The row of a GPU; sorted after all host processes, as viewers of such traces expect. */
 static void announce_gpu_row(const KinetoPlugin_TraceBuilder *b, const cp_device *d)
 {
     char label[32];
@@ -144,6 +148,7 @@ static void announce_gpu_row(const KinetoPlugin_TraceBuilder *b, const cp_device
     (void)b->addDeviceInfo(b->pTraceBuilderHandle, &info);
 }
 
+/* A version in the header of the trace; unknown ones (0) are left out. */
 static void announce_version_number(const KinetoPlugin_TraceBuilder *b, const char *key,
                                     int version)
 {

@@ -4,6 +4,8 @@
 
 #include "cuda.h"
 
+/* The number of the kind "gpu_memory"; 0: the host has not registered it, and nothing is
+ * recorded. */
 int32_t cp_memory_type;
 
 void cp_memory_announce(const KinetoPlugin_Registry *registry)
@@ -68,6 +70,8 @@ static void describe_allocation(cp_decoder *d, const uint8_t *record, int64_t ch
         cp_value_uint(v, "pool", cp_memory_pool(version, record));
 }
 
+/* Delivers one allocation or release. An asynchronous one is ordered by its stream; others belong
+ * to the device as a whole (stream UINT32_MAX). */
 void cp_read_memory(cp_decoder *d, const uint8_t *record)
 {
     uint32_t version = d->version;

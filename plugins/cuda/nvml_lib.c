@@ -15,6 +15,7 @@ cp_nvml_api cp_nvml;
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
+/* The functions of CP_NVML_MAP by symbol, with their places in cp_nvml. */
 static const struct nvml_symbol {
     const char *name;
     size_t offset;
@@ -141,6 +142,7 @@ static bool is_same_uuid(const char *a, const char *b)
     }
 }
 
+/* NVML's number of GPUs; 0 also if it fails. */
 static unsigned count_gpus(void)
 {
     unsigned count = 0;
@@ -181,6 +183,7 @@ static cp_nvml_device find_gpu_of_instance(const char *uuid)
     return device;
 }
 
+/* True if the GPU is in the list already. */
 static bool has_gpu(const cp_nvml_gpu *gpus, uint32_t count, cp_nvml_device device)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -209,6 +212,7 @@ static uint32_t find_cuda_gpus(cp_nvml_gpu *gpus, int devices)
     return count;
 }
 
+/* All GPUs of the machine by NVML's numbers, for programs without CUDA's devices. */
 static uint32_t find_all_gpus(cp_nvml_gpu *gpus)
 {
     uint32_t count = 0;

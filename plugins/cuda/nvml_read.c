@@ -11,6 +11,10 @@ static uint32_t result_to_bit(cp_nvml_result result, uint32_t series, cp_nvml_re
     return 0;
 }
 
+/* Each reader returns a mask with bit i set if values[i] was read. *problem is the last failure,
+ * which the caller reports once per set. NVML's units are converted to those in cp_nvml_sets: mW to
+ * W, mJ to J. */
+
 /* Calls a function of NVML, or fails if the driver's version does not have it. */
 #define CALL_OR_MISSING(member, ...)                                                               \
     (cp_nvml.member ? cp_nvml.member(__VA_ARGS__) : CP_NVML_FUNCTION_NOT_FOUND)
@@ -74,6 +78,7 @@ static uint32_t read_temperature(cp_nvml_device device, cp_nvml_value *values,
     return done;
 }
 
+/* Reasons for reduced clocks, as 0 or 1: the power limit, heat, and the board's protection. */
 static uint32_t read_slowdown(cp_nvml_device device, cp_nvml_value *values, cp_nvml_result *problem)
 {
     unsigned long long mask = 0;

@@ -29,6 +29,7 @@ static bool parse_option_number(const char *value, uint64_t limit, uint64_t *out
     return false;
 }
 
+/* "1", "on", "yes" or "0", "off", "no". False: another word. */
 static bool parse_switch(const char *value, bool *out)
 {
     bool on = strcmp(value, "1") == 0 || strcmp(value, "on") == 0 || strcmp(value, "yes") == 0;
@@ -49,12 +50,14 @@ static bool set_buffer_bytes(cp_options *o, const char *value)
     return true;
 }
 
+/* A CUDA graph is recorded node by node, or as one activity. */
 static bool set_graph_mode(cp_options *o, const char *value)
 {
     o->graph_nodes = strcmp(value, "node") == 0;
     return o->graph_nodes || strcmp(value, "graph") == 0;
 }
 
+/* A number from 0 to `most`. */
 static bool set_limited_number(uint32_t *to, const char *value, uint64_t most)
 {
     uint64_t n;
@@ -69,6 +72,7 @@ static bool set_nvml_interval(cp_options *o, const char *value)
     return set_limited_number(&o->nvml_interval_ms, value, 3600000);
 }
 
+/* At most a minute, and not 0: sampling is switched off by naming no metrics. */
 static bool set_pm_interval(cp_options *o, const char *value)
 {
     return set_limited_number(&o->pm_interval_us, value, 60000000) && o->pm_interval_us;
@@ -100,6 +104,7 @@ static bool set_sync_at_stop(cp_options *o, const char *v)
 }
 static bool set_teardown(cp_options *o, const char *v) { return parse_switch(v, &o->teardown); }
 
+/* The options by name; `wanted` completes the message about an invalid value. */
 static const struct {
     const char *name;
     bool (*set)(cp_options *, const char *);
@@ -165,6 +170,7 @@ static bool parse_options_text(const char *text, cp_options *o, char why[CP_TEXT
     return true;
 }
 
+/* Sets the defaults, then the environment's options, then the host's. */
 bool cp_options_read(const char *text, cp_options *out, char why[CP_TEXT_BYTES])
 {
     *out = (cp_options){.buffer_bytes = (size_t)64 << 20,

@@ -15,6 +15,8 @@ static const int32_t supported_types[] = {
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER,
 };
 
+/* The one session: created between create and destroy, live between start and stop. `created` is
+ * atomic because two hosts may try to create a session at the same time. */
 struct KinetoPlugin_ProfilerHandle {
     atomic_bool created;
     bool live;
@@ -25,6 +27,7 @@ enum registered { REGISTERED_BY_NONE, REGISTERED_BY_DRIVER, REGISTERED_BY_HOST }
 static _Atomic(enum registered) registered;
 static char reason[CP_TEXT_BYTES]; /* why the last call failed */
 
+/* The parameters reach to the member `last` and belong to our session. */
 #define IS_OURS(params, Type, last)                                                                \
     (PLUGIN_IS_WHOLE(params, Type, last) && (params)->pProfilerHandle == &profiler)
 
@@ -58,6 +61,7 @@ static int create_cuda_session(KinetoPlugin_ProfilerCreate_Params *params)
     return 0;
 }
 
+/* Ends the session in any state, and lets the next one be created. */
 static int destroy_cuda_session(KinetoPlugin_ProfilerDestroy_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerDestroy_Params, pProfilerHandle))
@@ -68,6 +72,7 @@ static int destroy_cuda_session(KinetoPlugin_ProfilerDestroy_Params *params)
     return 0;
 }
 
+/* Reports the supported types, with "gpu_memory" if the host has registered that kind. */
 static int query_cuda(KinetoPlugin_ProfilerQuery_Params *params)
 {
     enum { COUNT = CP_COUNT(supported_types) };
@@ -77,6 +82,7 @@ static int query_cuda(KinetoPlugin_ProfilerQuery_Params *params)
     return plugin_query(params, "CUDA", "cuda", types, COUNT + (cp_memory_type != 0));
 }
 
+/* Starts delivery through the host's live builder; without one the host is too old. */
 static int start_cuda_session(KinetoPlugin_ProfilerStart_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerStart_Params, pProfilerHandle) || profiler.live)
@@ -106,6 +112,7 @@ static int process_cuda_events(KinetoPlugin_ProfilerProcessEvents_Params *params
     return 0;
 }
 
+/* Operators are pushed and popped per thread and often, so the parameters are not checked. */
 static int push_cuda_operator(KinetoPlugin_ProfilerPushCorrelationId_Params *params)
 {
     cp_source_push(params->correlationId);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Limits of the thread: its interval, and the images that it decodes per tick and after the stop,
+ * which may take MAX_END_NS in all. */
 #define NS_PER_US           INT64_C(1000)
 #define MIN_TICK_NS         INT64_C(5000000)
 #define MAX_TICK_NS         INT64_C(100000000)
@@ -14,6 +16,8 @@
 #define MAX_ROUNDS_AT_END   4096u
 #define MAX_END_NS          INT64_C(2000000000)
 
+/* The one session. It belongs to the ticker's thread while that runs, and to start and stop
+ * otherwise, so it needs no lock. */
 static struct {
     cp_ticker ticker;
     const KinetoPlugin_TraceBuilder *builder;
@@ -149,6 +153,7 @@ static bool register_pm_counters(char why[CP_TEXT_BYTES])
     return false;
 }
 
+/* Memory for the samples of one image. */
 static bool allocate_samples(char why[CP_TEXT_BYTES])
 {
     pm_session.times = calloc(CP_PM_SAMPLES, sizeof *pm_session.times);
@@ -211,6 +216,8 @@ static void begin_pm_session_late(void)
         cp_note(pm_session.builder, "no PM sampling", 1, false, "%s", why);
 }
 
+/* One tick of the thread: decodes images until the hardware buffer is empty or the limit is
+ * reached. */
 static void tick_pm(void)
 {
     if (pm_session.waiting)
@@ -237,6 +244,8 @@ static void reset_pm_session(void)
     memset(&pm_session, 0, sizeof pm_session);
 }
 
+/* Does nothing if no metrics are named or the host does not want counters. If CUDA is not
+ * initialised yet, the thread begins the session later. */
 bool cp_pm_start(const cp_options *options, const KinetoPlugin_TraceBuilder *builder,
                  char why[CP_TEXT_BYTES])
 {
@@ -294,6 +303,7 @@ static void write_pm_ledger(bool complete)
                 device, 1000u);
 }
 
+/* Ends the thread, decodes the samples that are left, and reports what is missing. */
 void cp_pm_stop(void)
 {
     if (cp_ticker_stop(&pm_session.ticker)) {

@@ -21,8 +21,12 @@ enum { CP_PM_TRIGGER_SYSTEM_CLOCK = 0, CP_PM_TRIGGER_TIME = 1 }; /* …_TriggerM
 enum { CP_PM_KEEP_OLDEST = 0, CP_PM_KEEP_LATEST = 1 };           /* …_AppendMode */
 enum { CP_PM_STOPPED_FULL = 1, CP_PM_STOPPED_END = 2 };          /* …_DecodeStopReason */
 
-typedef struct cp_pm_sampler cp_pm_sampler; /* opaque */
+/* CUPTI's handles: the sampler of a device, and the host part, which plans the metrics and computes
+ * their values. Both are opaque. */
+typedef struct cp_pm_sampler cp_pm_sampler;
 typedef struct cp_pm_host cp_pm_host;
+
+/* ---- parameters of the host part, in the order in which setup calls it ------------------------ */
 
 typedef struct cp_pm_initialize {
     size_t struct_size;
@@ -36,11 +40,12 @@ typedef struct cp_pm_chip_name {
     const char *name; /* out */
 } cp_pm_chip_name;
 
+/* Called twice: with image NULL for the size, then with memory of that size. */
 typedef struct cp_pm_availability {
     size_t struct_size;
     void *reserved;
     size_t device;
-    size_t image_size; /* out if there is no image */
+    size_t image_size; /* out if image is NULL */
     uint8_t *image;
 } cp_pm_availability;
 
@@ -67,6 +72,8 @@ typedef struct cp_pm_add_metrics {
     size_t count;
 } cp_pm_add_metrics;
 
+/* The configuration image: its size, its contents, and the number of passes that it needs. Sampling
+ * works with a single pass only. */
 typedef struct cp_pm_config_size {
     size_t struct_size;
     void *reserved;
@@ -99,6 +106,7 @@ typedef struct cp_pm_metric {
     int32_t type;                                   /* out; later releases have a member after it */
 } cp_pm_metric;
 
+/* Computes the values of one sample of a counter data image. */
 typedef struct cp_pm_evaluate {
     size_t struct_size;
     void *reserved;
@@ -111,13 +119,15 @@ typedef struct cp_pm_evaluate {
     double *values; /* to be filled */
 } cp_pm_evaluate;
 
-/* enable, start, stop, disable */
+/* ---- parameters of the sampler ----------------------------------------------------------------- */
+
 typedef struct cp_pm_enable {
     size_t struct_size;
     void *reserved;
     size_t device;
     cp_pm_sampler *sampler; /* out */
 } cp_pm_enable;
+/* start, stop, disable */
 typedef struct cp_pm_plain {
     size_t struct_size;
     void *reserved;
@@ -135,6 +145,7 @@ typedef struct cp_pm_configure {
     int32_t trigger, append;
 } cp_pm_configure;
 
+/* The counter data image: CUPTI decodes samples from the hardware buffer into it. */
 typedef struct cp_pm_image_size {
     size_t struct_size;
     void *reserved;
@@ -181,7 +192,8 @@ typedef struct cp_pm_sample {
     uint64_t start, end; /* out: ns */
 } cp_pm_sample;
 
-/* X(member, symbol, struct, its last member, needed) */
+/* CUPTI's functions: X(member, symbol, struct, its last member, needed). Without a needed one there
+ * is no PM sampling. */
 #define CP_PM_MAP(X)                                                                               \
     X(initialize, cuptiProfilerInitialize, cp_pm_initialize, reserved, 1)                          \
     X(chip_name, cuptiDeviceGetChipName, cp_pm_chip_name, name, 1)                                 \

@@ -44,6 +44,7 @@ void cp_pm_explain(const char *call, cp_result result, int32_t device, char why[
         cp_explain(result, doing, why);
 }
 
+/* The unit follows from the parts of a metric's name, "dram__bytes_read.sum.per_second". */
 const char *cp_pm_unit(const char *metric)
 {
     bool bytes = strstr(metric, "bytes") != NULL;
@@ -125,6 +126,7 @@ static bool check_pm_device(cp_pm_setup *p, char why[CP_TEXT_BYTES])
 
 /* ---- CUPTI's functions ----------------------------------------------------------------------- */
 
+/* The functions of CP_PM_MAP by symbol, with their places in cp_pm. */
 static const struct {
     const char *name;
     size_t offset;

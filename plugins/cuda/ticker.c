@@ -35,6 +35,7 @@ static void *run_ticker(void *ticker)
     return NULL;
 }
 
+/* Only after the thread has ended, or was not started. */
 static void destroy_ticker_lock(cp_ticker *t)
 {
     pthread_cond_destroy(&t->wake);

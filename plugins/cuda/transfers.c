@@ -8,6 +8,7 @@
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+/* CUpti_ActivityMemcpyKind: H host, D device, A array, P peer. */
 static const char *get_copy_kind_name(uint32_t kind)
 {
     static const char *const words[] = {NULL,   "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
@@ -38,6 +39,7 @@ static cp_text get_copy_name(cp_decoder *d, uint32_t kind, uint32_t from, uint32
     return name;
 }
 
+/* Its slots come after those of copies; unknown kinds of memory share one. */
 static cp_text get_memset_name(cp_decoder *d, uint32_t memory)
 {
     char text[48];
@@ -72,6 +74,7 @@ typedef struct transfer_values {
         .graph_node = cp_##kind##_graph_node((d)->version, record),                                \
     }
 
+/* The words of a key of a value set; peer copies have four more. */
 enum { DEVICE = 1, CONTEXT, STREAM, CHANNEL, CHANNEL_TYPE, IN_GRAPH };
 enum { FROM_DEVICE = IN_GRAPH + 1, FROM_CONTEXT, TO_DEVICE, TO_CONTEXT };
 
@@ -87,6 +90,7 @@ static cp_set_key make_transfer_key(uint32_t set, const transfer_values *t)
                          [IN_GRAPH] = t->graph || t->graph_node}};
 }
 
+/* The values after device and context; which ones exist depends on the layout version of CUPTI. */
 static void describe_transfer_end(const cp_decoder *d, const cp_set_key *key, cp_values *out)
 {
     cp_value_uint(out, "stream", key->words[STREAM]);
@@ -150,7 +154,9 @@ static void deliver_transfer(cp_decoder *d, uint32_t kind, int32_t type, const t
     cp_deliver_activity(d, kind, &a);
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
+/* ---- records ---------------------------------------------------------------------------------
+ * Each one notes the work for synchronisations first (syncs.c): that is needed even if transfers
+ * are not recorded. */
 
 void cp_read_memcpy(cp_decoder *d, const uint8_t *record)
 {

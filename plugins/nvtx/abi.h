@@ -24,6 +24,7 @@ typedef void *cn_handle;
 
 /* ---- tables of the program ------------------------------------------------------------------- */
 
+/* Tables that the program's header exports, and modules of its functions. */
 enum { CN_TABLE_CALLBACKS = 1, CN_TABLE_VERSION = 3 };
 enum { CN_MODULE_CORE = 1, CN_MODULE_CUDA = 2, CN_MODULE_CUDART = 4, CN_MODULE_CORE2 = 5 };
 
@@ -96,6 +97,7 @@ enum { CN_CUDART_MAP(CN_NUMBER) CN_CUDART_COUNT };
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* Types of the color, the message and the payload of cn_attributes; 0: none. */
 enum { CN_COLOR_ARGB = 1 };
 enum { CN_MESSAGE_ASCII = 1, CN_MESSAGE_WIDE = 2, CN_MESSAGE_REGISTERED = 3 };
 enum {
@@ -115,6 +117,7 @@ typedef union cn_message {
     cn_handle registered;
 } cn_message;
 
+/* Attributes of an event. `size` is that of the program's header, which may be older or newer. */
 typedef struct cn_attributes {
     uint16_t version, size;
     uint32_t category;
@@ -147,6 +150,7 @@ typedef struct cn_resource {
 
 enum { CN_EXTENSION_MEMORY = 1, CN_EXTENSION_PAYLOAD = 2, CN_EXTENSION_COUNTERS = 4 };
 
+/* An extension has segments of slots for its functions, at the numbers of the maps below. */
 typedef struct cn_segment {
     size_t id, slot_count;
     intptr_t *slots; /* 0: to be filled in */
@@ -186,6 +190,8 @@ typedef struct cn_payload {
     const void *data;
 } cn_payload;
 
+/* The header of a semantic extension; they form a list, and unknown ones are skipped by their
+ * id. */
 typedef struct cn_semantics {
     uint32_t struct_size;
     uint16_t id, version;
@@ -268,6 +274,7 @@ enum {
 #define CN_SCHEMA_STATIC_FIRST  (UINT64_C(1) << 24) /* chosen by the program */
 #define CN_SCHEMA_DYNAMIC_FIRST (UINT64_C(1) << 32) /* given by the tool */
 
+/* A member of a schema: its type (predefined, or the id of another schema), and its place. */
 typedef struct cn_entry {
     uint64_t flags, type;
     const char *name, *description;
@@ -301,6 +308,7 @@ enum {
     CN_ENUM_FIELD_SCHEMA_ID = 5
 };
 
+/* Registers a layout of payloads. schema_id 0: the tool chooses the id. */
 typedef struct cn_schema_attributes {
     uint64_t field_mask;
     const char *name;
@@ -350,6 +358,7 @@ typedef struct cn_counter_batch {
     size_t timestamps_size;
 } cn_counter_batch;
 
+/* Events that the program has measured before and submits together. */
 typedef struct cn_event_batch {
     uint64_t schema_id;
     size_t size;

@@ -62,7 +62,7 @@ static uint32_t get_series_type(const cn_field *f)
                                        : KINETO_ARG_INT;
 }
 
-/* A permanent copy; "value" if there is no memory. The caller holds the lock. */
+/* A permanent copy; "value" if out of memory. The caller holds the lock. */
 static const char *copy_permanent_text(const char *text)
 {
     size_t size = strlen(text) + 1;
@@ -131,7 +131,7 @@ static void write_counter_name(char *to, size_t room, uint32_t domain, const cha
     (void)snprintf(to, room, "%.100s%s%.140s", in, *in ? ": " : "", name ? name : number);
 }
 
-/* A counter of one number; NULL: no memory, or its type is no number. Programs may sample it as
+/* A counter of one number; NULL: no memory, or its type is not a number. Programs may sample it as
  * integer or as double. */
 static counter *create_single_counter(const cn_schema *schema, const char *name, const char *unit)
 {

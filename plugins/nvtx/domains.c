@@ -16,6 +16,8 @@
 static _Atomic(const cn_name *) domains[CN_MAX_DOMAINS]; /* 0 is the default domain */
 static atomic_uint domain_count = 1;
 
+/* A handle is the number of the domain. An unknown one, for example of another tool, is counted and
+ * means the default domain. */
 uint32_t cn_domain_from_handle(cn_handle handle)
 {
     uintptr_t number = (uintptr_t)handle;
@@ -91,10 +93,11 @@ cn_handle cn_string_register_wide(cn_handle domain, const wchar_t *wide)
 
 #define CATEGORY_SLOTS 4096u
 
+/* A slot of the open-addressing table of categories. The key is domain << 32 | number; 0 is a free
+ * slot, because number 0 stands for no category. The name is stored before the key, so a reader
+ * that sees the key sees a name. */
 typedef struct domain_category {
-    atomic_uint_fast64_t
-        /* Domain << 32 | number; 0: free, because number 0 stands for no category. */
-        key;
+    atomic_uint_fast64_t key;
     _Atomic(const cn_name *) name;
 } domain_category;
 static domain_category categories[CATEGORY_SLOTS];
@@ -146,7 +149,8 @@ void cn_category_set_wide(cn_handle domain, uint32_t number, const wchar_t *name
 
 #define NAMED_THREADS 256u
 
-/* Names that other threads gave, until the thread itself pushes a range. */
+/* Names given by other threads, until the thread itself pushes a range. A ring: a new name may
+ * replace one that was never applied. */
 static struct {
     atomic_uint tid;
     _Atomic(const cn_name *) name;
@@ -224,6 +228,7 @@ cn_handle cn_resource_create(cn_handle domain, const cn_resource *a)
     return (cn_handle)(uintptr_t)(atomic_fetch_add(&next, 1) + 1u);
 }
 
+/* Each name is a member of the trace's header, so their number is limited. */
 #define MAX_RESOURCE_NAMES 256u
 
 /* Writes a text as a JSON string, cut to `room` bytes. */

@@ -102,6 +102,7 @@ static void set_shape_flags(event_draft *d, const cn_attributes *a, const char *
     d->key.flags |= get_payload_type(a) << CN_PAYLOAD_SHIFT;
 }
 
+/* The simple payload as the union of values; smaller types are widened. */
 static kineto_value get_payload_value(const cn_attributes *a)
 {
     kineto_value v = {.u = a->payload.u64};
@@ -154,6 +155,8 @@ static CN_NOINLINE void write_payload_values(event_draft *d, uint32_t n)
         cn_count(CN_TALLY_ARGUMENTS);
 }
 
+/* The attributes of an event that has none; also the defaults of members that older headers
+ * lack. */
 static const cn_attributes no_attributes = {.version = CN_NVTX_VERSION,
                                             .size = sizeof no_attributes};
 
@@ -201,6 +204,7 @@ static void draft_from_attributes(event_draft *d, uint32_t domain, const cn_attr
     finish_draft(d, a);
 }
 
+/* Converts the payloads of the extension's functions, which have no attributes. */
 static void draft_from_payloads(event_draft *d, cn_handle domain, const cn_payload *payloads,
                                 size_t count)
 {
@@ -209,7 +213,9 @@ static void draft_from_payloads(event_draft *d, cn_handle domain, const cn_paylo
     finish_draft(d, &no_attributes);
 }
 
-/* ---- ranges of a thread ---------------------------------------------------------------------- */
+/* ---- ranges of a thread ----------------------------------------------------------------------
+ * A push returns its level, or CN_NO_TRACKING while no session records and the thread has no open
+ * range. Plain texts take a fast path without a draft, whose frame is large. */
 
 static CN_NOINLINE int push_draft(uint32_t domain, const cn_attributes *a)
 {
@@ -218,6 +224,7 @@ static CN_NOINLINE int push_draft(uint32_t domain, const cn_attributes *a)
     return cn_push(&d.event);
 }
 
+/* An event in the default domain that has only a text. */
 static cn_event make_plain_event(const char *text)
 {
     return (cn_event){.shape = &cn_plain, .text = text ? text : ""};
@@ -345,7 +352,8 @@ void cn_payload_mark(cn_handle domain, const cn_payload *payloads, size_t count)
     record_mark(&d.event);
 }
 
-/* ---- ranges with ids ------------------------------------------------------------------------- */
+/* ---- ranges with ids -------------------------------------------------------------------------
+ * They may end on another thread. Ranges that are not recorded have the id CN_NOT_RECORDED. */
 
 static CN_NOINLINE uint64_t start_draft(uint32_t domain, const cn_attributes *a)
 {

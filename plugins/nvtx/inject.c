@@ -14,9 +14,11 @@ static void name_category_wide(uint32_t category, const wchar_t *name)
 {
     cn_category_set_wide(NULL, category, name);
 }
+/* Resources have no state, and nothing has to be initialised. */
 static void destroy_resource(cn_handle resource) { (void)resource; }
 static void ignore_initialize(const void *reserved) { (void)reserved; }
 
+/* A pair of functions that name a resource of CUDA: for char and for wchar_t. */
 #define NAMES(function, what, type, number)                                                        \
     static void function##_a(type id, const char *name) { cn_resource_name(what, number, name); }  \
     static void function##_w(type id, const wchar_t *name)                                         \
@@ -30,6 +32,8 @@ NAMES(name_stream, "stream", void *, (uint64_t)(uintptr_t)id)
 
 /* ---- functions of extensions ----------------------------------------------------------------- */
 
+/* Scopes are not recorded, but programs need a distinct id for each: the one that they ask for, or
+ * the next free one. */
 static uint64_t register_scope(cn_handle domain, const cn_scope_attributes *attributes)
 {
     static atomic_uint_fast64_t next = CN_SCHEMA_DYNAMIC_FIRST;
@@ -39,6 +43,7 @@ static uint64_t register_scope(cn_handle domain, const cn_scope_attributes *attr
     return atomic_fetch_add(&next, 1);
 }
 
+/* Events that were measured earlier and are submitted later are not supported: they are counted. */
 static void count_deferred_event(cn_handle domain, const cn_payload *payloads, size_t count)
 {
     (void)domain, (void)payloads, (void)count;
@@ -55,6 +60,8 @@ static void count_deferred_batch(cn_handle domain, const cn_event_batch *batch)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+/* NVTX numbers the functions of a module; the program's header has a table of pointers by these
+ * numbers, which an injection library fills. */
 typedef struct table_entry {
     unsigned number;
     cn_function function;
@@ -155,6 +162,8 @@ static bool fill_module_table(const cn_callbacks *callbacks, int module, const t
     return true;
 }
 
+/* The header calls it once, at the program's first call of NVTX. Returns 1 if the functions for
+ * ranges and marks are filled in; 0 makes the header drop all calls. */
 CN_EXPORT int InitializeInjectionNvtx2(cn_export_table get);
 CN_EXPORT int InitializeInjectionNvtxExtension(cn_extension *extension);
 

@@ -8,6 +8,8 @@
 #define MAX_JSON   2048u
 #define MAX_LEVELS 8u
 
+/* The text is written to a buffer on the stack and copied to the scratch space of the event when it
+ * is complete (cn_field_json). */
 typedef struct json_writer {
     cn_reader *reader;
     /* The next byte; the end of the buffer. */
@@ -71,6 +73,7 @@ static void append_json_double(json_writer *w, double value)
     append_json_text(w, text);
 }
 
+/* An integer of any size, signed or not. */
 static void append_json_number(json_writer *w, const cn_field *f, const cn_view *view, size_t at)
 {
     char text[24];
@@ -140,6 +143,7 @@ static void append_json_union(json_writer *w, const cn_struct *s, const cn_field
     append_json_text(w, "}");
 }
 
+/* The name of an enumerator; its number if it has none. */
 static void append_json_enum(json_writer *w, const cn_field *f, const cn_view *view, size_t at)
 {
     char text[256];
@@ -149,6 +153,7 @@ static void append_json_enum(json_writer *w, const cn_field *f, const cn_view *v
     append_json_quoted(w, text);
 }
 
+/* The text of a registered string; empty if the handle is invalid. */
 static void append_json_handle(json_writer *w, const cn_field *f, const cn_view *view, size_t at)
 {
     uint64_t handle;

@@ -9,10 +9,13 @@
 /* After all host processes, as viewers of such traces expect. */
 #define SORT_BASE 5000000
 
+/* The table only grows. Entries below device_count are complete and read without a lock;
+ * devices_lock is held to add one. */
 static co_device devices[CO_MAX_DEVICES];
 static atomic_uint device_count;
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* A query that fails leaves *out as it was, so callers set a default before. */
 static void query_device(cl_device_id device, cl_device_info what, size_t size, void *out)
 {
     (void)co_next.clGetDeviceInfo(device, what, size, out, NULL);
@@ -129,6 +132,8 @@ static co_device *add_opencl_device(cl_device_id handle)
     return d;
 }
 
+/* Two threads may meet a new device at the same time: the second one finds it under the lock. It is
+ * announced after the lock has been released. */
 co_device *co_device_of(cl_device_id handle)
 {
     co_device *d = find_opencl_device(handle);
@@ -213,6 +218,8 @@ static void quote_json_text(char *out, size_t size, const char *s)
     out[n] = '\0';
 }
 
+/* Announces row and properties of a device; the first device also names the platform in the
+ * header. */
 void co_device_announce(const KinetoPlugin_TraceBuilder *builder, const co_device *d)
 {
     char platform[400];
@@ -240,6 +247,8 @@ void co_device_announce(const KinetoPlugin_TraceBuilder *builder, const co_devic
     }
 }
 
+/* In the child of a fork: threads that held a lock do not exist any more, nor do the commands that
+ * the devices held back. */
 void co_devices_after_fork(void)
 {
     uint32_t count = co_device_count();

@@ -10,8 +10,11 @@
 #define STACK_BYTES    512u
 #define MAX_NAME_BYTES (UINT32_C(1) << 20)
 
+/* Invariant: a slot changes once, from NULL to a name, and a name never changes; so a reader needs
+ * no lock. A text is within MAX_PROBES slots after its hash, or in none. */
 static _Atomic(co_name *) name_slots[SLOTS];
 
+/* The name of kernels whose name is unknown. */
 static const co_name *get_empty_name(void)
 {
     static co_name none;
@@ -19,6 +22,7 @@ static const co_name *get_empty_name(void)
     return &none;
 }
 
+/* FNV-1a; the last shift mixes high bits into those that choose the slot. */
 static uint64_t hash_name_bytes(const char *s, size_t size)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);

@@ -1,4 +1,4 @@
-"""What of ckineto_attach this package uses: PyTorch's operators, Python functions, plug-ins of devices.
+"""The parts of ckineto_attach that this package uses: PyTorch's operators, Python functions, plug-ins of devices.
 
 Nothing here imports torch. Operators are recorded by the bridge, which registers itself as a plug-in:
 once it is attached, any session has them.
@@ -51,7 +51,7 @@ class Stacks:
         self._tracer: Any = None
 
     def is_available(self) -> bool:
-        """Can it be turned on? Warns once if it is wanted and cannot."""
+        """Whether it can be turned on. Warns once if it is requested and cannot."""
         self.turn(True)
         available = self._is_on
         self.turn(False)
@@ -61,7 +61,7 @@ class Stacks:
         """Begin or end; a second time does nothing."""
         if on == self._is_on or not any(self._options.values()):
             return
-        if not on:  # what runs until the stop is in the trace: nothing but that
+        if not on:  # code between here and the stop would be in the trace
             self._is_on = False
             self._tracer.stop()
             return

@@ -1,4 +1,4 @@
-"""How the functions of libckineto that this package calls are declared."""
+"""Declarations of the functions of libckineto that this package calls, for ctypes."""
 import ctypes as C
 from typing import Any, Dict, Tuple
 

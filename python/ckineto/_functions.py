@@ -32,7 +32,7 @@ _RT: Dict[str, Tuple[Any, Tuple]] = {
 }
 
 class _Library:
-    """A library whose functions are declared when they are first used."""
+    """A library whose functions are declared on first use."""
 
     def __init__(self, library: C.CDLL, declarations: Dict[str, Tuple[Any, Tuple]]) -> None:
         self._library = library
@@ -46,7 +46,7 @@ class _Library:
             function = getattr(self._library, name)
         except AttributeError:
             raise errors.UnsupportedError(
-                "%s has no function %s: it is of another version than this package; install matching "
+                "%s has no function %s: its version differs from that of this package; install matching "
                 "versions" % (self._library._name, name)) from None
         function.restype, function.argtypes = result, arguments
         setattr(self, name, function)
@@ -147,7 +147,7 @@ def path_of(path: Any) -> bytes:
 
 
 def free(pointer: C.c_void_p) -> None:
-    """free() of libc, for what the library hands over so."""
+    """free() of libc, for memory that the library passes to its caller."""
     libc = C.CDLL(None)
     libc.free.argtypes, libc.free.restype = (void_p,), None
     libc.free(pointer)

@@ -1,4 +1,4 @@
-"""Owners of what the C library hands out: each handle is released once, by close() or with its owner."""
+"""Owners of handles of the C library: each handle is released once, by close() or with its owner."""
 import weakref
 from typing import Any, Callable
 
@@ -20,7 +20,7 @@ class Handle:
         return self._handle
 
     def close(self) -> None:
-        """Release what it holds. A second call does nothing."""
+        """Release the handle. A second call does nothing."""
         self._finalizer()
 
     @property
@@ -35,5 +35,5 @@ class Handle:
 
 
 def _release(release: Callable[[int], Any], handle: int, keep: Any) -> None:
-    """`keep` is what C refers to while the handle lives: callbacks, for example."""
+    """`keep` holds objects that C refers to while the handle lives, for example callbacks."""
     release(handle)

@@ -40,7 +40,7 @@ class DeviceType(enum.Enum):
 
 
 def device_type(number: int) -> Any:
-    """The DeviceType of a number; the number itself if there is none."""
+    """The DeviceType of a number; the number itself if it is unknown."""
     try:
         return DeviceType(number)
     except ValueError:
@@ -48,12 +48,12 @@ def device_type(number: int) -> Any:
 
 
 def action_number(action: Any) -> int:
-    """Of our action, PyTorch's, or a number."""
+    """The number of an action of ckineto or PyTorch, or of a number."""
     return int(getattr(action, "value", action))
 
 
 def activity_set(activities: Optional[Iterable[Any]]) -> int:
-    """A mask for C of ours, PyTorch's or names; None: 0, which is all that there are."""
+    """The C mask of activities of ckineto, of PyTorch, or of names; None: 0, which means all."""
     if activities is None:
         return 0
     mask = 0

@@ -1,4 +1,4 @@
-"""What the C library finds out about a trace: tables of facts, findings, differences."""
+"""Analyses of a trace by the C library: tables of facts, findings, differences."""
 import ctypes as C
 from collections.abc import Mapping, Sequence
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
@@ -105,7 +105,7 @@ def analyze(trace: Any, names: Tuple[str, ...], **options: Any) -> Analysis:
 
 
 def table_names(series: bool = True) -> List[str]:
-    """Names of all tables that `Trace.analyze` knows; without those that list every event if wanted."""
+    """Names of all tables of `Trace.analyze`, with or without those that list every event."""
     lib = _functions.full()
     return [lib.kineto_fact_table_name(i).decode() for i in range(lib.kineto_fact_table_count())
             if series or not lib.kineto_fact_table_is_series(i)]
@@ -115,7 +115,7 @@ def table_names(series: bool = True) -> List[str]:
 
 
 class Evidence(NamedTuple):
-    """Where a finding shows."""
+    """A place in the trace where a finding is visible."""
 
     row: Optional[int]
     rank: int
@@ -153,7 +153,7 @@ class Finding(NamedTuple):
 
 
 class Findings(Handle, Sequence):
-    """Findings, those that cost most first."""
+    """Findings, the most expensive first."""
 
     def __init__(self, handle: int) -> None:
         lib = _functions.full()
@@ -211,7 +211,7 @@ def _read_evidence(lib: Any, handle: int, finding: int, index: int) -> Evidence:
 
 def find(trace: Any, rules: Any = None, evidence: int = 0, want_facts: bool = False,
          **options: Any) -> Tuple[Findings, Optional[Analysis]]:
-    """kineto_findings_find; with the facts that findings were made of, if they are wanted."""
+    """kineto_findings_find; with the facts that the findings are based on, if requested."""
     chosen, facts = _Options(**options), C.c_void_p()
     c = S.FindOptions(rules=None if rules is None else _functions.text_of(_joined(rules)),
                       evidence=evidence, analyze=C.pointer(chosen.c),
@@ -240,10 +240,10 @@ class Verdict(NamedTuple):
 
 
 class Diff(Analysis):
-    """What changed between two traces, as tables of facts."""
+    """The differences between two traces, as tables of facts."""
 
     def gate(self, gate: str, without_noise: bool = False) -> Verdict:
-        """May this difference pass? "step>3%", "memory>100MB", "kernel:NAME>2ms" … (docs/reference/diff.md)."""
+        """Evaluate a gate: "step>3%", "memory>100MB", "kernel:NAME>2ms" … (docs/reference/diff.md)."""
         lib, v = _functions.full(), S.DiffVerdict()
         _functions.call(lib.kineto_diff_gate, self._c, _functions.text_of(gate), without_noise,
                         C.byref(v))

@@ -23,7 +23,7 @@ class Error(Exception):
 
 
 class ArgumentError(Error, ValueError):
-    """An argument makes no sense."""
+    """An argument is invalid."""
 
     status, code = "E_ARGUMENT", -1
 
@@ -65,7 +65,7 @@ class UnsupportedError(Error, NotImplementedError):
 
 
 class NotFoundError(Error, LookupError):
-    """There is no such file, step, table or rule."""
+    """The file, step, table or rule does not exist."""
 
     status, code = "E_NOT_FOUND", -8
 

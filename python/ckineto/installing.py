@@ -1,4 +1,4 @@
-"""torch.profiler on ckineto: what CKINETO_TORCH=1 does, from within a program."""
+"""torch.profiler on ckineto: the effect of CKINETO_TORCH=1, from within a program."""
 from . import _functions
 from .errors import StateError
 
@@ -6,7 +6,7 @@ from .errors import StateError
 def install(how: str = "seat") -> None:
     """Let torch.profiler run on ckineto from now on ("seat"), or let ckineto's sources and plug-ins join the
     profiles of PyTorch's own libkineto ("guest"). Call it before a profile starts; imports torch. Raises
-    StateError, which says why, if this PyTorch cannot be entered.
+    StateError with the reason if that is impossible with this PyTorch.
 
         import ckineto
         ckineto.install()

@@ -1,5 +1,5 @@
-"""How traces, tables and findings show themselves in a notebook. All text of a trace is escaped; there
-are no scripts but those of the report, which runs in a frame of its own."""
+"""HTML for traces, tables and findings in a notebook. All text of a trace is escaped. Only the report has
+scripts, and it runs in a sandboxed frame."""
 import html
 from typing import Any, Dict, Iterable, List, Tuple
 
@@ -47,7 +47,7 @@ def table_html(table: Any) -> str:
 
 
 def findings_html(findings: Any, limit: int = _SHOWN_FINDINGS) -> str:
-    """The findings that cost most."""
+    """The most expensive findings."""
     from .analysis import savings_text
 
     if not len(findings):

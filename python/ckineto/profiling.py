@@ -38,7 +38,7 @@ _EXPERIMENTAL: Dict[str, Any] = {
 
 
 class ExperimentalConfig:
-    """Rarely needed wishes: the arguments of torch.profiler._ExperimentalConfig."""
+    """Rarely needed options: the arguments of torch.profiler._ExperimentalConfig."""
 
     def __init__(self, *positional: Any, **given: Any) -> None:
         values = dict(_EXPERIMENTAL)
@@ -56,7 +56,7 @@ def _texts(values: Iterable[str]) -> Any:
 
 
 def _take_experimental(config: Any) -> Dict[str, Any]:
-    """The wishes of a config of ours or of PyTorch's, which shows them to pickle only."""
+    """The options of a config of ckineto or of PyTorch, which exposes them to pickle only."""
     if config is None:
         return {}
     if hasattr(config, "profile_all_threads"):
@@ -103,7 +103,7 @@ class ExecutionTraceObserver:
 
 
 class _Callbacks:
-    """What C calls back. Exceptions are kept, and raised when the call into C has returned."""
+    """The callbacks of the C profile. Exceptions are kept, and raised when the call into C has returned."""
 
     def __init__(self, profile: "profile") -> None:
         self._profile = weakref.ref(profile)
@@ -219,7 +219,7 @@ class profile(Handle):
         return _functions.make(self._lib.kineto_profile_run_create, C.byref(options))
 
     def _make_config(self, buffer: Any) -> S.ProfilerConfig:
-        """Where functions of Python are recorded, operators need no native stacks as well."""
+        """The C config. Operators have no native stacks if functions of Python are recorded."""
         wishes = _take_experimental(self.experimental_config)
         metrics, metric_count = _texts(wishes.pop("profiler_metrics", ()))
         counters, counter_count = _texts(wishes.pop("performance_events", ()))
@@ -259,7 +259,7 @@ class profile(Handle):
             self._follow_action()
 
     def stop(self) -> None:
-        """The run is over; a cycle that recorded something is handed over."""
+        """End the run; a cycle that has recorded something goes to on_trace_ready."""
         self._observe(False)
         self._stacks.turn(False)
         self._callbacks.call(self._lib.kineto_profile_run_stop, self._c)
@@ -276,8 +276,9 @@ class profile(Handle):
             self._observe(False)
 
     def _follow_action(self) -> None:
-        """What runs next to the recorder runs in the same steps. The tracer of functions begins with the step
-        that warms up, so that its start is not in a recorded step; without a session it records nothing."""
+        """Start and stop the tracer of functions and the observer of execution traces in the steps of the
+        profile. The tracer of functions begins with the warm-up step, so that its start is not in a recorded
+        step; without a session it records nothing."""
         action = self._lib.kineto_profile_run_current_action(self._c)
         self._stacks.turn(action in _TRACING)
         self._observe(action in _RECORDING)
@@ -346,12 +347,12 @@ class profile(Handle):
         return self._lib.kineto_profile_run_trace_id(self._c).decode("utf-8", "replace") or None
 
     def set_custom_trace_id_callback(self, callback: Optional[Callable[[], str]]) -> None:
-        """Ids of the next cycles are what `callback` returns."""
+        """Set a function that returns the id of each following cycle."""
         self.custom_trace_id_callback = callback
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
-        """Pause and go on within a cycle. Any activities pause all: without their causes, effects would be of
-        no use. Nothing happens while no cycle is recorded, as in PyTorch."""
+        """Pause and resume within a cycle. Any activities pause all: effects without their causes would be
+        useless. Does nothing while no cycle is recorded, as in PyTorch."""
         activity_set(activities)  # raises if it is none
         if self._lib.kineto_profile_run_current_action(self._c) in _RECORDING:
             _functions.call(self._lib.kineto_profile_run_pause, self._c, not enable)
@@ -365,7 +366,7 @@ class profile(Handle):
         return events[0] if events else None
 
     def _current(self) -> Any:
-        """(trace, when recording began, result, number of cycles) of what summaries are about."""
+        """(trace, start of recording, result, number of cycles) that summaries are computed from."""
         result = self._lib.kineto_profile_run_result(self._c)
         count = int(self._lib.kineto_profile_run_cycle_count(self._c))
         if not result:
@@ -384,7 +385,7 @@ class profile(Handle):
         return current
 
     def events(self) -> EventList:
-        """Functions of the last cycle, or with acc_events of all; made at the first look."""
+        """Functions of the last cycle, or with acc_events of all; computed on first use."""
         current = self._need()
         if current[4] is None:
             current[4] = self._make_events(current)
@@ -407,7 +408,7 @@ class profile(Handle):
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False,
                      include_python_functions: bool = False) -> Averages:
-        """Functions of the same name, and shapes or stack if asked for, together with their sums."""
+        """Functions grouped by name, and by shapes or stack if requested, with their sums."""
         return self.events().key_averages(group_by_input_shape, group_by_stack_n,
                                           group_by_overload_name, include_python_functions)
 
@@ -420,16 +421,16 @@ class profile(Handle):
 
     @property
     def profiler(self) -> "_Profiler":
-        """What torch.profiler.profile has under this name: events and results of the last cycle."""
+        """Events and results of the last cycle, as the attribute of torch.profiler.profile."""
         return _Profiler(self)
 
     def export_chrome_trace(self, path: Any) -> None:
-        """Write the trace of the last cycle, as often as one likes. The format follows the ending:
-        ".json", ".json.gz", ".pftrace" …; what is not known is written as Chrome JSON."""
+        """Write the trace of the last cycle; it can be called repeatedly. The format follows the ending:
+        ".json", ".json.gz", ".pftrace" …; unknown endings mean Chrome JSON."""
         save_chrome_trace(self._need()[0], path)
 
     def export_stacks(self, path: Any, metric: str = "self_cpu_time_total") -> None:
-        """Folded stacks, as flame graphs are made of."""
+        """Write folded stacks, the input of flame graphs."""
         if not self.with_stack:
             raise errors.make_error(-5, "export_stacks() requires with_stack=True")
         self.events().export_stacks(path, metric)
@@ -446,7 +447,7 @@ class profile(Handle):
 
     def save_tensorboard(self, directory: Any, worker: Optional[str] = None,
                          use_gzip: bool = False) -> str:
-        """Write the last cycle where TensorBoard's plug-in finds it. @return the path."""
+        """Write the last cycle into the folder layout of TensorBoard's plug-in. @return the path."""
         where = S.Tensorboard(directory=_functions.path_of(directory), gzip=use_gzip,
                               worker=_functions.text_of(worker))
         path = C.create_string_buffer(4096)
@@ -478,7 +479,7 @@ class profile(Handle):
 
 
 def _record_always(step: int) -> ProfilerAction:
-    """What stands for a schedule where none was given."""
+    """The schedule of a profile without one: it always records."""
     return ProfilerAction.RECORD
 
 
@@ -510,7 +511,7 @@ class KinetoEvent:
 
 
 class _KinetoResults:
-    """What torch's kineto_results offers."""
+    """The interface of torch's kineto_results."""
 
     def __init__(self, result: Handle) -> None:
         self._result = result
@@ -532,7 +533,7 @@ class _KinetoResults:
 
 
 class _Profiler:
-    """The property `profiler`: what code written for torch.autograd.profiler.profile reads."""
+    """The property `profiler`, for code written for torch.autograd.profiler.profile."""
 
     def __init__(self, owner: profile) -> None:
         self._owner = owner

@@ -76,7 +76,7 @@ def _int_value(value: int) -> int:
 
 
 def _plan_value(kind: type) -> Tuple[int, Any, Callable[[Any], Any]]:
-    """How values of a Python type are recorded: type for C, member of a ctypes struct, conversion."""
+    """Recording of values of a Python type: type for C, member of a ctypes struct, conversion."""
     if issubclass(kind, bool):
         return S.ARG_BOOL, C.c_uint64, int
     if issubclass(kind, int):
@@ -113,8 +113,8 @@ def _number_value(kind: type) -> Tuple[int, Any, Callable[[Any], Any]]:
 
 
 class _Plan:
-    """A site, and how the values of its arguments become the array of kineto_value that it takes: all
-    members of that union have 8 bytes, so numbers are packed at once, and a ctypes struct holds texts."""
+    """A site, and the conversion of its arguments to an array of kineto_value: all members of that union
+    have 8 bytes, so numbers are packed at once, and a ctypes struct holds texts."""
 
     __slots__ = ("site", "pointer", "pack", "_convert", "_values_type")
 
@@ -158,7 +158,7 @@ class _Sites:
         return len(self.plain) + len(self.plans) >= _MAX_SITES
 
     def add_plain(self, name: str) -> Optional[C.c_void_p]:
-        """The site of a name without arguments; None: there are too many."""
+        """The site of a name without arguments; None: too many sites."""
         if self.is_full():
             return None
         return self.plain.setdefault(name, self.make(name, {}).pointer)
@@ -219,7 +219,7 @@ def _wrap_big(value: Any) -> Any:
 
 
 def _props(values: Any, name: Optional[bytes]) -> Any:
-    """kineto_props; None if there is nothing to say. The caller keeps `values`."""
+    """kineto_props; None without arguments. The caller keeps `values` alive."""
     if values is None and name is None:
         return None
     return C.byref(S.Props(name=name, values=C.cast(values, C.c_void_p) if values else None))
@@ -324,7 +324,7 @@ class range:
 
 
 def _begin_async(name: str, arguments: Dict[str, Any]) -> Any:
-    """Begin a range that need not nest; what to end it by."""
+    """Begin a range that need not nest; returns a handle for _end_async."""
     try:
         plan, values, shared_name = _ranges.prepare(name, arguments)
         opened = (plan, next(_async_ids), shared_name)
@@ -340,7 +340,7 @@ def _end_async(opened: Any) -> None:
 
 
 def _wrap(function: Any, name: str, arguments: Dict[str, Any]) -> Any:
-    """The function with a range around each call; of coroutines and generators around their life."""
+    """Wrap a function in a range for each call; for coroutines and generators, for their lifetime."""
     if not callable(function):
         raise TypeError("ckineto.trace and ckineto.range decorate functions, not %r; put them below "
                         "@staticmethod and @classmethod" % (function,))
@@ -521,7 +521,7 @@ def step() -> None:
 
 
 def is_recording() -> bool:
-    """Does anything record annotations of this process now?"""
+    """Whether any session records annotations of this process now."""
     return bool(_gate[0] & _ANNOTATIONS)
 
 

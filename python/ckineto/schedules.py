@@ -1,4 +1,4 @@
-"""Which steps of a long run are recorded: torch.profiler.schedule, answered by the C library."""
+"""Schedules of the steps that are recorded: torch.profiler.schedule, computed by the C library."""
 import ctypes as C
 
 from . import _functions, errors
@@ -7,7 +7,7 @@ from .activities import ProfilerAction
 
 
 class Schedule:
-    """What to do in a step: `schedule(7)` is a ProfilerAction."""
+    """The action of each step: `schedule(7)` is a ProfilerAction."""
 
     def __init__(self, skip_first: int, wait: int, warmup: int, active: int, repeat: int,
                  skip_first_wait: int) -> None:

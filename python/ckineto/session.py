@@ -62,7 +62,7 @@ class Recording(Handle):
         return self.trace
 
     def snapshot(self) -> Trace:
-        """A trace of what is there now, while recording goes on."""
+        """A trace of the events so far; recording continues."""
         return Trace(_functions.make(self._lib.kineto_session_snapshot, self._c))
 
     def pause(self) -> None:
@@ -87,7 +87,7 @@ class Recording(Handle):
             self.close()
 
     def close(self) -> None:
-        """End the recording, and drop what is not stopped. A second call does nothing."""
+        """End the recording; without stop() before, its events are dropped. A second call does nothing."""
         self._stacks.turn(False)
         super().close()
 
@@ -99,16 +99,16 @@ def record(path: Any = None, **options: Any) -> Recording:
     """A recording of this process, to be used as a context manager or with start() and stop().
 
     path            where to save the trace; None: it is only `recording.trace`
-    kinds           what to record: "cpu_op,kernel"; default: all but what costs much
+    kinds           kinds to record: "cpu_op,kernel"; default: all but the expensive ones
     buffer          memory for the recording: bytes, or "256M"; default 64M
-    keep            "oldest": stop when the buffer is full; "newest": keep what came last
+    keep            "oldest": stop when the buffer is full; "newest": overwrite the oldest events
     threads         "all" or "caller"
     record_shapes   sizes and types of the inputs of operators
     record_values   also values of scalars and short lists
     native_stacks   native call stacks of operators
     python_functions  functions of Python
     modules         calls of nn.Module, by class and number
-    plugins         plug-ins to load first, see load_plugin; default: those of devices that are here
+    plugins         plug-ins to load first, see load_plugin; default: those of this machine's devices
     plugin_config   settings for plug-ins, see their documents
     """
     return Recording(path, **options)

@@ -1,6 +1,6 @@
 """Function events and averages, with the names that PyTorch's profiler gives them.
 
-Everything is computed by the C library; objects here read it when they are looked at. Times are
+Everything is computed by the C library; the objects here read it on demand. Times are
 microseconds, as in PyTorch; those of events count from the beginning of the recording.
 """
 import ctypes as C
@@ -304,7 +304,7 @@ class FunctionEvent(_Numbers):
 
 
 class _Summary(Handle, Sequence):
-    """What lists of events and of groups have in common: tables."""
+    """Tables, for lists of events and of groups."""
 
     def _averages_handle(self) -> int:
         raise NotImplementedError
@@ -381,8 +381,7 @@ def _limit(rows: int) -> int:
 
 
 class EventList(_Summary):
-    """Function events in the order of their starts: PyTorch's EventList. Objects are made when they are
-    looked at."""
+    """Function events in the order of their starts: PyTorch's EventList. Objects are created on demand."""
 
     def __init__(self, handle: int, trace: Any, base_ns: int) -> None:
         self._lib = _functions.full()
@@ -405,13 +404,13 @@ class EventList(_Summary):
 
     @property
     def use_device(self) -> Optional[str]:
-        """What the device is called in tables: "cuda"."""
+        """The name of the device in tables: "cuda"."""
         return self._lib.kineto_function_events_device(self._c).decode()
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False, include_python_functions: bool = False,
                      with_flops: Optional[bool] = None) -> "Averages":
-        """Functions of the same name, and shapes or stack if asked for, together with their sums."""
+        """Functions grouped by name, and by shapes or stack if requested, with their sums."""
         options = S.AveragesOptions(
             group_by_shape=bool(group_by_input_shape), group_by_stack=int(group_by_stack_n),
             group_by_overload=bool(group_by_overload_name), python_functions=include_python_functions,
@@ -443,7 +442,7 @@ class EventList(_Summary):
 
     def export_stacks(self, path: Any, metric: str = "self_cpu_time_total", merge: bool = False,
                       functions: bool = False) -> int:
-        """Folded stacks, as flame graphs are made of. @return how many lines were written."""
+        """Write folded stacks, the input of flame graphs. @return the number of lines."""
         options, lines = S.StacksOptions(metric=_functions.text_of(metric), merge=merge,
                                          functions=functions), C.c_uint64()
         _functions.call(self._lib.kineto_stacks_save, self._c, C.byref(options),
@@ -510,7 +509,7 @@ class FunctionEventAvg(_Numbers):
 
 
 class Averages(_Summary):
-    """Groups of functions in the order of their first events: what key_averages() gives."""
+    """Groups of functions in the order of their first events: the result of key_averages()."""
 
     def __init__(self, handle: int, events: EventList, options: S.AveragesOptions) -> None:
         lib = _functions.full()

@@ -131,7 +131,7 @@ def _cell_text(value: Any) -> str:
 
 
 class FactTable(Table):
-    """A table of an analysis; its rows are read from the C library when they are looked at."""
+    """A table of an analysis; its rows are read from the C library on demand."""
 
     def __init__(self, owner: Any, index: int) -> None:
         table, column = S.FactTable(), S.FactColumn()
@@ -177,7 +177,7 @@ _streams: Dict[int, S.ArrowStream] = {}  # streams that capsules own, by address
 
 
 def _make_destructor() -> Any:
-    """What runs when a capsule is collected. It uses nothing of the module's, which may be gone then."""
+    """The destructor of a capsule. It uses nothing of the module, which may be gone by then."""
     get_pointer = C.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = C.c_void_p, (C.c_void_p, C.c_char_p)
     release_type = C.CFUNCTYPE(None, C.c_void_p)
@@ -215,7 +215,7 @@ def make_capsule(trace: int, name: str) -> Any:
 
 
 class ArrowTable:
-    """A table of a trace that Arrow's consumers take without a copy: pyarrow, polars, DuckDB, pandas.
+    """A table of a trace that Arrow's consumers (pyarrow, polars, DuckDB, pandas) read without a copy.
 
     Names: activities, events, counters, tracks, processes, flows, ledger, metadata.
     """
@@ -272,7 +272,7 @@ def _encode_anew(pyarrow: Any, table: Any) -> Any:
 
 
 class QueryResult(Table):
-    """What `ckineto query` answered."""
+    """The result of `ckineto query`."""
 
     def __init__(self, rows: List[Dict[str, Any]], read_columns: Callable[[], List[str]]) -> None:
         names = list(rows[0]) if rows else None
@@ -287,7 +287,7 @@ class QueryResult(Table):
 
 
 def run_query(path: bytes, sql: str, memory_bytes: int = 0) -> QueryResult:
-    """Ask the bundled command: the SQL engine is not part of the C interface."""
+    """Run the bundled command: the SQL engine is not part of the C interface."""
     import json
 
     text = _ask(path, sql, "jsonl", memory_bytes)

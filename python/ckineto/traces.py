@@ -57,7 +57,7 @@ class Flow(NamedTuple):
 
 
 class LedgerLine(NamedTuple):
-    """What happened to the events of a source."""
+    """The fate of the events of a source: delivered, lost, and why."""
 
     source: str
     reason: str
@@ -96,7 +96,7 @@ def arg_value(arg: S.Arg) -> Any:
 
 
 class Activity:
-    """One activity of a trace: what ran, when, where. Times are nanoseconds since the Unix epoch."""
+    """One activity of a trace: its name, time and track. Times are nanoseconds since the Unix epoch."""
 
     __slots__ = ("_trace", "_view")
 
@@ -197,8 +197,8 @@ def kind_name(kind: int) -> str:
 
 
 class Activities(Sequence):
-    """The activities of a trace in order of arrival. Objects are made when they are looked at; for many
-    of them `Trace.to_pandas` and `Trace.query` are faster."""
+    """The activities of a trace in order of arrival. Objects are created on demand; for many of them
+    `Trace.to_pandas` and `Trace.query` are faster."""
 
     def __init__(self, trace: "Trace") -> None:
         self._trace = trace
@@ -262,7 +262,7 @@ class Trace(Handle):
     def __getitem__(self, key: Any) -> Any:
         return self.events[key]
 
-    # ---- what is in it
+    # ---- contents
 
     def _name(self, view: S.Activity) -> str:
         name = self._names.get(view.name_id)
@@ -316,7 +316,7 @@ class Trace(Handle):
 
     @property
     def ledger(self) -> List[LedgerLine]:
-        """What happened to events: delivered, lost, and why."""
+        """Events delivered and lost, by source and reason."""
         line, out = S.LedgerLine(), []
         for index in range(self._lib.kineto_trace_ledger_count(self._c)):
             self._lib.kineto_trace_ledger(self._c, index, C.byref(line))
@@ -340,7 +340,7 @@ class Trace(Handle):
 
     @property
     def repairs(self) -> List[Repair]:
-        """What was wrong with the text that it was read from: the first few thousand things."""
+        """Repairs of the text that the trace was read from: the first few thousand."""
         r, out = S.Repair(), []
         for index in range(self._lib.kineto_trace_repair_count(self._c)):
             self._lib.kineto_trace_repair(self._c, index, C.byref(r))
@@ -349,7 +349,7 @@ class Trace(Handle):
 
     @property
     def window(self) -> Tuple[int, int]:
-        """Beginning and end of what was recorded, nanoseconds since the Unix epoch."""
+        """Beginning and end of the recording, nanoseconds since the Unix epoch."""
         start, end = C.c_int64(), C.c_int64()
         self._lib.kineto_trace_window(self._c, C.byref(start), C.byref(end))
         return start.value, end.value
@@ -382,8 +382,8 @@ class Trace(Handle):
         return self.table(table).to_polars()
 
     def query(self, sql: str) -> QueryResult:
-        """Ask in SQL: see docs/reference/query.md for tables and functions. Rows are dicts; the result converts
-        itself to pandas, polars and pyarrow. The bundled command answers: of a recorded trace, or one
+        """Query in SQL: see docs/reference/query.md for tables and functions. Rows are dicts; the result converts
+        itself to pandas, polars and pyarrow. The bundled command runs the query: of a recorded trace, or one
         whose file has changed, it reads a copy, in which rows may be numbered in another order."""
         return run_query(self._queryable_path(), sql, self._memory_bytes)
 
@@ -407,7 +407,7 @@ class Trace(Handle):
         if self._copy is not None:
             self._copy()
 
-    # ---- what it says
+    # ---- analyses
 
     def analyze(self, *names: str, **options: Any) -> Analysis:
         """Tables of facts by name; without names all but those that list every event. Options: steps
@@ -420,21 +420,21 @@ class Trace(Handle):
         return find(self, rules, evidence, **options)[0]
 
     def diff(self, other: "Trace", **options: Any) -> Diff:
-        """What changed from this trace to another one: tables of facts, and gates. Options: shapes,
+        """The differences from this trace to another one: tables of facts, and gates. Options: shapes,
         medians, findings, draws, seed, devices, short_names, and those of `analyze`."""
         if not isinstance(other, Trace):
             raise errors.make_error(-1, "diff: another trace is needed, not %r: ckineto.open(path) reads one" % (other,))
         return diff(self, other, **options)
 
     def function_events(self) -> Any:
-        """What PyTorch's events() lists, of any trace: a `summary.EventList`."""
+        """Function events as PyTorch's events() lists them, of any trace: a `summary.EventList`."""
         from .summary import events_of_trace
 
         return events_of_trace(self)
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                      **options: Any) -> Any:
-        """What each function cost, as PyTorch's key_averages() has it: `.table()` prints it."""
+        """The cost of each function, as in PyTorch's key_averages(): `.table()` prints it."""
         return self.function_events().key_averages(group_by_input_shape, group_by_stack_n, **options)
 
     def report(self, path: Any = None, title: Optional[str] = None, before: Optional["Trace"] = None,
@@ -451,7 +451,7 @@ class Trace(Handle):
     # ---- parts and files
 
     def select(self, **choice: Any) -> "Trace":
-        """A trace of the activities that meet everything that is given: time=(start_ns, end_ns),
+        """A trace of the activities that meet all given conditions: time=(start_ns, end_ns),
         clip=True, steps=3 or (3, 5), rank, pid, kinds ("kernel,runtime"), name (a regular expression),
         track, min_duration_ns, top, top_per ("trace", "kind", "track", "name"), under, around, after,
         before (regular expressions), launches=True, parents=True."""
@@ -596,8 +596,8 @@ def open(path: Any, memory_limit: Any = None, threads: Optional[int] = None, str
     """Read a trace of ckineto, Kineto or PyTorch, plain or compressed. Several paths, or a directory,
     become one trace with a process for each rank.
 
-    memory_limit  bytes, or "2G": what grows with the trace goes to a temporary file beyond that
-    threads       how many read; the trace is the same with any number
+    memory_limit  bytes, or "2G": beyond it, data that grows with the trace goes to a temporary file
+    threads       number of reading threads; the trace is the same with any number
     strict        refuse broken files instead of repairing them as far as that is certain
     rank          read the files of one rank only
     ts_unit       what "ts" and "dur" of the file count: "ns", "us" (as the format has it), "ms" or "s"

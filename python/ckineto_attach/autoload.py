@@ -10,12 +10,12 @@ It attaches only what the environment requests:
 
 CKINETO_TORCH_BUILD=0: a bridge that is missing is not compiled in the background.
 
-With KINETO_USE_DAEMON, PyTorch's libkineto asks a daemon for requests since libtorch was loaded. ckineto
-answers them in its place where CKINETO_CONTROL, CKINETO_RING or CKINETO_TORCH=1 is set, else libkineto does:
-one client of a process, not both.
+With KINETO_USE_DAEMON, PyTorch's libkineto polls a daemon for requests from the moment when libtorch is
+loaded. A process must have one client only: ckineto if CKINETO_CONTROL, CKINETO_RING or CKINETO_TORCH=1 is
+set, libkineto otherwise.
 
-It never raises and never prints: what fails is a line in the ledger of the trace. Where CKINETO_TORCH was
-set and cannot be served, the first profile of torch.profiler warns of it as well.
+It never raises and never prints: a failure is a line in the ledger of the trace. If CKINETO_TORCH is set and
+fails, the first profile of torch.profiler warns as well.
 """
 import ctypes
 import os
@@ -26,7 +26,7 @@ _RECORDER_VARIABLES = ("CKINETO_SESSION", "CKINETO_CONTROL", "CKINETO_RING")
 
 
 def _note(reason: str, detail: str, count: int = 1) -> None:
-    """A line of the ledger of this process."""
+    """Add a line to the ledger of this process."""
     from . import library
 
     library.load_rt().kineto_ledger_add(b"PyTorch", reason.encode(), count, False, detail.encode())
@@ -41,7 +41,7 @@ def _wants_control() -> bool:
 
 
 def _silence_library() -> None:
-    """libckineto, when it is loaded, keeps its messages out of the program's output."""
+    """Keep the messages of libckineto, when it is loaded, out of the program's output."""
     from . import library
 
     rt = library.load_rt()
@@ -50,14 +50,14 @@ def _silence_library() -> None:
 
 
 def _load_control() -> None:
-    """libckineto listens by itself when it is loaded and the environment says so."""
+    """Load libckineto, which starts to listen by itself if the environment requests it."""
     from . import library
 
     library.load_full()
 
 
 def _leave_requests(reason: str) -> None:
-    """libkineto answers the daemon, and libckineto, loaded now or later, does not ask it."""
+    """Leave requests of the daemon to libkineto: libckineto, loaded now or later, does not poll it."""
     from . import library
 
     rt = library.load_rt()
@@ -68,7 +68,7 @@ def _leave_requests(reason: str) -> None:
 
 
 def _claim_requests(mode: str) -> bool:
-    """Decide which client answers a daemon; True: ckineto's. Before libckineto is loaded."""
+    """Choose the client of the daemon; True: ckineto. Called before libckineto is loaded."""
     if "KINETO_USE_DAEMON" not in os.environ:
         return False
     import torch
@@ -101,8 +101,8 @@ def _attach_recorder() -> None:
 
         detail = str(error)
         if not any(torch_bridge.find_bridges(torch)) and build.start_build(torch):
-            detail = ("there is no bridge for PyTorch %s yet; it is being built with this PyTorch's "
-                      "headers and will be there for the next run" % torch.__version__)
+            detail = ("no bridge for PyTorch %s yet; it is being built with this PyTorch's headers "
+                      "for the next run" % torch.__version__)
         _note("operators are not recorded", detail)
 
 
@@ -115,7 +115,7 @@ def _attach_profiler(mode: str) -> None:
         elif mode == "1":
             torch_bridge.attach_seat()
         else:
-            raise torch_bridge.AttachError("CKINETO_TORCH is 1, guest or 0, not '%s'" % mode)
+            raise torch_bridge.AttachError("CKINETO_TORCH: invalid value '%s'; use 1, guest or 0" % mode)
     except torch_bridge.AttachError as error:
         from . import seat_hooks
 

@@ -74,7 +74,7 @@ def make_command(
     command += [os.path.join(source, "bridge.cc"), "-o", output]
     command += ["-Wl,--version-script=" + os.path.join(source, "bridge.map")]
     command += ["-Wl,-z,nodelete", "-Wl,--no-as-needed", "-L" + stand_ins, "-Wl,--build-id=none"]
-    # What PyTorch and ckineto define is missing in the stand-ins for them.
+    # Symbols of PyTorch and ckineto are undefined: the stand-ins are empty.
     command += ["-Wl,--unresolved-symbols=ignore-all"]
     command += ["-l" + name for name in _STAND_INS] + ["-lckineto-rt"]
     return command + list(extra)

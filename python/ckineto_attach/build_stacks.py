@@ -69,7 +69,7 @@ def make_command(
     ]
     command += [os.path.join(sources, file) for file in _COMMON + (hook,)]
     command += ["-o", output, "-pthread", "-ldl", "-Wl,-z,nodelete", "-Wl,-z,relro", "-Wl,-z,now"]
-    # What ckineto defines is missing in the empty library, and so is all of Python.
+    # Symbols of ckineto and Python are undefined: the stand-in is empty.
     return command + ["-Wl,--no-as-needed", os.path.join(stand_ins, "libckineto-rt.so")] + list(extra)
 
 

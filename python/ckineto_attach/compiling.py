@@ -1,4 +1,4 @@
-"""What the builds of bridges and of recorders of Python functions have in common."""
+"""Shared by the builds of bridges (build.py) and of recorders of Python functions (build_stacks.py)."""
 import contextlib
 import hashlib
 import os
@@ -34,7 +34,7 @@ def find_headers() -> Optional[str]:
 
 
 def source_key(folder: Optional[str]) -> str:
-    """Changes with the sources in a folder, so that a cached library is of these."""
+    """A hash of the sources in a folder: a library in the cache is used only for the same sources."""
     digest = hashlib.sha256()
     for name in sorted(os.listdir(folder)) if folder else ():
         path = os.path.join(folder, name)

@@ -4,7 +4,7 @@ import sys
 
 
 def describe() -> str:
-    """What would be recorded of the PyTorch of this Python."""
+    """Describe whether the PyTorch of this Python can be recorded."""
     os.environ["CKINETO_TORCH"] = "0"
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     try:

@@ -8,7 +8,7 @@ STACKS_MONITORING = "stacks-monitoring.abi3.so"
 
 
 def parse_minor(version: str) -> Tuple[int, int]:
-    """(2, 15) of "2.15.0+cu129". Raises ValueError for what is not a version."""
+    """(2, 15) of "2.15.0+cu129". Raises ValueError for an invalid version."""
     parts = str(version).split(".")
     if len(parts) < 2 or not parts[0].isdigit() or not parts[1][:1].isdigit():
         raise ValueError("'%s' is not a version of PyTorch; for example 2.15.0" % version)
@@ -35,6 +35,6 @@ def stacks_name(version: Tuple[int, int]) -> Optional[str]:
 
 
 def cache_folder(name: str) -> str:
-    """Where libraries are kept that were built at first use."""
+    """The folder of libraries that were built at first use."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "ckineto", name)

@@ -79,7 +79,7 @@ def find_exercise(path: str) -> Any:
 
 
 def profile_exercise(torch: Any, exercise: Any, trace: str) -> Dict[str, Any]:
-    """Profile the exercise inside an operator. @return what came of it."""
+    """Profile the exercise inside an operator. @return its results."""
     from torch.autograd import DeviceType
 
     facts: Dict[str, Any] = {}
@@ -101,7 +101,7 @@ def profile_exercise(torch: Any, exercise: Any, trace: str) -> Dict[str, Any]:
 
 
 def missing_in_trace(path: str, names: List[str]) -> str:
-    """What the exported trace lacks; "" for nothing."""
+    """Describe the parts that the exported trace lacks; "": none."""
     try:
         with open(path, encoding="utf-8") as file:
             found = [event.get("name") for event in json.load(file)["traceEvents"]]
@@ -152,7 +152,7 @@ def run(path: str, torch: Any) -> Verdicts:
 
 
 def count_verdicts(verdicts: Verdicts) -> Tuple[int, int, int]:
-    """How many rules hold, are broken, were not tested."""
+    """Numbers of rules that hold, that are broken, and that were not tested."""
     words = [verdict for verdict, _ in verdicts.values()]
     return words.count("ok"), words.count("failed"), words.count("untested")
 
@@ -188,7 +188,7 @@ def print_json(path: str, version: str, verdicts: Verdicts) -> None:
 def main(arguments: List[str]) -> int:
     """The command line: see the text at the top."""
     report = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is not part of the report
+    os.dup2(2, 1)  # output of libraries is not part of the report
     sys.stdout = report
     path = os.path.abspath(arguments[0])
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -1,4 +1,4 @@
-"""What PyTorch's profiler does in Python that the seat does better, or that devices of plug-ins need.
+"""Replacements of Python functions of PyTorch's profiler, for the seat and for devices of plug-ins.
 
   - export_chrome_trace("x.json.gz") writes a text to a temporary file and compresses it in Python; the
     seat writes compressed files by itself.
@@ -35,7 +35,7 @@ def _has_device_work(result: Any) -> bool:
 
 
 def _show_devices(original: Callable) -> Callable:
-    """Parsing of a profile's events: those of devices count, even if no device was asked for."""
+    """Parsing of a profile's events: events of devices count, even if no device was requested."""
 
     @functools.wraps(original)
     def _parse_kineto_results(self, result, *arguments, **options):
@@ -83,7 +83,7 @@ def _warn_once(original: Callable, text: str) -> Callable:
 
 
 def warn_at_start(text: str) -> None:
-    """The first profile of this process warns: it does not run where the user wanted it."""
+    """Let the first profile of this process warn that it does not run on ckineto."""
     import torch.autograd.profiler as profiler
 
     for name in ("_start_trace", "__enter__"):  # the former is what torch.profiler calls

@@ -89,11 +89,11 @@ def _load() -> Any:
     return _native
 
 
-# ---- what the library has to know -----------------------------------------------------------------
+# ---- configuration of the library -----------------------------------------------------------------
 
 
 def _prefixes() -> List[bytes]:
-    """Folders that PyTorch's profiler cuts off file names, too."""
+    """Folders that are cut off file names, the same as in PyTorch's profiler."""
     paths = list(sys.path)
     for function in ("getsitepackages", "getuserbase", "getusersitepackages"):
         found = getattr(site, function, lambda: [])()
@@ -185,8 +185,8 @@ def start(functions: bool = True, modules: bool = True, c_functions: bool = Fals
 
 
 def stop() -> None:
-    """End what start began. Functions that are still running end in the trace here. More stops than
-    starts do nothing."""
+    """End the recording of the matching start. Functions that are still running end in the trace here.
+    More stops than starts do nothing."""
     try:
         if _native is not None and _native.stop(_threads()):
             _watch_collections(False)
@@ -195,12 +195,12 @@ def stop() -> None:
 
 
 def reason() -> Optional[str]:
-    """Why the last start recorded nothing; None if it did."""
+    """The reason why the last start records nothing; None if it records."""
     return _failure
 
 
 def status() -> Dict[str, Any]:
-    """What is installed: for tests and for `ckineto doctor`."""
+    """The state of the hooks, for tests and for `ckineto doctor`."""
     return _native.status() if _native is not None else {}
 
 

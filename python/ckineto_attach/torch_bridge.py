@@ -1,7 +1,7 @@
 """Finds, loads and attaches the bridge for the PyTorch of this process.
 
-A bridge fits one minor version and one ABI of std::string. It is chosen by version, opened with all
-symbols resolved (one that does not fit fails there), and tests itself before it records.
+A bridge is built for one minor version and one ABI of std::string. It is chosen by version and opened with
+all symbols resolved, which fails for a wrong one; then it tests itself before it records.
 """
 import atexit
 import ctypes
@@ -43,7 +43,7 @@ def has_kineto(torch) -> bool:
 
 
 def likely_abi(torch) -> bool:
-    """Is std::string that of C++11? Distributions take the compiler's, and say nothing."""
+    """Is std::string that of C++11? Distributions use the compiler's default, and do not report it."""
     return bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
 
 
@@ -64,7 +64,7 @@ def find_bridges(torch) -> Iterator[str]:
             path = os.path.join(folder, name)
             if os.path.exists(path):
                 yield path
-    from . import build  # what follows is rare and takes longer
+    from . import build  # imported late: rarely needed
 
     cached = build.cached_path(torch, names[0])
     if os.path.exists(cached):
@@ -120,7 +120,7 @@ def _explain_absence(torch, problems: List[str]) -> str:
     if problems:
         return "no bridge fits PyTorch %s: %s" % (torch.__version__, "; ".join(problems))
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return ("there is no bridge for PyTorch %s; to build one with this PyTorch's headers (needs g++), run: "
+    return ("no bridge for PyTorch %s; to build one with this PyTorch's headers (needs g++), run: "
             "PYTHONPATH=%s %s -m ckineto_attach.build" %
             (torch.__version__, folder, sys.executable or "python3"))
 
@@ -135,8 +135,8 @@ _observer_type = ctypes.PYFUNCTYPE(None, ctypes.c_int)
 
 
 def attach_recorder() -> ctypes.CDLL:
-    """Operators of PyTorch are recorded whenever a session of ckineto wants them. Once per process;
-    raises AttachError."""
+    """Attach the recorder: operators of PyTorch are recorded in every session that selects them. Once per
+    process; raises AttachError."""
     import torch
 
     from . import torch_hooks
@@ -156,7 +156,7 @@ def _full_library() -> bytes:
 
 
 def attach_seat() -> ctypes.CDLL:
-    """torch.profiler runs on ckineto from now on. Raises AttachError."""
+    """Let torch.profiler run on ckineto from now on. Raises AttachError."""
     import torch
 
     from . import seat_hooks, torch_hooks
@@ -164,7 +164,7 @@ def attach_seat() -> ctypes.CDLL:
     with _lock:
         bridge = load_bridge(torch)
         if not bridge.ckineto_torch_features() & SEAT:
-            raise AttachError("this PyTorch has no libkineto whose place could be taken; its operators "
+            raise AttachError("this PyTorch has no libkineto that ckineto could replace; its operators "
                               "are recorded by 'ckineto record'")
         library.load_full()
         _call(bridge.ckineto_torch_attach_seat, _full_library())
@@ -176,20 +176,20 @@ def attach_seat() -> ctypes.CDLL:
 
 
 def stop_daemon_client() -> None:
-    """libkineto asks a daemon for requests no more: ckineto does. Raises AttachError."""
+    """Stop libkineto's daemon client, since ckineto has its own. Raises AttachError."""
     import torch
 
     with _lock:
         bridge = load_bridge(torch)
         if not bridge.ckineto_torch_features() & SEAT:
-            return  # there is no libkineto
+            return  # this PyTorch has no libkineto
         if not hasattr(bridge, "ckineto_torch_stop_daemon_client"):
             raise AttachError("the bridge is older than ckineto_attach; build it again")
         _call(bridge.ckineto_torch_stop_daemon_client)
 
 
 def attach_guest() -> ctypes.CDLL:
-    """ckineto's plug-ins take part in profiles by libkineto from now on. Raises AttachError."""
+    """Let ckineto's plug-ins take part in libkineto's profiles from now on. Raises AttachError."""
     import torch
 
     from . import seat_hooks
@@ -205,7 +205,7 @@ def attach_guest() -> ctypes.CDLL:
 
 
 def counts() -> dict:
-    """What the recorder saw: for tests and `ckineto doctor`."""
+    """Counts of the recorder, for tests and `ckineto doctor`."""
     names = ("starts", "stops", "registrations", "too_deep", "ended_elsewhere", "ended_unknown",
              "collectives", "memory")
     values = (ctypes.c_uint64 * len(names))()

@@ -1,5 +1,5 @@
-"""What Python has to do for the recorder: annotations that PyTorch makes only for a profiler, modules,
-iterations, and room for PyTorch's own profiler.
+"""The Python side of the recorder: annotations that PyTorch makes only for a profiler, modules, iterations,
+and the removal of hooks for PyTorch's own profiler.
 
 `install` is called once, after the recorder is attached; `on_recording` by the bridge, in the main
 thread, when recording of operators begins and ends.
@@ -21,7 +21,7 @@ def _wants_functions() -> bool:
 
 
 def prepare() -> None:
-    """Load now what the first recording would load within its window. Never raises."""
+    """Load modules now that the first recording would load within its window. Never raises."""
     try:
         from . import stacks
 
@@ -31,7 +31,7 @@ def prepare() -> None:
 
 
 def _start_stacks() -> None:
-    """Modules, and Python functions if they are wanted. Without the tracer: neither."""
+    """Start the recorder of modules, and of Python functions if requested. Does nothing without it."""
     try:
         from . import stacks
 
@@ -103,7 +103,7 @@ def _make_room(function: Any, bridge: ctypes.CDLL) -> Any:
 
 
 def _count_steps(function: Any, rt: ctypes.CDLL, bridge: Any) -> Any:
-    """An iteration for PyTorch's step tracker is one for ckineto. In the seat, PyTorch's function counts.
+    """Make an iteration of PyTorch's step tracker one of ckineto. In the seat, PyTorch's function counts.
     Optimizers count within the range "Optimizer.step#…": the iteration begins when that has ended."""
 
     def kineto_step_mark(*arguments, **keywords):
@@ -128,7 +128,7 @@ def _counts_by_itself(profile: Any) -> bool:
 
 
 def _transit_and_count(function: Any, tracker: Any) -> Any:
-    """In step() an iteration begins after what the schedule wants, and before "ProfilerStep#N" begins."""
+    """In step() an iteration begins after the action of the schedule, and before "ProfilerStep#N" begins."""
 
     def _transit_action(self, *arguments, **keywords):
         result = function(self, *arguments, **keywords)
@@ -261,7 +261,7 @@ def announce_rank() -> None:
 
 
 def install(bridge: ctypes.CDLL, count_steps: bool = True) -> None:
-    """Put the hooks in their places; once per process."""
+    """Install the hooks; once per process."""
     if _state["installed"]:
         return
     _state["installed"] = True

@@ -206,17 +206,18 @@ ERRORS = re.compile(r"KINETO_E_|\b[Tt]he same\b|\bas kineto_\w+|what .*(?:met|sa
 OWNERSHIP = re.compile(r"borrow|static|owner|releas|destroy|frees?\b|freed|copied|valid|literal|ends it|to be ended", re.I)
 
 
-def status_is_told(group):
+def status_is_reported(group):
     return ERRORS.search(f"{group.returns} {group.text} {group.note.text}")
 
 
-def owner_is_told(group, item):
+def owner_is_reported(group, item):
     """Who gives back what a function hands out: in its comment, or in that of its section."""
     code = " ".join(re.sub(r"/\*.*?\*/", "", item.text, flags=re.S).split())
     returned, _, arguments = code.partition("(")
     pointer = "*" in returned or re.search(r"\*\*\w", arguments)
-    told = " ".join([group.text, group.returns, group.note.text, item.trailing, *(text for _, text in group.parameters)])
-    return not pointer or OWNERSHIP.search(told)
+    parameters = [text for _, text in group.parameters]
+    all_text = " ".join([group.text, group.returns, group.note.text, item.trailing, *parameters])
+    return not pointer or OWNERSHIP.search(all_text)
 
 
 def faults_of(header):
@@ -232,9 +233,9 @@ def faults_of(header):
             rule = (group.threads or header.threads).split()
             if not rule or rule[0].strip(".,;") not in WORDS:
                 yield f"{where} has no `threads: hot|any|owner`"
-            if item.text.startswith("KINETO_API kineto_status ") and not status_is_told(group):
+            if item.text.startswith("KINETO_API kineto_status ") and not status_is_reported(group):
                 yield f"{where} does not say which errors it returns"
-            if not owner_is_told(group, item):
+            if not owner_is_reported(group, item):
                 yield f"{where} does not say whose the pointer is"
 
 

@@ -55,8 +55,8 @@ def page(text):
     out = ["# \\<ckineto/ckineto.hpp>", "", "[All headers](README.md) · [the header](../../include/ckineto/"
            "ckineto.hpp) · [with words](../how-to/languages.md#from-c)", "", " ".join(prose.split()), "", "```cpp",
            textwrap.dedent(code), "```", "", " ".join(rest.split()), "",
-           "Objects are moved or not copied where that makes sense, and end what they began. Threads: those of the calls "
-           "in C behind them.", ""]
+           "Objects are moved or not copied where that makes sense, and end what they began. Threads: those of the "
+           "underlying calls in C.", ""]
     for comment, template, name, base, body in CLASS.findall(text):
         out += class_lines(comment, name, template, base, body)
     out += ["### Functions", "", "```cpp"]

@@ -1,6 +1,6 @@
-/* A program that forgot to state the size of a struct, states one that cannot be, sets what only a newer
- * version knows, or hands over nothing where something is needed: each time it is told, and what a
- * function makes is NULL afterwards. Called is what is exported.
+/* A program that forgot to state the size of a struct, states one that cannot be, sets what only a
+ * newer version knows, or hands over nothing where something is needed: each time it is reported,
+ * and what a function makes is NULL afterwards. Called is what is exported.
  *
  * usage: test_careless_program TRACE */
 #include <ckineto/ckineto.h>
@@ -27,7 +27,7 @@ static kineto_analysis *diff;
 static kineto_findings *findings;
 static void *made;
 
-/* A struct of nothing but its size; with `more`, a member behind what is known here is set. */
+/* A struct of nothing but its size; with `more`, a member after what is known here is set. */
 static void *stated(size_t size, size_t more)
 {
     memset(room, 0, sizeof room);

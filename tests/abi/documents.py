@@ -127,7 +127,7 @@ def words_of_sources(root):
 
 
 def names(root, faults):
-    """What documents call by a name of ours is somewhere; a beginning of names has … or * or _ behind it."""
+    """What documents call by a name of ours is somewhere; a beginning of names has … or * or _ after it."""
     words = words_of_sources(root)
     for document in documents(root):
         text = re.sub(r"\]\([^)]*\)", "]", read(root, document))
@@ -141,7 +141,7 @@ def targets(root, faults):
     for document in documents(root):
         for target in re.findall(r"`make ([a-z0-9-]+)", read(root, document)):
             if target not in known:
-                faults.append(f"{document}: `make {target}` is no target")
+                faults.append(f"{document}: `make {target}` is an unknown target")
 
 
 def settings_table(root):

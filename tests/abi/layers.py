@@ -85,7 +85,7 @@ def main():
     counts, faults = {}, []
     unknown = [d for d in os.listdir(os.path.join(root, "src"))
                if os.path.isdir(os.path.join(root, "src", d)) and d not in ROOMS]
-    faults += [f"src/{d} is no room" for d in unknown]
+    faults += [f"src/{d} is an unknown layer" for d in unknown]
     for room in ROOMS:
         check_room(root, room, counts, faults)
     for folder in ("include", "plugins", "examples"):

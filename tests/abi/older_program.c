@@ -13,7 +13,7 @@ enum { UNTOUCHED = 0xee, ROOM = 8192 };
 static _Alignas(max_align_t) unsigned char room[ROOM];
 static unsigned faults;
 
-/* A struct of so many bytes, and behind it what is not the library's. */
+/* A struct of N bytes, and after it bytes that are not the library's. */
 static void *older(size_t bytes)
 {
     memset(room, UNTOUCHED, sizeof room);
@@ -29,7 +29,7 @@ static void expect(const char *what, size_t bytes, int status)
         at++;
     if (status || size != bytes || at != ROOM) {
         printf("%s of %zu bytes: status %d, size %zu, %s\n", what, bytes, status, size,
-               at == ROOM ? "nothing behind it written" : "written behind it");
+               at == ROOM ? "nothing after it written" : "written after it");
         faults++;
     }
 }

@@ -164,7 +164,7 @@ static void check_event_types(void)
 }
 
 /* Appended since; the same promise holds. Start's members also give every revision of the proposal
- * its handle: at 8, or behind an empty list at 24. */
+ * its handle: at 8, or after an empty list at 24. */
 static void check_appended(void)
 {
     MEMBER(ProfilerStart_Params, reservedZero, 16, 8);

@@ -29,7 +29,7 @@ if not CLASSIFY:
     print("run by ctest, which says where the test of the rules is: skipped")
     sys.exit(77)
 if not os.path.isdir(TRACES):
-    print("no real traces beside the source: skipped")
+    print("no real traces next to the source: skipped")
     sys.exit(77)
 
 
@@ -39,7 +39,7 @@ def opened(path):
 
 
 def events_of(path):
-    """None if it is no trace that can be read as it is; repairing is tested elsewhere."""
+    """None if it is not a trace that can be read as it is; repairing is tested elsewhere."""
     try:
         with opened(path) as f:
             trace = json.load(f, strict=False)
@@ -94,9 +94,9 @@ class Coverage(unittest.TestCase):
         names = [n for n in self.times if self.classes[n]["family"] in ("gemm", "convolution")]
         whole = sum(self.times[n] for n in names)
         for key in ("precision", "tensor"):
-            told = sum(self.times[n] for n in names if self.classes[n][key] != "unknown")
-            print(f"{key} of products: {100 * told / whole:.1f} % of the time")
-            self.assertGreaterEqual(told / whole, 0.95)
+            known = sum(self.times[n] for n in names if self.classes[n][key] != "unknown")
+            print(f"{key} of products: {100 * known / whole:.1f} % of the time")
+            self.assertGreaterEqual(known / whole, 0.95)
 
     def test_what_is_called_nccl_communicates(self):
         for name, c in self.classes.items():
@@ -137,7 +137,7 @@ class AsHta(unittest.TestCase):
     def test_types_are_those_of_hta(self):
         rows = list(self.golden_rows())
         if not rows:
-            self.skipTest("no answers of HTA beside the source")
+            self.skipTest("no answers of HTA next to the source")
         classes = classes_of({name for _, name, _ in rows})
         wrong = [(p, n, t, classes[n]["hta"]) for p, n, t in rows if classes[n]["hta"] != t]
         print(f"{len(rows)} rows of HTA")

@@ -1,5 +1,5 @@
 """Calls, sequences, counters, stragglers, execution traces and memory over time as docs/reference/analyze.md
-defines them, computed anew and slowly, beside what the command says of real traces."""
+defines them, computed anew and slowly, compared with the results of the command for real traces."""
 
 import collections
 import csv
@@ -21,7 +21,7 @@ if not COMMAND:
     print("run by ctest, which says where the command is: skipped")
     sys.exit(77)
 if not os.path.isdir(TRACES):
-    print("no real traces beside the source: skipped")
+    print("no real traces next to the source: skipped")
     sys.exit(77)
 
 csv.field_size_limit(1 << 30)

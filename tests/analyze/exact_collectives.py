@@ -69,7 +69,7 @@ class Trace:
 
 
 def message(trace, w):
-    """Name, group, seq, bytes, dtype, ranks; None: not told."""
+    """Name, group, seq, bytes, dtype, ranks; None: not given."""
     sources = [w] + [e for e in trace.around.get(w.call.index if w.call else -1, [])
                      if e.name == "record_param_comms" or e.name.startswith("nccl:")]
     for e in sources:

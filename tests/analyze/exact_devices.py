@@ -1,4 +1,4 @@
-"""The tables of docs/reference/analyze.md, computed slowly from the text of a trace, beside the command's.
+"""The tables of docs/reference/analyze.md, computed slowly from the text of a trace, compared with the command's.
 
 exact_devices.py CKINETO TRACES DATA
 

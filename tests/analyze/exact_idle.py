@@ -391,7 +391,7 @@ def slow(path):
     return of_streams, of_devices, host.nests
 
 
-def told(ckineto, path):
+def read_reported(ckineto, path):
     with tempfile.TemporaryDirectory() as where:
         subprocess.run([ckineto, "analyze", path, "--only", "idle_named", "--csv", where], check=True,
                        stdout=subprocess.DEVNULL)
@@ -418,7 +418,7 @@ def check(ckineto, path):
     except (ValueError, OSError, EOFError) as why:
         print(f"{os.path.basename(path)}: no JSON, left out ({why})")
         return []
-    got, wrong = told(ckineto, path), []
+    got, wrong = read_reported(ckineto, path), []
     if of_streams is None:
         return ["rows without device work"] if got else []
     for (device, stream), sums in of_streams.items():

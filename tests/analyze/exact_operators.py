@@ -426,8 +426,8 @@ def compare_memory(c, ours, t):
     devices, by_op, calls = memory(t)
     for r in ours["memory"]:
         now = peak = None
-        for _, size, told in devices[r["device"]]:
-            now = told if told is not None else (now or 0) + size
+        for _, size, given in devices[r["device"]]:
+            now = given if given is not None else (now or 0) + size
             peak = now if peak is None else max(peak, now)
         c.same(f"peak of {r['device']}", int(r["peak_allocated_bytes"]), peak)
         c.same(f"end of {r['device']}", int(r["end_allocated_bytes"]), now)
@@ -517,7 +517,7 @@ def main():
         traces += choose_traces(sorted(p for p in shared.rglob("*.json*") if ".et." not in p.name and p.suffix != ".md"),
                                 __file__)
     else:
-        print("no real traces beside the project: only its own are looked at")
+        print("no real traces next to the project: only its own are checked")
     failed = 0
     for path in traces:
         if sys.argv[1:] and not any(a in str(path) for a in sys.argv[1:]):

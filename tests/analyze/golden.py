@@ -1,4 +1,4 @@
-"""What `ckineto analyze --definitions hta` finds, beside what HolisticTraceAnalysis answered.
+"""What `ckineto analyze --definitions hta` finds, compared with HolisticTraceAnalysis.
 
 golden.py CKINETO SHOW_SCOPE SHARED EXCEPTIONS [TRACE...]
 
@@ -48,7 +48,7 @@ def summary_rows(path, first):
 
 
 def same(ours, golden, digits):
-    """Equal, if ours is rounded to so many digits (None: not at all)."""
+    """Equal, if ours is rounded to this number of digits (None: not at all)."""
     if ours == golden:
         return True
     try:

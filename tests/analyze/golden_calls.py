@@ -1,4 +1,4 @@
-"""The call graph, sequences, counters and stragglers as HTA counts them, beside what HTA answered."""
+"""The call graph, sequences, counters and stragglers as HTA counts them, compared with HTA."""
 
 import csv
 import gzip
@@ -17,7 +17,7 @@ if not COMMAND:
     print("run by ctest, which says where the command is: skipped")
     sys.exit(77)
 if not os.path.isdir(TRACES) or not os.path.isdir(GOLDEN):
-    print("no real traces beside the source: skipped")
+    print("no real traces next to the source: skipped")
     sys.exit(77)
 
 csv.field_size_limit(1 << 30)

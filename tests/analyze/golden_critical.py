@@ -1,4 +1,4 @@
-"""Critical paths with HTA's definitions, beside those that HTA itself found: the edges of the path in
+"""Critical paths with HTA's definitions, compared with those of HTA itself: the edges of the path in
 their order, their weights, its classes, and whose time it is.
 
 usage: golden_critical.py CKINETO SHARED EXCEPTIONS.json

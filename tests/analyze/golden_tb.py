@@ -1,9 +1,9 @@
 """With --definitions hta, what the TensorBoard plug-in 0.4.3 answered for real traces comes out.
 
-Its answers and the traces are beside the project; without them there is nothing to compare. Times of
+Its answers and the traces are next to the project; without them there is nothing to compare. Times of
 traces in whole microseconds must be equal, and what it rounds must round to the same; of traces with
 fractions of microseconds it added binary fractions of times of the day, which are wrong from the third
-digit behind the point on. What may differ is in exceptions_tb.json, with the reason."""
+digit after the point on. What may differ is in exceptions_tb.json, with the reason."""
 
 import csv
 import fnmatch
@@ -256,7 +256,7 @@ def compare(c, ours, folder, prefix=""):
 
 def main():
     if not (SHARED / "golden_tb").exists():
-        print("no answers of the TensorBoard plug-in beside the project: nothing compared")
+        print("no answers of the TensorBoard plug-in next to the project: nothing compared")
         return 77
     fine = {"nccl_data", "amd_mi250", "mtia_inference"}
     failed = 0

@@ -66,14 +66,14 @@ def attempt(folder):
 
 def main():
     os.makedirs(SCRATCH, exist_ok=True)
-    judged = 0
+    compared = 0
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
             good, even = attempt(folder)
         if good:
             return 0
-        judged += even
-    if not judged:
+        compared += even
+    if not compared:
         print(f"this machine is too busy: steps of one run differ by more than {MOST_SPREAD_PERCENT} %: skipped")
         return 77
     print(f"FAULT further off than {MOST_PERCENT} % in each of {TRIES} tries")

@@ -21,9 +21,9 @@ ABOUT_ROWS = {"input.synchronized_loader", "optimizer.single_tensor", "host.loop
 # Named ranges that say what the program does: steps, loaders, optimizers, collectives, compiled regions.
 KEPT_NAMES = re.compile(r"ProfilerStep|DataLoader|DataPipe|Optimizer|[nrhx]ccl|gloo|Distributed|Compiled|DataParallel|"
                         r"step\[|execute_|Iteration|Lazy|allreduce|all_reduce", re.I)
-WORTH_SHARE = 0.1  # of what a finding is worth: times outside of everything change owners
+WORTH_SHARE = 0.1  # of the savings of a finding: times outside of everything change owners
 WORTH_PERCENT = 1.0  # of a step: less is noise around the limits of rules
-LEAST_SPAN = 0.9  # of the time of the whole trace: worth is a share of that where there are no steps
+LEAST_SPAN = 0.9  # of the time of the whole trace: savings are a share of that where there are no steps
 
 
 def open_trace(path):
@@ -67,8 +67,8 @@ def findings(folder, document, events):
     sums = {}
     for f in found["findings"]:
         if f["id"] not in ABOUT_ROWS:
-            worth, percent = sums.get(f["id"], (0, 0))
-            sums[f["id"]] = (worth + f.get("worth_us", 0), percent + f.get("worth_pct", 100))
+            savings, percent = sums.get(f["id"], (0, 0))
+            sums[f["id"]] = (savings + f.get("worth_us", 0), percent + f.get("worth_pct", 100))
     os.remove(out)
     return sums
 
@@ -78,7 +78,7 @@ def differ(before, after):
     for rule in sorted({*before, *after}):
         (a, a_percent), (b, b_percent) = before.get(rule, (0, 0)), after.get(rule, (0, 0))
         if max(a_percent, b_percent) > WORTH_PERCENT and abs(a - b) > WORTH_SHARE * max(a, b):
-            out.append(f"{rule} worth {a:.1f} and {b:.1f} us")
+            out.append(f"{rule}: savings {a:.1f} and {b:.1f} us")
         elif (rule in before) != (rule in after) and max(a_percent, b_percent) > WORTH_PERCENT:
             out.append(f"{rule} {'lost' if rule in before else 'new'}")
     return out

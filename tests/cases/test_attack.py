@@ -46,7 +46,7 @@ if documents:
 
 # One item that is larger than the limit of memory.
 LARGE = 96
-for what, front, fill, behind in (
+for what, front, fill, after in (
         ("name", '{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"', "a", '","pid":1,"tid":1,"ts":1,"dur":2}]}'),
         ("blanks", '{"traceEvents":[' + EVENT + ',', " ", EVENT + "]}"),
         ("argument", '{"traceEvents":[' + EVENT[:-1] + ',"args":{"x":"', "a", '"}}]}'),
@@ -58,7 +58,7 @@ for what, front, fill, behind in (
         out.write(front.encode())
         for _ in range(LARGE):
             out.write(fill.encode() * MIB)
-        out.write(behind.encode())
+        out.write(after.encode())
     _, memory, status, message = cpu_and_memory("info", "--mem", "64M", path)
     expect(f"status of a large {what}", status, 2)
     if "longer than" not in message or os.path.basename(path) not in message:
@@ -67,7 +67,7 @@ for what, front, fill, behind in (
         failures.append(f"a large {what}: {memory} KiB")
     os.unlink(path)
 
-# Many documents behind each other are no large item.
+# Many documents after each other are no large item.
 many = path_of("many.json.gz")
 with gzip.open(many, "wb", 1) as out:
     one = ('{"traceEvents":[' + ",".join([EVENT] * 15000) + "]}\n").encode()
@@ -98,7 +98,7 @@ for verb in (["info"], ["verify"], ["repair"], ["convert", "-o", path_of("c.json
 if not wrong:
     print("no file became shorter in time")
 
-# zstd data behind frames that are to be stepped over, as pzstd writes it.
+# zstd data after frames that are to be stepped over, as pzstd writes it.
 pzstd = given("robustness", "pzstd_not_recognised.json.zst")
 if pzstd and "does not know" not in run("info", pzstd, status=None) + run.stderr:
     expect("status of a pzstd file", run.status, 0)

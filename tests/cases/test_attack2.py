@@ -290,7 +290,7 @@ def test_squatters():
 
 
 def test_strange_daemon():
-    """Nothing is sent to whoever took the daemon's name."""
+    """Nothing is sent to a process that took the daemon's name."""
     if not ROOT:
         return
     listener = subprocess.Popen([sys.executable, "-c",

@@ -65,7 +65,7 @@ def check_step():
 
 
 def check_spans():
-    """The span of a recorder is no frame of the program, nor is what it encloses lost."""
+    """The span of a recorder is not a frame of the program, nor is what it encloses lost."""
     span = {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler", "ts": 0, "dur": 5000}
     path = write_trace("spans.json", STEP + [span])
     for ending in ("folded", "svg", "speedscope.json", "pprof"):

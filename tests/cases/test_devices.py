@@ -156,7 +156,7 @@ def check_others():
     expect("converter: written and read again", kinds(run_convert(trace, "nsys2.json")), kinds(trace))
     check_no_internal_number("converter", trace)
     host = meta(5, "GPU trainer") + [span(5, 1, "step", 0, 10)]
-    expect("a program's name is no device", kinds(write_trace("name.json", host)), {"user_annotation": 1})
+    expect("a program's name is not a device", kinds(write_trace("name.json", host)), {"user_annotation": 1})
 
 
 # ---- several ranks in one file -------------------------------------------------------------------------------

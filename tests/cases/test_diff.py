@@ -170,7 +170,7 @@ def check_no_difference():
                (3, False))
 
 
-def check_a_rest_is_no_step():
+def check_a_rest_is_not_a_step():
     """A profiler that is stopped leaves the beginning of one more step: empty, it does not count."""
     def content(last, inside=()):
         trace = steps_of([100, 110, 90])
@@ -195,5 +195,5 @@ check_given_loaders()
 check_given_ranks()
 check_findings_of_both_sides()
 check_no_difference()
-check_a_rest_is_no_step()
+check_a_rest_is_not_a_step()
 finish()

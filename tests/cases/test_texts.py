@@ -15,7 +15,7 @@ import sys
 from harness import CASES, failures, finish, given, path_of, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SMALL_BYTES, ONE_OF = 12000, 4  # the ordinary run reads one of so many traces that are no larger
+SMALL_BYTES, ONE_OF = 12000, 4  # the ordinary run reads one of N traces that are no larger
 MAX_REPORTED = int(os.environ.get("MAX_REPORTED", 12))
 
 

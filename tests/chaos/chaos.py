@@ -113,7 +113,7 @@ class Round:
             return f.read().decode("utf-8", "replace")
 
     def start_threads(self, ms):
-        """Some that record for so long, or until somebody is killed."""
+        """Some that record for so long, or until a process is killed."""
         pause_us = self.dice.choice([0, 300, 1000])
         return self.start("run", self.dice.randint(1, 2 if quick else 6), ms // 4 if quick else ms, pause_us)
 
@@ -145,7 +145,7 @@ class Round:
         return done.stdout.strip().splitlines()[1:]
 
     def check_trace(self, name="t.json", whole=True):
-        """whole: nobody was killed while it recorded."""
+        """whole: no process was killed while it recorded."""
         counts = self.counts()
         line, = self.ask(name, "SELECT (SELECT count(*) FROM activities WHERE name LIKE 'chaos%'), "
                                "(SELECT coalesce(sum(count), 0) FROM ledger WHERE is_loss)")
@@ -203,7 +203,7 @@ def both_are_killed(r):
     for victim in r.dice.sample([pid, r.recorder.pid], 2):
         os.kill(victim, signal.SIGKILL)
     r.recorder.wait()
-    with open(r.path("counts"), "r+b") as f:  # nobody else will say so
+    with open(r.path("counts"), "r+b") as f:  # no other process writes it
         with mmap.mmap(f.fileno(), 8) as m:
             check(until(lambda: not os.path.exists(f"/proc/{pid}") or zombie(pid)), "it lives")
             m[4:8] = struct.pack("=I", 1)

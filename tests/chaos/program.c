@@ -1,7 +1,7 @@
 /* A program that counts for itself what it records, in a file that stays when it is killed, while it
  * does what programs do at their worst: chaos_program COUNTS VERB ARGUMENTS…
  *
- *     run T MS US    T threads record until so many ms are over, and pause for US between 64 pairs
+ *     run T MS US    T threads record until MS ms are over, and pause for US between 64 pairs
  *     soak T MS US   the same, with kineto_step_mark
  *     threads N      N threads at once, each with some ranges
  *     eintr MS       a timer interrupts everything, its handler records, no call is restarted

@@ -16,7 +16,7 @@ FOLDER = os.environ["CKINETO_CHECK_DIR"]
 SIM = os.environ.get("CKINETO_SIM", "")
 SOURCE = os.environ["CKINETO_SOURCE_DIR"]
 
-# What fails: one rule, or those that cannot be told apart.
+# What fails: one rule, or those that cannot be distinguished.
 BROKEN = {
     "LOAD_CRASHES": {"load.opens"},
     "LOAD_UNRESOLVED": {"load.opens"},
@@ -208,7 +208,7 @@ class Command(unittest.TestCase):
         status, rules, report = check(plugin("START_FAILS"), "--rule", "load.opens", "-r", "leak.memory")
         self.assertEqual((status, failed(rules), report["conforms"]), (2, set(), False))
 
-    def test_what_cannot_be_told_is_no_verdict(self):
+    def test_an_undecidable_rule_has_no_verdict(self):
         with open("/dev/full", "w", encoding="ascii") as full:
             for json_too in ([], ["--json"]):
                 done = subprocess.run([CKINETO, "plugin", "check", *json_too, "-r", "load.opens", plugin("GOOD")],

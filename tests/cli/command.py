@@ -41,7 +41,7 @@ def gone(pid):
 
 
 class CommandTest(unittest.TestCase):
-    """A directory of its own, and nothing left behind in shared memory."""
+    """A directory of its own, and nothing left over in shared memory."""
 
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="ckineto-cli-")
@@ -57,8 +57,8 @@ class CommandTest(unittest.TestCase):
         hidden = [n for n in os.listdir(self.directory) if "ckspool" in n or n.endswith(".tmp")]
         shutil.rmtree(self.directory, ignore_errors=True)
         if not self.may_leave_pool:
-            self.assertEqual(left, [], "pools were left behind")
-            self.assertEqual(hidden, [], "temporary files were left behind")
+            self.assertEqual(left, [], "pools were left over")
+            self.assertEqual(hidden, [], "temporary files were left over")
 
     def path(self, name):
         return os.path.join(self.directory, name)

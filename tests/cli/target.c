@@ -11,7 +11,7 @@
  *   exec PROGRAM  become this program, with the arguments that follow
  *   scribble N    write over the first N bytes of the buffer that the recorder shares with us
  *   pause US      between pairs from here on
- *   files N       so many may be open from here on
+ *   files N       at most N may be open from here on
  *   print TEXT    to stdout, flushed
  *   sleep MS, exit N, _exit N, abort, kill N (signal itself), segv
  *   wait FILE     until the file exists

@@ -156,7 +156,7 @@ class Analyze(CommandTest):
         self.assertEqual(rows[0][5:], [150, 200])
         self.assertIn("nvml_ms", self.facts("--only", "energy", self.trace())["energy"]["note"])
 
-    def test_an_energy_counter_that_restarts_is_no_energy_given_back(self):
+    def test_an_energy_counter_that_restarts_is_not_an_energy_given_back(self):
         def energy(ts, joules):
             return {"ph": "C", "name": "GPU energy", "pid": 0, "ts": ts, "args": {"energy [J]": joules}}
         samples = [energy(0, 1000.0), energy(500, 1010.0), energy(600, 5.0), energy(1000, 10.0), energy(2000, 30.0)]

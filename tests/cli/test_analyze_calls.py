@@ -1,4 +1,4 @@
-"""`ckineto analyze`: calls, sequences, stragglers, overlays, and the files that it takes beside a trace."""
+"""`ckineto analyze`: calls, sequences, stragglers, overlays, and the files that it takes next to a trace."""
 
 import csv
 import gzip
@@ -117,7 +117,7 @@ class Calls(CommandTest):
                           ("16", "aten::add", "9", "3", "add()", "[7]", "3")])
         self.assertEqual(rows[1]["input_types"], '["Int"]')
 
-    def test_what_is_no_execution_trace_is_refused(self):
+    def test_what_is_not_an_execution_trace_is_refused(self):
         for text, said in (("[1]", "at byte"), ("{}", "no list of nodes"), ('{"nodes": [{"id": 1', "at byte"),
                            ('{"nodes": 5}', "no list of nodes"), ("", "at byte")):
             self.refused(2, said, self.trace(), "--only", "execution_trace", "--execution-trace",

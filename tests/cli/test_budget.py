@@ -48,7 +48,7 @@ class Budget(CommandTest):
         self.assertAlmostEqual(float(share) * own_ns / 100 / 1000, line["count"],
                                delta=2 + own_ns * 1e-7)
 
-    def test_a_busy_program_is_thinned_out_and_told_so(self):
+    def test_a_busy_program_is_throttled_and_reported(self):
         made, names, cost, lines, _ = self.busy("--budget", "1%", milliseconds="400", work="150")
         self.assertEqual(names.count("phase"), made["phases"], "annotations are never left out")
         budget = cost["budget"]

@@ -97,7 +97,7 @@ class RecorderDies(CommandTest):
         self.assertEqual(cost["records"]["ranges"], len(self.slices()))
         self.assertGreater(cost["in_program_estimated_ns"], 0)
         for key in ("percent", "program_cpu_ns", "recorder_cpu_ns"):
-            self.assertIsNone(cost[key], "nobody is left who knows")
+            self.assertIsNone(cost[key], "no process is left that knows")
 
     def test_recovery_works_from_the_spool_and_while_the_program_runs(self):
         process, pool = self.kill_recorder("-b", "1")
@@ -141,7 +141,7 @@ class RecorderDies(CommandTest):
 
 
 class Hostile(CommandTest):
-    def test_recover_refuses_what_is_no_recording(self):
+    def test_recover_refuses_what_is_not_a_recording(self):
         cases = {"empty": b"", "text": b"hello\n" * 1000, "zeros": bytes(100000),
                  "pool": b"CKPOOL1\0" + bytes(90000), "spool": b"CKSPOOL1" + bytes(90000)}
         for name, data in cases.items():

@@ -80,7 +80,7 @@ class Gates(DiffTest):
         self.diff(a, b, "--fail-on", "step>1ms")
         self.diff(b, a, "--fail-on", "step<3%", status=1)
 
-    def test_noise_is_no_regression(self):
+    def test_noise_is_not_a_regression(self):
         a, b = self.trace("a.json", 6, noise=0.3, seed=5), self.trace("b.json", 6, noise=0.3, step=1200, seed=8)
         self.assertIn(b"no more than noise", self.diff(a, b, "--fail-on", "step>3%").out)
 
@@ -128,7 +128,7 @@ class Gates(DiffTest):
         self.assertTrue(slower["low_pct"] < 0 < 3 < slower["shift"])
         self.assertTrue(few["shift"] < 10 < few["value"])
 
-    def test_one_slow_step_is_no_regression(self):
+    def test_one_slow_step_is_not_a_regression(self):
         pair = self.uneven(76100, 160000, 77300, 75200, 80900, 76500)
         self.assertIn(b"no more than noise", self.diff(*pair, "--fail-on", "step>3%").out)
 
@@ -138,12 +138,12 @@ class Gates(DiffTest):
                       self.diff(*pair, "--fail-on", "step>10%").out)
         self.diff(*pair, "--fail-on", "step>3%", status=1)
 
-    def test_one_step_cannot_be_judged(self):
+    def test_one_step_cannot_be_evaluated(self):
         a, b = self.trace("a.json", 1), self.trace("b.json", 1, step=1500)
         self.assertIn(b"too few steps", self.diff(a, b, "--fail-on", "step>3%", status=2).out)
         self.diff(a, b, "--fail-on", "step>3%", "--no-noise", status=1)
 
-    def test_a_failed_gate_says_more_than_one_that_cannot_be_judged(self):
+    def test_a_failed_gate_says_more_than_one_that_cannot_be_evaluated(self):
         a, b = self.trace("a.json", 6), self.trace("b.json", 6, step=1500)
         self.diff(a, b, "--fail-on", "kernel:nobody>3%", status=2)
         self.diff(a, b, "--fail-on", "kernel:nobody>3%", "--fail-on", "step>3%", status=1)
@@ -162,7 +162,7 @@ class Gates(DiffTest):
         self.diff(zero, below, "--fail-on", "counter:power>5%")
         self.diff(below, zero, "--fail-on", "counter:power>5%", status=1)
 
-    def test_what_one_side_does_not_have_is_told_in_words(self):
+    def test_what_one_side_does_not_have_is_reported_in_words(self):
         events = [e for e in steps(6) if e["name"] != "[memory]"]
         with open(self.path("a.json"), "w", encoding="utf-8") as file:
             json.dump({"traceEvents": events}, file)
@@ -173,7 +173,7 @@ class Gates(DiffTest):
         self.assertIn(b"communication: 0 ns -> 0 ns (+0.00 %): within the limit",
                       self.diff(pair[1], pair[1], "--fail-on", "category:communication>3%").out)
 
-    def test_mistakes_are_told(self):
+    def test_mistakes_are_reported(self):
         a = self.trace("a.json", 3)
         for arguments in ([a], [a, a, a], [a, a, "--fail-on", "steps>3%"], [a, a, "--fail-on", "step>3"],
                           [a, a, "--fail-on", "step>1e308s"], [a, a, "--fail-on", "step>1e999"],
@@ -191,7 +191,7 @@ class Gates(DiffTest):
             self.diff(a, a, *option)
             self.assertIn(b"needs --definitions exact", self.diff(a, a, *option, *hta, status=2).err)
 
-    def test_an_output_that_cannot_be_written_is_no_failed_gate(self):
+    def test_an_output_that_cannot_be_written_is_not_a_failed_gate(self):
         a, b = self.trace("a.json", 6), self.trace("b.json", 6, step=1500)
         with open("/dev/full", "wb") as full:
             for options in (["--help"], [a, a], [a, a, "--json", "-"], [a, b, "--fail-on", "step>3%"]):
@@ -205,7 +205,7 @@ class Tables(DiffTest):
         self.assertEqual((row["matched_by"], row["name_before"], row["name"], row["change"]),
                          ("template arguments", "void k<4>(int)", "void k<8>(int)", "changed"))
 
-    def test_what_is_new_and_what_is_gone_is_told(self):
+    def test_what_is_new_and_what_is_gone_is_reported(self):
         a, b = self.trace("a.json", 6, op="aten::a", kernel="x"), self.trace("b.json", 6, op="aten::b", kernel="y")
         changes = {r["name"]: r["change"] for r in self.rows("diff_operators", a, b)}
         self.assertEqual((changes["aten::a"], changes["aten::b"]), ("removed", "added"))
@@ -357,7 +357,7 @@ class RealTraces(DiffTest):
     def pair(self, name):
         return [os.path.join(TRACES, x + ".json.gz") for x in self.PAIRS[name]]
 
-    def test_the_data_loader_is_the_change_and_its_worth_was_foretold(self):
+    def test_the_data_loader_is_the_change_and_its_savings_were_predicted(self):
         pair = self.pair("diff_resnet50_nw0_vs_nw4")
         tables = self.tables(*pair)
         first = {t: dict(zip(tables[t]["columns"], tables[t]["rows"][0])) for t in ("diff_summary", "diff_findings")}

@@ -11,7 +11,7 @@ NOBODY = 65534
 
 
 class Output(CommandTest):
-    def test_a_bad_place_is_told_before_the_program_runs(self):
+    def test_a_bad_place_is_reported_before_the_program_runs(self):
         os.mkdir(self.path("d.json"))
         with open(self.path("file"), "w"):
             pass
@@ -21,7 +21,7 @@ class Output(CommandTest):
             self.assertTrue(done.err)
             self.assertFalse(os.path.exists(self.path("ran")), name)
 
-    def test_a_place_without_permission_is_told_before_the_program_runs(self):
+    def test_a_place_without_permission_is_reported_before_the_program_runs(self):
         os.chmod(self.directory, 0o755)
         os.mkdir(self.path("closed"), 0o555)
         as_user = {"user": NOBODY} if os.geteuid() == 0 else {}
@@ -36,7 +36,7 @@ class Output(CommandTest):
         os.chmod(self.directory, 0o755)
         return self.path("all/" + name)
 
-    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can act as another user")
     def test_what_others_put_into_a_directory_for_all_leads_nowhere(self):
         self.record(TARGET, "ranges", "5", options=["-q"])
         link, pipe = self.in_a_directory_for_all("link.json"), self.in_a_directory_for_all("pipe.json")
@@ -55,7 +55,7 @@ class Output(CommandTest):
         self.assertEqual(self.run_command("convert", "t.json", "-o", link).returncode, 0)
         self.assertTrue(os.path.islink(link) and self.load("mine.json"))
 
-    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can act as another user")
     def test_a_file_of_another_user_does_not_open_what_replaces_it(self):
         for mode, owner, wanted in ((0o666, NOBODY, 0o644), (0o400, NOBODY, 0o600), (0o666, 0, 0o666)):
             path = self.in_a_directory_for_all("t.json")
@@ -172,7 +172,7 @@ class Readers(CommandTest):
         super().setUp()
         self.record(TARGET, "ranges", "10")
 
-    def test_a_reader_that_leaves_early_is_no_error(self):
+    def test_a_reader_that_leaves_early_is_not_an_error(self):
         for options in ([], ["--json"]):
             command = f"'{COMMAND}' info {' '.join(options)} t.json | head -c 1"
             done = subprocess.run(["bash", "-c", command], cwd=self.directory, capture_output=True)
@@ -181,7 +181,7 @@ class Readers(CommandTest):
             done = subprocess.run(["bash", "-c", ignoring], cwd=self.directory, capture_output=True)
             self.assertNotIn(b"rror", done.stderr)
 
-    def test_closed_streams_are_told_and_harm_nothing(self):
+    def test_closed_streams_are_reported_and_harm_nothing(self):
         before = self.load()
         for words in ("--version", "--help", "info t.json", "info --json t.json", "verify t.json", "table t.json",
                       "doctor --json", "convert t.json -o - --to jsonl", "nothing", "info absent.json"):
@@ -220,7 +220,7 @@ class Readers(CommandTest):
             self.assertEqual(done.returncode, 1, verb)
             self.assertIn(b"'/dev/full': No space left", done.err)
 
-    def test_what_is_no_trace_is_told(self):
+    def test_what_is_not_a_trace_is_reported(self):
         with open(self.path("bad.json"), "w") as f:
             f.write('{"trace": [{]}')
         os.mkdir(self.path("empty"))

@@ -81,7 +81,7 @@ class Flame(CommandTest):
                 self.assertAlmostEqual(found.pop(stack), wanted, places=2)
         self.assertEqual(found, {})
 
-    def test_callees_lie_in_their_callers_and_beside_one_another(self):
+    def test_callees_lie_in_their_callers_and_next_to_one_another(self):
         boxes = self.picture(nested(6, 1000000))
         for depth in range(max(b.depth for b in boxes)):
             callers = [b for b in boxes if b.depth == depth]

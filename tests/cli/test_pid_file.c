@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 
 static char directory[64], path[128];
-static int takeovers; /* how often somebody else is there first */
+static int takeovers; /* how often another process is first */
 
 /* In place of the C library's: between opening and locking, the one before ends, and perhaps
  * another one begins. */
@@ -65,7 +65,7 @@ static void one_that_always_changes_is_given_up(void **state)
     unlink(path);
 }
 
-static void what_was_left_behind_is_emptied_and_what_is_another_ones_stays(void **state)
+static void leftovers_are_emptied_and_chunks_of_others_stay(void **state)
 {
     (void)state;
     char read[32];
@@ -74,7 +74,7 @@ static void what_was_left_behind_is_emptied_and_what_is_another_ones_stays(void 
     close(fd);
     assert_int_equal(kc_pid_file_open(path, &fd, NULL), KINETO_OK);
     assert_string_equal(text(read, sizeof read), "");
-    unlink(path); /* by somebody, and then another daemon began */
+    unlink(path); /* by another process, and then another daemon began */
     close(open(path, O_CREAT | O_EXCL | O_WRONLY, 0600));
     kc_pid_file_close(fd, path);
     assert_string_equal(text(read, sizeof read), "");
@@ -113,7 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_that_its_owner_removes_meanwhile_is_opened_again),
         cmocka_unit_test(one_that_always_changes_is_given_up),
-        cmocka_unit_test(what_was_left_behind_is_emptied_and_what_is_another_ones_stays),
+        cmocka_unit_test(leftovers_are_emptied_and_chunks_of_others_stay),
         cmocka_unit_test(links_are_refused),
     };
     return cmocka_run_group_tests(tests, open_directory, close_directory);

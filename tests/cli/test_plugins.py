@@ -61,7 +61,7 @@ class List(PluginTest):
         self.assertEqual([(t["number"], t["kind"], t["own"]) for t in profiler["types"]],
                          [(6, "kernel", False), (8, "runtime", False)])
 
-    def test_a_kind_of_its_own_is_marked_and_its_likeness_told(self):
+    def test_a_kind_of_its_own_is_marked_and_its_likeness_reported(self):
         _, plugins = self.list(self.plugin("own"))
         kind, = plugins[0]["profilers"][0]["types"]
         self.assertEqual((kind["name"], kind["own"], kind["kind"]), ("test_dma", True, "gpu_memcpy"))
@@ -82,7 +82,7 @@ class List(PluginTest):
         self.assertIn(b"test_dma", done.out)
         self.assertIn(b"its own", done.out)
 
-    def test_whatever_one_does_is_a_verdict_and_the_others_are_told_all_the_same(self):
+    def test_whatever_one_does_is_a_verdict_and_the_others_are_reported_all_the_same(self):
         names = ("refuse", "crash", "exit", "hang", "none", "good")
         done, plugins = self.list("--limit", "2", *map(self.plugin, names))
         self.assertEqual(done.returncode, 1)
@@ -98,7 +98,7 @@ class List(PluginTest):
         _, plugins = self.list(self.plugin("crash"))
         self.assertIn("signal 11", plugins[0]["reason"])
 
-    def test_what_is_no_library_or_not_there_has_a_reason(self):
+    def test_what_is_not_a_library_or_not_there_has_a_reason(self):
         with open(self.path("text.so"), "w") as f:
             f.write("no library\n")
         os.mkdir(self.path("folder.so"))
@@ -117,7 +117,7 @@ class List(PluginTest):
         done, plugins = self.list("--dir", f"{one}:{two}", LC_ALL="C.UTF-8")
         self.assertEqual([p["file"] for p in plugins], expected)
         self.assertEqual([p["state"] for p in plugins], ["skipped", "loaded", "loaded", "loaded"])
-        self.assertEqual(done.returncode, 0, "a library that is no plug-in may lie in a directory")
+        self.assertEqual(done.returncode, 0, "a library that is not a plug-in may lie in a directory")
         _, plugins = self.list(KINETO_PLUGIN_LIB_DIR_PATH=f"{one}::{two}")
         found = [p["file"] for p in plugins if p["from"] == "environment"]
         self.assertEqual(found, expected)
@@ -128,7 +128,7 @@ class List(PluginTest):
         self.assertEqual(([p["state"] for p in plugins], done.returncode), (["loaded", "repeated"], 0))
         self.assertIn(self.plugin("good"), plugins[1]["reason"])
 
-    def test_a_directory_that_cannot_be_read_is_told(self):
+    def test_a_directory_that_cannot_be_read_is_reported(self):
         done, plugins = self.list("--dir", "/nonexistent/a")
         self.assertEqual((done.returncode, plugins[0]["state"]), (1, "refused"))
         self.assertIn("No such file", plugins[0]["reason"])
@@ -233,7 +233,7 @@ class Record(PluginTest):
         for word in (b"test_dna", b"test_dma", b"--activities"):
             self.assertIn(word, done.err)
         done = self.record_with("-a", "test_dma")
-        self.assertEqual(done.returncode, 125, "without the plug-in nobody knows it")
+        self.assertEqual(done.returncode, 125, "without the plug-in it is unknown")
 
     def test_one_that_was_named_and_fails_ends_it_before_the_program_runs(self):
         for name in ("refuse", "crash", "exit", "none", "absent"):
@@ -249,10 +249,10 @@ class Record(PluginTest):
         self.assertEqual(done.returncode, 0, done.err)
         self.assertIn(b"a.so", done.err)
         self.assertEqual(len(self.device_slices()), 2)
-        told = {(l["reason"], l["detail"].partition(":")[0]) for l in self.ledger_of_plugins()}
+        reported = {(l["reason"], l["detail"].partition(":")[0]) for l in self.ledger_of_plugins()}
         expected = {("crashed", "a"), ("refused", "b"), ("loaded", "c"), ("crashed", "d"),
                     ("skipped", "e")}
-        self.assertEqual(told, {(reason, f"{directory}/{file}.so") for reason, file in expected})
+        self.assertEqual(reported, {(reason, f"{directory}/{file}.so") for reason, file in expected})
         self.assertEqual(self.lost(), 0)
 
     def test_directories_can_be_left_out(self):
@@ -280,7 +280,7 @@ class Record(PluginTest):
         self.assertGreaterEqual(len(self.device_slices()), 2)
 
 
-@unittest.skipUnless(os.path.exists(RT), "no library beside the command")
+@unittest.skipUnless(os.path.exists(RT), "no library next to the command")
 class Installation(PluginTest):
     """A command with its library in another place, and plug-ins in its lib/ckineto/plugins."""
 

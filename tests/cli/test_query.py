@@ -169,7 +169,7 @@ class Query(CommandTest):
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertIn(b"interrupted", err)
 
-    def test_a_terminal_is_told_of_a_long_query(self):
+    def test_a_terminal_is_notified_of_a_long_query(self):
         try:
             ours, theirs = pty.openpty()
         except OSError as error:

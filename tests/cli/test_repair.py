@@ -49,7 +49,7 @@ class Repair(CommandTest):
         self.assertEqual([e["name"] for e in written["traceEvents"]], ["a", "b"])
         self.assertEqual(report["changes_with_loss"], 0)
 
-    def test_events_that_are_no_list_do_not_stand_beside_those_that_are(self):
+    def test_events_outside_of_a_list_do_not_stand_next_to_listed_ones(self):
         for wrong in ("0", "null", '{"a": 1}'):
             text = trace(["a"]).replace('"traceEvents"', '"traceEvents": %s, "traceEvents"' % wrong)
             written, report = self.repaired(text)
@@ -68,7 +68,7 @@ class Repair(CommandTest):
         self.assertEqual({k["kind"]: k["loss"] for k in report["kinds"]},
                          {"bad_escape": False, "control_char": False, "raw_quote": False})
 
-    def test_each_change_is_told_with_its_place(self):
+    def test_each_change_is_reported_with_its_place(self):
         text = trace(["a", "b"]).replace('"dur":5', '"dur":NaN', 1)
         _, report = self.repaired(text)
         self.assertEqual(report["changes"],
@@ -100,7 +100,7 @@ class Repair(CommandTest):
         self.assertEqual([e["name"] for e in written["traceEvents"]], ["a", "b", "c"])
         self.assertIn("new_document", [k["kind"] for k in report["kinds"]])
 
-    def test_what_is_no_trace_is_refused(self):
+    def test_what_is_not_a_trace_is_refused(self):
         out = os.path.join(self.directory, "out.json")
         for text in (b"", b"hello", b"\0" * 5000, b'{"name": "package"}'):
             result = self.run_command("repair", self.put("in.json", text), "-o", out)
@@ -133,7 +133,7 @@ class Repair(CommandTest):
         self.assertEqual(read.returncode, 0, read.err)
         self.assertEqual(json.loads(read.out)["activities"], 2)
 
-    def told(self, path):
+    def reported(self, path):
         """What others say of a file: the ledger, as `info` shows it, and whether `verify` has doubts."""
         info = self.run_command("info", path)
         self.assertEqual(info.returncode, 0, info.err)
@@ -152,7 +152,7 @@ class Repair(CommandTest):
                              ("in.json.gz", data[:-6])):
             source = self.put(name, broken)
             self.assertEqual(self.run_command("repair", source, "-o", out).returncode, 0)
-            ledger, doubts = self.told(out)
+            ledger, doubts = self.reported(out)
             self.assertIn("LOST  repair: ", ledger)
             self.assertNotIn("nothing was lost", ledger)
             self.assertTrue(doubts)
@@ -166,7 +166,7 @@ class Repair(CommandTest):
         self.assertEqual(self.run_command("repair", path, "-o", path, "--in-place").returncode, 0)
         with open(path, "rb") as f:
             first = f.read()
-        self.assertTrue(self.told(path)[1])
+        self.assertTrue(self.reported(path)[1])
         self.assertEqual(self.run_command("repair", path, "-o", out).returncode, 0)
         with open(out, "rb") as f:
             self.assertEqual(f.read(), first)
@@ -193,7 +193,7 @@ class Repair(CommandTest):
         out = os.path.join(self.directory, "out.json")
         source = self.put("in.json", trace(['a "b"', "C:\\Users", "two\nlines"]))
         self.assertEqual(self.run_command("repair", source, "-o", out).returncode, 0)
-        ledger, doubts = self.told(out)
+        ledger, doubts = self.reported(out)
         self.assertIn("nothing was lost", ledger)
         self.assertFalse(doubts)
         with open(out, encoding="utf-8") as f:
@@ -204,7 +204,7 @@ class Repair(CommandTest):
         self.assertEqual(report["changes_with_loss"], 0)
         self.assertNotIn("ckineto", written)
 
-    def test_of_a_trace_written_twice_the_header_is_no_loss(self):
+    def test_of_a_trace_written_twice_the_header_is_not_a_loss(self):
         written, report = self.repaired(trace(["a", "b"]) + trace(["c"]))
         self.assertEqual(report["changes_with_loss"], 0)
         self.assertEqual(sorted(written), ["schemaVersion", "traceEvents", "traceName"])

@@ -171,7 +171,7 @@ class Timeline:
         return rows
 
 
-# ---- what is in a trace, told by a slow program ----
+# ---- what is in a trace, computed by a slow program ----
 
 def ns(us):
     return int((decimal.Decimal(str(us)) * 1000).to_integral_value(decimal.ROUND_HALF_UP))
@@ -435,7 +435,7 @@ class Output(Report):
         done = self.run_ok("report", self.trace(usual_events()), "-o", self.path("no/such/report.html"), status=1)
         self.assertIn(b"no/such/report.html", done.err)
 
-    def test_a_closed_standard_output_is_no_success(self):
+    def test_a_closed_standard_output_is_not_a_success(self):
         path = self.trace(usual_events(100))
         for arguments in (("-o", "-"), ("--text",)):
             reader, writer = os.pipe()
@@ -467,7 +467,7 @@ class Output(Report):
 
 class Text(Report):
     def on_terminal(self, *arguments, verb=("report", "--text"), errors=False, columns=80, environment=None):
-        """What a terminal of so many columns is shown."""
+        """The output for a terminal of N columns."""
         try:
             ours, theirs = pty.openpty()
         except OSError:
@@ -601,7 +601,7 @@ class Corpus(Report):
     def traces(self):
         return [p for p in sorted(glob.glob(os.path.join(TRACES, "*.json.gz"))) if ".et." not in p]
 
-    def test_a_page_is_no_larger_than_its_trace_and_200_kb(self):
+    def test_a_page_is_not_a_larger_than_its_trace_and_200_kb(self):
         for path in self.traces():
             with self.subTest(os.path.basename(path)):
                 self.report(path)

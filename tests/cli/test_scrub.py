@@ -222,7 +222,7 @@ class Scrub(CommandTest):
         self.scrub("--salt", "a", out="1.json")
         self.assert_hidden(self.scrub("--salt", "a", source=os.path.join(self.place, "1.json")))
 
-    def test_the_count_of_what_was_replaced_is_told(self):
+    def test_the_count_of_what_was_replaced_is_reported(self):
         self.scrub()
         self.assertRegex(self.said, r"replaced [1-9]\d* names, [1-9]\d* paths, [1-9]\d* machines, 1 stack, "
                                     r"[1-9]\d* keys, [1-9]\d* texts")

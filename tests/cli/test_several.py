@@ -243,7 +243,7 @@ class Merging(Several):
             self.assertEqual(len(self.slices()), 9)
         self.assertEqual(self.info("run", "--rank", "1")["activities"], 9)
 
-    def test_what_is_missing_or_odd_is_told_on_the_way(self):
+    def test_what_is_missing_or_odd_is_reported_on_the_way(self):
         self.put_ranks(2)
         self.put("run/rank3.json", rank_trace(3, 4))
         self.put("run/rank4.json", "no trace")

@@ -56,7 +56,7 @@ class Slice(CommandTest):
         self.assertEqual(self.slice("--time", "95%:"), ["ProfilerStep#3", "gemm"])
         self.assertEqual(self.slice("--time", ":+50us"), ["ProfilerStep#0"])
 
-    def test_a_launch_inside_of_what_it_launched_is_no_endless_path(self):
+    def test_a_launch_inside_of_what_it_launched_is_not_an_endless_path(self):
         data = {"traceEvents": [event("k", "kernel", 1, 1, 0, 100, correlation=5, stream=7, device=0),
                                 event("cudaLaunchKernel", "cuda_runtime", 1, 1, 10, 5, correlation=5),
                                 event("inner", "kernel", 1, 1, 20, 5, correlation=6, stream=7, device=0)]}
@@ -124,7 +124,7 @@ class Slice(CommandTest):
         self.assertEqual([e["name"] for e in self.slices()], 2 * ["gemm"])
         self.assertEqual(len([l for l in self.ledger() if l["source"] == "selection"]), 4)
 
-    def test_options_that_choose_nothing_are_told_and_nothing_is_written(self):
+    def test_options_that_choose_nothing_are_reported_and_nothing_is_written(self):
         for options in (("--time", "+1s:"), ("--kind", "gpu_memcpy"), ("--name", "nowhere"), ("--rank", "99"),
                         ("--process", "999999"), ("--track", "zzz"), ("--under", "zzz"), ("--around", "zzz"),
                         ("--after", "zzz"), ("--before", "zzz"), ("--min-duration", "1s"),

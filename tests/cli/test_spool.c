@@ -220,7 +220,7 @@ static void a_spool_of_another_recording_is_refused(void **state)
     assert_null(in);
 }
 
-static void what_is_no_spool_is_refused(void **state)
+static void what_is_not_a_spool_is_refused(void **state)
 {
     fixture *f = *state;
     ks_input *in = NULL;
@@ -250,7 +250,7 @@ int main(void)
         TEST(a_cut_spool_is_read_up_to_the_cut),
         TEST(damage_anywhere_is_survived),
         TEST(a_spool_of_another_recording_is_refused),
-        TEST(what_is_no_spool_is_refused),
+        TEST(what_is_not_a_spool_is_refused),
     };
     return RUN_TESTS(tests);
 }

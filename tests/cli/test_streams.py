@@ -1,4 +1,4 @@
-"""The program runs as if nobody watched: status, streams, arguments, environment, signals."""
+"""The program runs as if it were not recorded: status, streams, arguments, environment, signals."""
 
 import os
 import signal
@@ -59,14 +59,14 @@ class Streams(CommandTest):
     def test_our_words_never_reach_stdout(self):
         self.assertEqual(self.record(TARGET, "print", "hello").out, b"hello\n")
 
-    def test_it_is_told_how_to_look_at_what_can_be_looked_at(self):
+    def test_it_is_explained_how_to_open_the_results(self):
         for name, reads in (("t.json.gz", True), ("t.svg", False), ("t.pftrace", False)):
             done = self.run_command("record", "-o", self.path(name), "--", "true")
             self.assertIn(b"the trace is in", done.err)
             self.assertEqual(b"try: ckineto info" in done.err, reads, name)
             self.assertEqual(self.run_command("info", self.path(name)).returncode == 0, reads, name)
 
-    def test_no_progress_line_where_nobody_looks(self):
+    def test_no_progress_line_without_a_terminal(self):
         self.assertNotIn(b"\r", self.record(TARGET, "sleep", "1200").err)
 
     def test_closed_streams_stay_closed(self):
@@ -159,7 +159,7 @@ class Children(CommandTest):
             with open(program, encoding="utf-8") as f:
                 return f.read().split()
         first = of_recorder()
-        # The shell has ended, is no child any more, and left it to the recorder. One reading each time: between
+        # The shell has ended, is not a child any more, and left it to the recorder. One reading each time: between
         # two of them both may be children.
         seen = []
         def only_the_other():

@@ -192,7 +192,7 @@ class Table(CommandTest):
             self.assertEqual(file.read(2), b"\x1f\x8b")
         self.table("-o", os.path.join(self.directory, "no", "table"), status=1)
 
-    def test_a_trace_without_functions_is_no_failure(self):
+    def test_a_trace_without_functions_is_not_a_failure(self):
         done = self.run_command("table", self.trace([]))
         self.assertEqual((done.returncode, done.out), (0, b""))
         self.assertIn(b"no functions", done.err)

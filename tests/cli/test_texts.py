@@ -166,7 +166,7 @@ class Info(CommandTest):
         device = json.loads(self.run_command("info", "--json", "t.json").out)["processes"]
         self.assertEqual([p["busy_percent"] for p in device if p["device"]], [99])
 
-    def test_of_an_empty_trace_no_times_are_told(self):
+    def test_of_an_empty_trace_no_times_are_reported(self):
         with open(self.path("t.json"), "w") as f:
             f.write('{"traceEvents": []}')
         text = self.run_command("info", "t.json").out.decode()
@@ -199,7 +199,7 @@ class Info(CommandTest):
         self.assertEqual((done.returncode, self.run_command("info", "m.json").returncode), (0, 0), done.err)
         return json.loads(done.out)["memory"]
 
-    def test_memory_is_told_for_each_device(self):
+    def test_memory_is_reported_for_each_device(self):
         rows = [(0, -1, {"Bytes": 100, "Total Allocated": 100}), (1, 0, {"Bytes": 512, "Total Allocated": 4096}),
                 (0, -1, {"Bytes": 50, "Total Allocated": 150}), (1, 1, {"Bytes": 512}),
                 (0, -1, {"Bytes": -100, "Total Allocated": 50})]
@@ -271,7 +271,7 @@ class Record(CommandTest):
     def test_preload_enters_a_program_that_knows_nothing(self):
         done = self.record("sh", "-c", 'echo "$LD_PRELOAD"', options=["--preload", "-q"])
         if done.returncode == 125 and b"libckineto-rt.so" in done.err:
-            self.skipTest("no shared library beside the command")
+            self.skipTest("no shared library next to the command")
         if b"Sanitizer" in done.err or b"runtime does not come first" in done.err:
             self.skipTest("a sanitizer cannot be preloaded into a plain program")
         self.assertIn(b"libckineto-rt.so", done.out)

@@ -108,7 +108,7 @@ class Unrecorded(CommandTest):
         self.assertEqual(self.lines(), [])
         self.assertEqual(self.lost(), 0)
 
-    def test_a_fork_that_records_nothing_is_no_loss(self):
+    def test_a_fork_that_records_nothing_is_not_a_loss(self):
         self.record(TARGET, "ranges", "3", "fork", "0", "sleep", "300")
         self.assertEqual(self.lost(), 0)
 
@@ -141,7 +141,7 @@ class Overwritten(CommandTest):
         self.assertIn(b"more events are missing", done.err)
         self.assertEqual(self.run_command("verify", "t.json").returncode, 1)
 
-    def test_what_is_older_than_the_ring_is_no_loss(self):
+    def test_what_is_older_than_the_ring_is_not_a_loss(self):
         self.run_command("record", "--ring", "0.3", "--ring-mb", "4", "-o", "t.json", "--",
                          TARGET, "ranges", "400000", "sleep", "2500", "ranges", "5")
         self.assertEqual(sorted(self.numbers()), list(range(5)))

@@ -169,12 +169,12 @@ def clocks_do_not_fit(p):
 
 
 @defect("-clock.stepped")
-def somebody_set_the_clock(p):
+def set_wall_clock(p):
     p.ledger(source="clock", reason="wall clock steps", count=1)
 
 
 @defect("clock.suspicion")
-def the_device_clock_is_behind(p):
+def the_device_clock_is_late(p):
     for e in p.work + p.all("ac2g", "f"):
         e["ts"] -= 50_000
 
@@ -533,7 +533,7 @@ class Verify(CommandTest):
         self.assertEqual([r.get("sound") for r in reports], [None, False])
         self.assertIn("message", reports[0]["error"])
 
-    def test_an_answer_that_cannot_be_written_is_no_finding(self):
+    def test_an_answer_that_cannot_be_written_is_not_a_finding(self):
         with open("/dev/full", "wb") as full:
             for options in (["--help"], ["--list"], ["--list", "--json"], [self.write(sound())],
                             ["--json", self.write(sound())]):

@@ -139,11 +139,11 @@ class Documents(View):
             self.assertEqual(answer.headers["referrer-policy"], "no-referrer")
             self.assertEqual(answer.headers["connection"], "close")
 
-    def test_a_question_behind_the_path_is_let_pass(self):
+    def test_a_query_after_the_path_is_accepted(self):
         self.serve()
         self.assertEqual(self.ask(self.path_served + "?a=b").status, 200)
 
-    def test_whoever_does_not_know_the_token_gets_nothing(self):
+    def test_a_client_without_the_token_gets_nothing(self):
         self.serve()
         token = self.path_served.strip("/")
         last = "0" if token[-1] != "0" else "1"
@@ -176,7 +176,7 @@ class Documents(View):
 
 
 class Nonsense(View):
-    def test_what_is_no_request_is_refused(self):
+    def test_what_is_not_a_request_is_refused(self):
         self.serve()
         host = f"Host: {self.host}\r\n"
         path = self.path_served
@@ -199,13 +199,13 @@ class Nonsense(View):
             request = f"GET {self.path_served} HTTP/1.1\r\nHost: {self.host}\r\nHost: {other}\r\n\r\n"
             self.assertEqual(self.send(request.encode()).status, 403)
 
-    def test_a_host_that_is_no_header_does_not_count(self):
+    def test_a_host_that_is_not_a_header_does_not_count(self):
         self.serve()
         for lines in (f"X: y\r\n\r\nHost: {self.host}\r\n\r\n", f"XHost: {self.host}\r\n\r\n",
                       f"Host : {self.host}\r\n\r\n", f"X: Host: {self.host}\r\n\r\n"):
             self.assertEqual(self.send(f"GET {self.path_served} HTTP/1.1\r\n{lines}".encode()).status, 403, lines)
 
-    def test_a_second_request_behind_the_first_is_not_answered(self):
+    def test_a_second_request_after_the_first_is_not_answered(self):
         self.serve()
         one = f"GET / HTTP/1.1\r\nHost: {self.host}\r\nContent-Length: 400\r\nTransfer-Encoding: chunked\r\n\r\n"
         two = f"GET {self.path_served} HTTP/1.1\r\nHost: {self.host}\r\n\r\n"
@@ -232,7 +232,7 @@ class Nonsense(View):
 
 
 class Clients(View):
-    def test_silent_ones_keep_nobody_out(self):
+    def test_silent_clients_block_no_other(self):
         self.serve()
         silent = [self.connect() for _ in range(100)]
         for _ in range(3):
@@ -248,7 +248,7 @@ class Clients(View):
             s.sendall(bytes([byte]))
         self.assertEqual(self.read(s).status, 200)
 
-    def test_whoever_reads_slowly_gets_all_of_it(self):
+    def test_a_client_that_reads_slowly_gets_all_of_it(self):
         self.serve()
         wanted = self.ask().body
         s = self.connect()
@@ -260,7 +260,7 @@ class Clients(View):
             time.sleep(0.001)
         self.assertEqual(Answer(data).body, wanted)
 
-    def test_whoever_leaves_in_the_middle_does_not_end_it(self):
+    def test_a_client_that_leaves_in_the_middle_does_not_end_it(self):
         self.trace = self.put("large.json", [{**e, "name": os.urandom(200).hex()} for e in EVENTS * 100])
         self.serve()
         for _ in range(20):
@@ -402,7 +402,7 @@ class Ports(View):
 
 @unittest.skipUnless(is_free(9001), "port 9001 is taken: skipped")
 class Perfetto(View):
-    def test_the_perfetto_ui_and_nobody_else_may_fetch_the_trace(self):
+    def test_only_the_perfetto_ui_may_fetch_the_trace(self):
         self.serve("--perfetto")
         self.assertTrue(self.url.startswith(f"{PERFETTO}/#!/?url=http://127.0.0.1:9001/"), self.url)
         path = self.path_served + "trace.json.gz"

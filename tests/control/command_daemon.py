@@ -108,7 +108,7 @@ class DaemonCommand(CommandTest):
         self.fails(["in use", "port"], "-d", self.directory, "-l", f"127.0.0.1:{daemon.port}")
         self.assertEqual(os.listdir(self.directory), [])
 
-    def test_what_a_killed_one_left_behind_is_no_obstacle(self):
+    def test_leftovers_of_a_killed_one_are_not_an_obstacle(self):
         pid_file = self.path("pid")
         killed = Daemon("--pid-file", pid_file)
         directory = killed.directory
@@ -143,7 +143,7 @@ class DaemonCommand(CommandTest):
         self.assertTrue(until(lambda: not os.path.exists(pid_file)))
         self.assertEqual(os.listdir(self.path("s")), [])
 
-    def test_what_goes_wrong_behind_is_the_commands_end(self):
+    def test_what_goes_wrong_later_is_the_commands_end(self):
         pid_file = self.write("pid", "4194303\n")
 
         def nothing_can_be_written():
@@ -183,7 +183,7 @@ class DaemonCommand(CommandTest):
         self.fails(["openssl rand"], "-d", self.directory, "-t", self.write("token", "short"), status=2)
         self.fails(["not a regular file"], "-d", self.directory, "-t", "/dev/null", status=2)
 
-    def test_mistakes_are_told(self):
+    def test_mistakes_are_reported(self):
         for port in ("x", "99999", "", "-1"):
             self.fails(["--listen", "HOST:PORT", "Try"], "-l", f"127.0.0.1:{port}", status=2)
         self.fails(["is not a numeric address"], "-d", self.directory, "-l", "localhost.:0", status=2)
@@ -209,7 +209,7 @@ class DaemonCommand(CommandTest):
         self.assertTrue(any("message is shorter than its head" in line for line in lines))
         self.assertTrue(any("requires its token" in line for line in lines))
 
-    def test_slow_connections_that_take_all_descriptors_hold_up_nobody(self):
+    def test_slow_connections_that_take_all_descriptors_block_no_other(self):
         daemon = self.daemon()
         most = daemon.descriptors() + 8
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (most, most))
@@ -274,7 +274,7 @@ class Ps(CommandTest):
         self.assertEqual((done.returncode, done.stdout), (1, b""))
         self.assertIn(b"this daemon requires its token", done.stderr)
 
-    def test_whom_nobody_serves_is_said(self):
+    def test_a_host_without_daemon_is_reported(self):
         with socket.socket() as deaf:
             deaf.bind(("127.0.0.1", 0))
             done = self.run_command("ps", "-H", f"127.0.0.1:{deaf.getsockname()[1]}")

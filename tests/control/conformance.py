@@ -160,7 +160,7 @@ class DaemonDatagrams(DaemonTest):
             e.socket.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], 0, e.address("dynolog"))
             self.assertEqual(e.text(), b"")
 
-    def test_senders_that_cannot_be_answered_hold_nobody_up(self):
+    def test_senders_that_cannot_be_answered_block_no_other(self):
         times = Times("daemon, senders", self.daemon)
         senders = [self.unbound, self.bound_elsewhere, self.without_an_end, self.vanished, self.with_descriptors]
 
@@ -271,7 +271,7 @@ CLOSED = {
     "no length": b'{"fn":"getStatus"}',
     "bad JSON": frame(b'{"fn":"getStatus"'),
     "JSON and more": frame(b'{"fn":"getStatus"} {}'),
-    "a NUL behind it": frame(b'{"fn":"getStatus"}\0'),
+    "a NUL after it": frame(b'{"fn":"getStatus"}\0'),
     "an array": frame([1]),
     "a string": frame("getStatus"),
     "no fn": frame({}),
@@ -326,7 +326,7 @@ class DaemonRequests(DaemonTest):
                 Opened(port, STATUS, reset).close()
             self.measure("leaves before its answer")
 
-    def test_requests_that_are_none_hold_nobody_up(self):
+    def test_requests_that_are_none_block_no_other(self):
         with self.daemon.endpoint("good") as self.poller:
             self.repeat(self.times, 6, self.play)
 
@@ -475,7 +475,7 @@ ANSWERS = {
     "size above the payload": head(4) + b"bad",
     "an unknown type": message(b"bad", b"kick"),
     "a type that begins as one": message(b"bad", b"reqx"),
-    "a count nobody asked for": message(struct.pack("=i", 1), b"ctxt"),
+    "an unrequested count": message(struct.pack("=i", 1), b"ctxt"),
     "more than 1 MiB": None,
 }
 
@@ -521,7 +521,7 @@ class Client(unittest.TestCase):
         return [line.split(" ", 3) for line in lines], int(end[4])
 
     def wait_for_texts(self, count):
-        """Until the client has said that it took so many."""
+        """Until the client has reported N requests."""
         while sum(line.startswith("text ") for line in self.lines) < count:
             line = self.process.stdout.readline().decode()
             self.assertTrue(line, "it has ended")
@@ -623,7 +623,7 @@ class Client(unittest.TestCase):
         texts, _ = self.end_client()
         self.assertEqual([t[3] for t in texts], ["again"])
 
-    def test_a_daemon_that_takes_nothing_holds_nobody_up(self):
+    def test_a_daemon_that_takes_nothing_blocks_no_other(self):
         self.start()
         time.sleep(0.3)  # its queue is full by now
         for _ in range(40):

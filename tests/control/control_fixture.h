@@ -1,4 +1,4 @@
-/* A control socket of this very process, in a directory of its own, and somebody who asks it. */
+/* A control socket of this very process, in a directory of its own, and a client of it. */
 #ifndef CONTROL_FIXTURE_H
 #define CONTROL_FIXTURE_H
 

@@ -102,7 +102,7 @@ static inline kineto_status fake_prepare(void *context, const ko_request *reques
         uint32_t enough = kb_load_acquire(f->progress) + 10;
         for (int64_t until_ns = now_ns() + HANG_NS; kb_load_acquire(f->progress) < enough;)
             if (now_ns() > until_ns)
-                return kb_fail(err, KINETO_E_BUSY, "whoever was waited for does not go on");
+                return kb_fail(err, KINETO_E_BUSY, "the awaited thread does not continue");
             else
                 pause_ns(MS);
     }

@@ -67,7 +67,7 @@ class FakeHost:
         return self.trigger(call)
 
     def trigger(self, call):
-        """As ours does it, with nobody busy."""
+        """As our daemon does it, without busy processes."""
         if call["job_id"] in self.refusals:
             return self.refusals[call["job_id"]]
         matched = [p["pid"] for p in self.processes
@@ -103,7 +103,7 @@ class Fleet(Case):
         return f"127.0.0.1:{port}", directory
 
     def known(self, host, count, *token):
-        """The daemon has heard of so many."""
+        """The daemon knows N processes."""
         def look():
             out = subprocess.run([COMMAND, "ps", "--json", "--host", host, *token], env=self.environment,
                                  capture_output=True, text=True, check=False).stdout
@@ -161,7 +161,7 @@ class Hosts(Fleet):
         out, err = self.trigger("--all", "--hosts", names, "--separately", "--json")
         self.assertIn(f"{last.name}: its clock is ", err)
         hosts = json.loads(out)["hosts"]
-        self.assertNotIn("clock_ahead_ns", hosts[0])  # that is no time
+        self.assertNotIn("clock_ahead_ns", hosts[0])  # that is not a time
         self.assertGreater(hosts[1]["clock_ahead_ns"], 7 * 10**18)
 
     def asked_at(self, host, *arguments, status=0):
@@ -171,7 +171,7 @@ class Hosts(Fleet):
         limits = [c["process_limit"] for c in host.calls if "config" in c]
         return [(p["pid"], p["state"]) for p in there["processes"]], limits, err
 
-    def test_processes_with_the_same_pid_are_told_apart(self):
+    def test_processes_with_the_same_pid_are_distinguished(self):
         """As containers have them: by their users and jobs."""
         taken = "has the request"
         users = self.fake(processes=[process(7, user=u, waits=False) for u in (1001, 1002)])
@@ -234,7 +234,7 @@ class Hosts(Fleet):
                               self.path("traces", "t.json"))
         self.assertEqual(out, self.path("traces", f"t_{client.pid}.json\n"))
 
-    def test_slurm_that_is_not_there_is_told(self):
+    def test_slurm_that_is_not_there_is_reported(self):
         self.environment["PATH"] = self.directory
         _, err = self.trigger("--slurm", 12, status=1)
         self.assertIn("'squeue' was not found", err)
@@ -275,7 +275,7 @@ class Hosts(Fleet):
         self.assertIn("invalid daemon address 'a:99999'", err)
         self.assertIn("Try 'ckineto trigger --help'", err)
 
-    def test_the_end_of_an_ipv6_address_is_no_port(self):
+    def test_the_end_of_an_ipv6_address_is_not_a_port(self):
         _, err = self.trigger("--all", "--hosts", "::1778", "--port", 2000, status=1)
         self.assertIn("port 2000", err)
 
@@ -310,7 +310,7 @@ class Hosts(Fleet):
         self.assertIn(f"127.0.0.1:{port}: no process matches", err)
 
     @unittest.skipUnless(SLOW, "slow")
-    def test_a_host_that_says_nothing_holds_nobody_up(self):
+    def test_a_host_that_says_nothing_blocks_no_other(self):
         name, directory = self.host()
         client = Client(self, {}, KINETO_IPC_SOCKET_DIR=directory).ready()
         self.known(name, 1)

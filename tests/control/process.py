@@ -45,7 +45,7 @@ def control_threads(pid):
 
 
 class Target:
-    """The program, told what to do line by line."""
+    """The program, controlled line by line."""
 
     def __init__(self, here, *options, prefix=(), **environment):
         self.here = here
@@ -74,7 +74,7 @@ class Target:
                 return words
 
     def wait_steps(self, count):
-        """Until it has begun so many."""
+        """Until it has begun N."""
         end = time.monotonic() + HANGS_S
         self.tell("steps")
         while int(self.hear("steps")[1]) < count and time.monotonic() < end:
@@ -120,7 +120,7 @@ def named(trace, begin):
 
 # ---- each of these is a test; they run side by side, since most of their time they wait ------------------
 
-def a_file_for_so_many_milliseconds(t, here):
+def a_file_for_n_milliseconds(t, here):
     p = Target(here, "--threads", "1")
     asked = time.time_ns()
     p.request(f"{NOW}ACTIVITIES_DURATION_MSECS=100; ACTIVITIES_LOG_FILE={here}/by time=.json")
@@ -159,7 +159,7 @@ def several_begin_at_the_same_time(t, here):
         p.request(f"{NOW}PROFILE_START_TIME={at_ms}; ACTIVITIES_DURATION_MSECS=50; ACTIVITIES_LOG_FILE={here}/t.json")
     windows = [p.trace()[1] for p in targets]
     late = [(w[0] - at_ms * 1_000_000) / 1e6 for w in windows]
-    print(f"windows began so many ms after the time that was asked for: {late}")
+    print(f"windows began after the requested time, in ms: {late}")
     for window in windows:
         t.assertGreaterEqual(window[0], at_ms * 1_000_000)
         if window[0] == at_ms * 1_000_000:
@@ -287,7 +287,7 @@ def bad_words_are_said_and_the_rest_holds(t, here):
     t.assertEqual(p.end(), 0)
 
 
-def a_daemon_is_asked_if_somebody_says_so(t, here):
+def a_daemon_is_polled_if_requested(t, here):
     def listens(expected, **environment):
         p = Target(here, "--no-step", **environment)
         p.tell("running")
@@ -368,13 +368,13 @@ def a_recorded_program_is_asked_as_well(t, here):
     t.assertGreater(len(named(whole, "ProfilerStep#")), 3)
 
 
-TESTS = [several_begin_at_the_same_time, a_file_for_so_many_milliseconds, whole_iterations,
+TESTS = [several_begin_at_the_same_time, a_file_for_n_milliseconds, whole_iterations,
          shapes_and_stacks_if_asked, a_snapshot_of_memory_needs_no_client,
          busy_and_bad_requests_are_refused, the_programs_own_profile_comes_first,
          what_was_collected_at_the_end_is_written, what_was_collected_is_lost_by__exit,
          it_listens_where_the_environment_says_so,
          it_ends_with_its_last_thread_though_the_main_one_left, bad_words_are_said_and_the_rest_holds,
-         a_daemon_is_asked_if_somebody_says_so, children_of_a_fork_listen_when_they_go_on,
+         a_daemon_is_polled_if_requested, children_of_a_fork_listen_when_they_go_on,
          children_of_children_listen_too, one_that_takes_our_descriptors_keeps_its_files_and_is_heard,
          the_command_itself_never_listens, a_recorded_program_is_asked_as_well]
 

@@ -1,5 +1,5 @@
 """ckineto record --on-demand and --ring: a program that has ranges and nothing else is traced when
-somebody asks, with its children and its devices, and goes on."""
+on request, with its children and its devices, and goes on."""
 
 import glob
 import json
@@ -432,15 +432,15 @@ class Ring(RecordTest):
                                   capture_output=True, cwd=self.here)
             self.assertIn(b"'ckineto info' lists steps that were open", done.stderr)
 
-    def test_a_dump_lies_beside_the_output_and_says_why(self):
+    def test_a_dump_lies_next_to_the_output_and_says_why(self):
         process = self.start("-s", "-p", "2000", "-l", "30", str(self.ms(200)), LONG,
                              options=["--ring", "5", "--on-slow-step", "20x", "-o", "last.json"])
-        beside = lambda: glob.glob(os.path.join(self.here, "last_*_1.json"))
-        self.assertTrue(until(beside))
+        find_dumps = lambda: glob.glob(os.path.join(self.here, "last_*_1.json"))
+        self.assertTrue(until(find_dumps))
         self.assertEqual(self.dumps(), [])
         os.killpg(process.pid, signal.SIGINT)
         err = process.communicate(timeout=60)[1].decode()
-        self.assertRegex(err, r"slow step \d+: .* usually .*: a trace is in .*" + os.path.basename(beside()[0]))
+        self.assertRegex(err, r"slow step \d+: .* usually .*: a trace is in .*" + os.path.basename(find_dumps()[0]))
 
     def test_an_empty_ring_of_a_program_without_ranges_needs_no_longer_one(self):
         done = subprocess.run([COMMAND, "record", "--no-plugins", "--ring", "5", "-o", "last.json", "--", "true"],

@@ -3,7 +3,7 @@
  * usage: control_recorded [options] MS
  *   -p US       an iteration each so often (1000)
  *   -s          each iteration is a step
- *   -c N        so many children do the same as the program itself
+ *   -c N        N children do the same as the program itself
  *   -d PLUGIN   each iteration uses the software accelerator, which that file is
  *   -l N MS     iteration N lasts so long
  *   -h N        iteration N never ends

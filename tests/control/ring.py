@@ -106,7 +106,7 @@ class Ring(Paced):
         self.crash("--crash", signal.SIGSEGV)
         self.crash("--abort", signal.SIGABRT)
 
-    def test_a_setting_that_makes_no_sense_stops_nobody(self):
+    def test_an_invalid_setting_stops_no_program(self):
         process = self.start("seconds=20,what=3", "--steps", "3", "--step-ms", str(self.ms(1)))
         _, said = process.communicate(timeout=HANGS_S)
         self.assertEqual(process.returncode, 0)

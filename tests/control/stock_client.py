@@ -3,12 +3,12 @@ file when it has been handed a request. A program of its own, since the number o
 
 usage: stock_client.py '{"interval": 0.1, …}'    JSON lines on stdout say what it does
   interval  seconds between two questions (5)
-  busy      so many seconds it takes nothing: a profile of its own
+  busy      N seconds it takes nothing: a profile of its own
   tick, slack, warmup, length   as upstream's: 1, 2, 5, what the request says; seconds
   nothing   it takes the request and does nothing
   elsewhere it writes where upstream writes what it may not write where it was asked to
   die       it ends in its window
-  empty     its first so many traces have no activities, as while it loads its libraries
+  empty     its first N traces have no activities, as while it loads its libraries
 """
 
 import errno

@@ -76,7 +76,7 @@ class Strangers(unittest.TestCase):
 
     # ---- other users -----------------------------------------------------------------------------------
 
-    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can act as another user")
     def test_other_users_reach_nothing(self):
         process = self.target()
         os.chmod(self.directory, 0o755)
@@ -96,8 +96,8 @@ class Strangers(unittest.TestCase):
         os.chmod(self.path("ckineto"), 0o700)
         self.assert_goes_on(process)
 
-    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
-    def test_a_place_that_somebody_else_took_is_told(self):
+    @unittest.skipIf(os.geteuid(), "only root can act as another user")
+    def test_a_place_that_another_process_took_is_reported(self):
         os.mkdir(self.path("ckineto"))
         os.chown(self.path("ckineto"), NOBODY, NOBODY)
         process = self.target("--steps", "20")
@@ -107,7 +107,7 @@ class Strangers(unittest.TestCase):
 
     # ---- disks -----------------------------------------------------------------------------------------
 
-    def test_a_full_disk_costs_the_trace_and_is_told(self):
+    def test_a_full_disk_costs_the_trace_and_is_reported(self):
         made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", self.traces], check=False,
                               capture_output=True)
         if made.returncode:
@@ -121,7 +121,7 @@ class Strangers(unittest.TestCase):
             self.assertIn(self.traces, err)
         self.assertEqual(os.listdir(self.traces), [])
 
-    def test_a_directory_that_went_away_is_told(self):
+    def test_a_directory_that_went_away_is_reported(self):
         process = self.target()
         os.rmdir(self.traces)
         status, _, err = self.trigger(process)
@@ -189,7 +189,7 @@ class Strangers(unittest.TestCase):
 
     # ---- stopped, interrupted ------------------------------------------------------------------------------
 
-    def test_a_client_that_is_stopped_holds_up_nobody(self):
+    def test_a_client_that_is_stopped_blocks_no_other(self):
         process = self.target()
         client = subprocess.Popen([COMMAND, "trigger", "--pid", str(process.pid), "-d", "20", "--wait", "-o", "a.json"],
                                   env=self.environment, cwd=self.directory, stdout=subprocess.PIPE,

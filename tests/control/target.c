@@ -1,8 +1,8 @@
-/* A program to be traced on demand: steps with operators and ranges, until it is told to end.
+/* A program to be traced on demand: steps with operators and ranges, until it is stopped.
  *
  * usage: control_target [options]
  *   --step-ms MS   how long a step takes (10); it sleeps, but for its operators
- *   --steps N      end after so many steps; --seconds S: after so long; else it never ends
+ *   --steps N      end after N steps; --seconds S: after S seconds; otherwise it never ends
  *   --no-step      never say kineto_profiler_step
  *   --leave        the main thread leaves by pthread_exit, another one does it all
  *   --ops N        operators of a step (4), with shapes, each with a range inside
@@ -81,7 +81,7 @@ static void say(const char *fmt, ...)
         return;
     size_t size = (size_t)n < sizeof line - 1 ? (size_t)n : sizeof line - 2;
     line[size++] = '\n';
-    (void)!write(STDOUT_FILENO, line, size); /* whole, whoever else writes */
+    (void)!write(STDOUT_FILENO, line, size); /* whole, even if others write */
 }
 
 static const char *or_dash(const char *text) { return text[0] ? text : "-"; }
@@ -173,7 +173,7 @@ static void step(const target *t, long n)
     kineto_function_end(&f);
 }
 
-/* ---- what it is told to ---------------------------------------------------------------------------- */
+/* ---- its commands ---------------------------------------------------------------------------- */
 
 static void request(char *text)
 {
@@ -320,7 +320,7 @@ static void options_read(target *t, int argc, char **argv)
             break;
         }
         if (!known) {
-            fprintf(stderr, "%s: '%s' is no option, or lacks a number\n", argv[0], argv[i]);
+            fprintf(stderr, "%s: unknown option '%s', or its number is missing\n", argv[0], argv[i]);
             exit(2);
         }
     }
@@ -346,7 +346,7 @@ static void fork_now(void)
         say("forked %d", (int)child);
 }
 
-/* Until it is told to end, or has done what it was to do. */
+/* Until it is stopped, or has done its work. */
 static void *work(void *options)
 {
     const target *t = options;

@@ -68,13 +68,13 @@ class Terminal(RecordTest):
 
     def test_a_trace_is_brought_to_another_file_system(self):
         if os.stat("/dev/shm").st_dev == os.stat(self.here).st_dev:
-            self.skipTest("/dev/shm is no other file system")
+            self.skipTest("/dev/shm is not another file system")
         with tempfile.TemporaryDirectory(prefix="ckineto-terminal-", dir="/dev/shm") as other:
             process = self.ready()
             said, _ = self.trigger(process, os.path.join(other, "t.json"), "-d", "300", "--wait=60")
             path = said.split("\t")[0]
             self.assertEqual(os.path.dirname(path), other)
-            self.assertEqual(os.listdir(other), [os.path.basename(path)], "something was left beside it")
+            self.assertEqual(os.listdir(other), [os.path.basename(path)], "a file was left next to it")
             self.assert_no_holes(self.load(path))
             self.interrupt(process)
 

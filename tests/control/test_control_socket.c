@@ -1,5 +1,5 @@
 /* The control socket of a process and its other end: what is asked and answered, and what hostile,
- * slow and vanished clients do not do to anybody. */
+ * slow and vanished clients do not do to other clients. */
 #include "control_fixture.h"
 
 #include "ondemand/listen/control_socket_impl.h"
@@ -154,7 +154,7 @@ static void what_cannot_be_done_is_refused_with_the_reason(void **state)
     control_end(t);
 }
 
-static void two_ask_and_one_is_told_to_come_again(void **state)
+static void of_two_requests_one_is_answered_to_retry(void **state)
 {
     (void)state;
     control_test *t = control_new(true);
@@ -201,7 +201,7 @@ static void who_leaves_does_not_take_the_trace_along(void **state)
     control_end(t);
 }
 
-static void the_end_of_the_program_is_told(void **state)
+static void the_end_of_the_program_is_reported(void **state)
 {
     (void)state;
     control_test *t = control_new(true);
@@ -269,7 +269,7 @@ static void a_value_that_does_not_fit_is_cut(void **state)
     assert_true(ko_packet_read(p.data, p.bytes, &v, &why));
 }
 
-static void what_is_no_packet(void **state)
+static void what_is_not_a_packet(void **state)
 {
     (void)state;
     static const struct {
@@ -449,7 +449,7 @@ static void who_waits_for_a_trace_is_not_crowded_out(void **state)
     control_end(t);
 }
 
-static void who_does_not_read_is_closed_and_nobody_waits(void **state)
+static void a_client_that_does_not_read_is_closed_and_blocks_no_other(void **state)
 {
     (void)state;
     control_test *t = control_new(true);
@@ -571,7 +571,7 @@ static void each_request_has_one_end(void **state)
     control_end(t);
 }
 
-/* Descriptors that somebody sends along are not taken. */
+/* Descriptors that are sent along are not taken. */
 static void descriptors_that_come_along_are_dropped(void **state)
 {
     (void)state;
@@ -705,7 +705,7 @@ static void the_file_is_mine_alone_and_goes_with_me(void **state)
     assert_int_equal(lstat(path, &st), 0);
     assert_true(S_ISSOCK(st.st_mode));
     assert_int_equal(st.st_mode & 0777, 0600);
-    kineto_error err; /* a second one in this process is told so */
+    kineto_error err; /* a second one in this process is refused */
     assert_null(ko_control_socket_create(kb_os_pid(), &err));
     assert_int_equal(err.code, KINETO_E_BUSY);
     assert_int_equal(lstat(path, &st), 0);
@@ -731,7 +731,7 @@ static void what_an_earlier_process_left_is_replaced(void **state)
     ko_listener *l = ko_control_socket_create(kb_os_pid(), &err);
     assert_non_null(l);
     l->destroy(l);
-    /* A file of somebody else in its place is left alone at the end. */
+    /* A file of another program in its place is left alone at the end. */
     l = ko_control_socket_create(kb_os_pid(), &err);
     assert_non_null(l);
     unlink(at.sun_path);
@@ -777,7 +777,7 @@ static void a_killed_process_leaves_nothing_for_long(void **state)
     ko_control_peer *p, *none;
     char path[128];
     new_runtime(&t);
-    assert_int_equal(ko_control_list(&pids, &err), 0); /* no directory: nobody */
+    assert_int_equal(ko_control_list(&pids, &err), 0); /* no directory: no process */
     assert_int_equal(err.code, KINETO_OK);
     pid_t a = start_server(), b = start_server();
     assert_int_equal(ko_control_list(&pids, &err), 2);
@@ -907,7 +907,7 @@ static void a_child_forgets_and_the_parent_goes_on(void **state)
 }
 
 /* A child that lives on without knowing: connections end with the parent all the same. */
-static void a_child_that_was_not_told_keeps_nothing_open(void **state)
+static void a_child_that_was_not_prepared_keeps_nothing_open(void **state)
 {
     (void)state;
     control_test *t = control_new(true);
@@ -964,7 +964,7 @@ static void turn_often(control_test *t)
         ko_controller_turn(t->f->controller, MS);
 }
 
-static void a_socket_that_somebody_tidied_up_comes_again(void **state)
+static void a_socket_that_was_removed_comes_again(void **state)
 {
     (void)state;
     control_test *t = control_new(true);
@@ -1077,19 +1077,19 @@ int main(void)
         cmocka_unit_test(a_recorder_names_its_programs),
         cmocka_unit_test(a_trace_is_followed_to_its_end),
         cmocka_unit_test(what_cannot_be_done_is_refused_with_the_reason),
-        cmocka_unit_test(two_ask_and_one_is_told_to_come_again),
+        cmocka_unit_test(of_two_requests_one_is_answered_to_retry),
         cmocka_unit_test(a_dump_of_the_ring),
         cmocka_unit_test(who_leaves_does_not_take_the_trace_along),
-        cmocka_unit_test(the_end_of_the_program_is_told),
+        cmocka_unit_test(the_end_of_the_program_is_reported),
         cmocka_unit_test(values_keep_their_line_ends),
         cmocka_unit_test(a_value_that_does_not_fit_is_cut),
-        cmocka_unit_test(what_is_no_packet),
+        cmocka_unit_test(what_is_not_a_packet),
         cmocka_unit_test(bad_packets_are_refused_and_the_connection_stays),
         cmocka_unit_test(random_packets),
         cmocka_unit_test(what_comes_back_is_made_fit_for_a_terminal),
         cmocka_unit_test(a_hundred_connections),
         cmocka_unit_test(who_waits_for_a_trace_is_not_crowded_out),
-        cmocka_unit_test(who_does_not_read_is_closed_and_nobody_waits),
+        cmocka_unit_test(a_client_that_does_not_read_is_closed_and_blocks_no_other),
         cmocka_unit_test(who_reads_late_misses_nothing),
         cmocka_unit_test(each_request_has_one_end),
         cmocka_unit_test(descriptors_that_come_along_are_dropped),
@@ -1103,9 +1103,9 @@ int main(void)
         cmocka_unit_test(a_socket_under_another_s_number_is_refused),
         cmocka_unit_test(other_users_may_not_connect),
         cmocka_unit_test(a_child_forgets_and_the_parent_goes_on),
-        cmocka_unit_test(a_child_that_was_not_told_keeps_nothing_open),
+        cmocka_unit_test(a_child_that_was_not_prepared_keeps_nothing_open),
         cmocka_unit_test(a_program_that_closes_descriptors_is_heard_again),
-        cmocka_unit_test(a_socket_that_somebody_tidied_up_comes_again),
+        cmocka_unit_test(a_socket_that_was_removed_comes_again),
         cmocka_unit_test(a_runtime_directory_that_goes_and_comes),
         cmocka_unit_test(nothing_is_left_open),
         cmocka_unit_test(no_descriptors_are_left),

@@ -147,7 +147,7 @@ static void *step_on(void *argument)
     return NULL;
 }
 
-/* The request is prepared by whoever asks; the program goes on meanwhile. */
+/* The request is prepared by the requesting thread; the program goes on meanwhile. */
 static void steps_pass_while_the_driver_blocks(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void steps_pass_while_the_driver_blocks(void **state)
     fixture_end(f);
 }
 
-/* Nobody asked for a certain iteration: the first one that can be recorded whole. */
+/* No certain iteration was requested: the first one that can be recorded whole. */
 static void iterations_that_began_too_early_are_not_counted(void **state)
 {
     (void)state;
@@ -229,7 +229,7 @@ static void what_was_asked_for_is_not_put_off(void **state)
     assert_true(ko_ondemand_postpone(&m));
 }
 
-static void steps_that_somebody_else_counts_are_asked_for(void **state)
+static void steps_that_another_library_counts_are_read(void **state)
 {
     (void)state;
     fixture *f = calloc(1, sizeof *f);
@@ -474,7 +474,7 @@ static void the_ring_is_written_while_others_are_recorded(void **state)
     assert_string_equal(f->driver.reason, "");
     assert_int_equal(ko_controller_dump_because(f->controller, &err, "%d were late", 3), KINETO_OK);
     wait_note(f, first + 2,
-              KO_STAGE_WRITTEN); /* what nobody asked for and was busy has no number */
+              KO_STAGE_WRITTEN); /* an unrequested and busy one has no number */
     assert_string_equal(f->driver.reason, "3 were late");
     snprintf(text, sizeof text, "ACTIVITIES_LOG_FILE=%s/mine.json\n", f->directory);
     f->driver.fails = DUMP;
@@ -541,7 +541,7 @@ static void ending_waits_for_what_is_written(void **state)
     fixture_end(f);
 }
 
-static void told(void *context, const ko_stage_note *note)
+static void on_stage(void *context, const ko_stage_note *note)
 {
     *(uint32_t *)context |= 1u << note->stage;
 }
@@ -551,7 +551,7 @@ static void ending_within_a_window_writes_it(void **state)
     (void)state;
     fixture *f = fixture_new();
     uint32_t stages = 0;
-    assert_true(ko_controller_watch(f->controller, told, &stages));
+    assert_true(ko_controller_watch(f->controller, on_stage, &stages));
     ask(f, LONG);
     ko_controller_destroy(f->controller);
     assert_int_equal(count_calls(&f->driver, WRITE), 1);
@@ -571,7 +571,7 @@ int main(void)
         cmocka_unit_test(steps_pass_while_the_driver_blocks),
         cmocka_unit_test(iterations_that_began_too_early_are_not_counted),
         cmocka_unit_test(what_was_asked_for_is_not_put_off),
-        cmocka_unit_test(steps_that_somebody_else_counts_are_asked_for),
+        cmocka_unit_test(steps_that_another_library_counts_are_read),
         cmocka_unit_test(one_at_a_time_and_the_reason_is_said),
         cmocka_unit_test(pending_requests_keep_others_out),
         cmocka_unit_test(cancelling_writes_what_was_collected),

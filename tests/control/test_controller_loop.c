@@ -211,7 +211,7 @@ static void descriptors_taken_between_turns_are_left_alone(void **state)
     asked_after_its_descriptors_were_taken(false);
 }
 
-/* Whoever wakes it finds nothing of ours; nor does a child that forgets, or the end. */
+/* A waking thread finds nothing of ours; nor does a child that forgets, or the end. */
 static void what_was_taken_is_left_alone_by_the_end(void **state)
 {
     (void)state;
@@ -309,7 +309,7 @@ static void leave(void *context, const ko_stage_note *note)
     ko_controller_unwatch(l->controller, leave, l);
 }
 
-static void a_watcher_may_leave_while_it_is_told(void **state)
+static void a_watcher_may_leave_while_it_is_notified(void **state)
 {
     (void)state;
     fixture *f = fixture_new();
@@ -353,7 +353,7 @@ static void refusals_do_not_pile_up(void **state)
         pause_ns(MS);
     for (uint32_t i = 0; i < 2000; i++)
         (void)ask_nonsense(f);
-    uint64_t ticket = ask(f, SHORT); /* what matters is told all the same */
+    uint64_t ticket = ask(f, SHORT); /* important stages are reported all the same */
     kb_store_release(&s.hold, false);
     pthread_join(thread, NULL);
     for (int64_t until_ns = now_ns() + HANG_NS; status_of(f).traces == 0;) {
@@ -530,7 +530,7 @@ int main(void)
         cmocka_unit_test(one_that_cannot_open_others_goes_on),
         cmocka_unit_test(too_many_listeners_are_sent_away),
         cmocka_unit_test(watchers_come_and_go),
-        cmocka_unit_test(a_watcher_may_leave_while_it_is_told),
+        cmocka_unit_test(a_watcher_may_leave_while_it_is_notified),
         cmocka_unit_test(refusals_do_not_pile_up),
         cmocka_unit_test(a_forks_child_forgets_without_waiting),
         cmocka_unit_test(threads_may_do_all_of_it_at_once),

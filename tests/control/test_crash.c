@@ -27,7 +27,7 @@ const char *__asan_default_options(void)
 }
 #endif
 
-/* What another thread does right after somebody has looked at a signal. */
+/* What another thread does right after a signal was checked. */
 static void (*when_looked)(int sig);
 int __real_sigaction(int sig, const struct sigaction *a, struct sigaction *old);
 int __wrap_sigaction(int sig, const struct sigaction *a, struct sigaction *old);
@@ -506,7 +506,7 @@ static void a_child_calls_it_once_too(void **state)
         fail_msg("status %#x; it said: %s", (unsigned)status, said);
 }
 
-/* Nobody calls ours any more. */
+/* Our handler is not called any more. */
 static void crash_after_default(void)
 {
     start();
@@ -515,7 +515,7 @@ static void crash_after_default(void)
     crash_by_signal();
 }
 
-static void a_default_in_its_place_is_no_handler(void **state)
+static void a_default_in_its_place_is_not_a_handler(void **state)
 {
     (void)state;
     wanted = SIGABRT;
@@ -702,7 +702,7 @@ static void a_file_that_cannot_be_written_changes_nothing(void **state)
 static void crash_with_damage(void)
 {
     start();
-    uintptr_t names = (uintptr_t)kineto_rt_pool()->dictionary; /* nobody else looks there now */
+    uintptr_t names = (uintptr_t)kineto_rt_pool()->dictionary; /* no other thread reads it now */
     (void)mprotect((void *)(names & ~(uintptr_t)4095), 4096, PROT_NONE);
     raise(SIGABRT);
 }
@@ -715,7 +715,7 @@ static void a_ring_that_is_damaged_is_given_up(void **state)
 }
 
 /* A link in its place is not followed, and a file that is there stays. */
-static void crash_beside_others(void)
+static void crash_among_others(void)
 {
     char path[400];
     snprintf(path, sizeof path, "%s/own.json", folder);
@@ -730,7 +730,7 @@ static void nothing_is_overwritten(void **state)
     (void)state;
     char path[700];
     wanted = SIGSEGV;
-    assert_died_of(run(crash_beside_others), SIGSEGV);
+    assert_died_of(run(crash_among_others), SIGSEGV);
     assert_non_null(strstr(said, ".json.1.ckpool"));
     assert_int_equal(files(".1.ckpool", path, sizeof path), 1);
 }
@@ -843,7 +843,7 @@ int main(void)
         cmocka_unit_test(calls_go_on_as_the_program_has_it),
         cmocka_unit_test(one_that_calls_ours_is_called_once),
         cmocka_unit_test(a_child_calls_it_once_too),
-        cmocka_unit_test(a_default_in_its_place_is_no_handler),
+        cmocka_unit_test(a_default_in_its_place_is_not_a_handler),
         cmocka_unit_test(a_handler_that_comes_while_ours_is_installed),
         cmocka_unit_test(a_handler_that_comes_while_ours_is_taken_away),
         cmocka_unit_test(a_program_that_survives_its_signal_goes_on),

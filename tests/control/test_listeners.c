@@ -25,7 +25,7 @@ static uint32_t asked(fixture *f)
 
 static void turn_a_little(control_test *t) { ko_controller_turn(t->f->controller, MS); }
 
-/* So many requests in all, and no more for a while. */
+/* Exactly N requests in all, and no more for a while. */
 static void expect_asked(control_test *t, uint32_t count)
 {
     int64_t until_ns = now_ns() + HANG_NS;
@@ -211,7 +211,7 @@ static void a_handler_on_top_of_ours_stays(void **state)
     control_end(t);
     sigaction(SIGRTMIN + 3, NULL, &now);
     assert_ptr_equal(now.sa_sigaction, chain);
-    raise(SIGRTMIN + 3); /* to nobody */
+    raise(SIGRTMIN + 3); /* without handler */
     t = signal_test(SIGRTMIN + 3);
     raise(SIGRTMIN + 3); /* once, not for ever */
     assert_int_equal(handled, 3);
@@ -269,10 +269,10 @@ static void a_child_does_not_ring_for_its_parent(void **state)
 {
     (void)state;
     control_test *t = signal_test(SIGUSR2);
-    for (int told = 0; told < 2; told++) {
+    for (int notified = 0; notified < 2; notified++) {
         pid_t child = fork();
         if (child == 0) {
-            if (told) {
+            if (notified) {
                 t->listener->forked(t->listener);
                 t->listener->destroy(t->listener);
                 struct sigaction now;
@@ -345,7 +345,7 @@ static void signals_come_as_listeners_come_and_go(void **state)
 
 typedef struct file_test {
     control_test *t;
-    char directory[96], path[128], beside[128];
+    char directory[96], path[128], temporary[128];
 } file_test;
 
 static void put(const char *path, const char *text)
@@ -363,7 +363,7 @@ static file_test file_new(bool directory)
     umask(022);
     snprintf(f.directory, sizeof f.directory, "%s/a/b", f.t->runtime);
     snprintf(f.path, sizeof f.path, "%s/trigger", f.directory);
-    snprintf(f.beside, sizeof f.beside, "%s/trigger.tmp", f.directory);
+    snprintf(f.temporary, sizeof f.temporary, "%s/trigger.tmp", f.directory);
     if (directory) {
         char above[96];
         snprintf(above, sizeof above, "%s/a", f.t->runtime);
@@ -393,19 +393,19 @@ static void every_way_to_write_asks_once(void **state)
     assert_int_equal(f.t->f->driver.source, KO_FROM_REQUEST);
     assert_int_equal(utimensat(AT_FDCWD, f.path, NULL, 0), 0); /* touched */
     asks(&f, 3);
-    put(f.beside, "REQUEST_TRACE_ID=three\n"); /* another one moved over it, as editors do */
+    put(f.temporary, "REQUEST_TRACE_ID=three\n"); /* another one moved over it, as editors do */
     asks(&f, 3);
-    assert_int_equal(rename(f.beside, f.path), 0);
+    assert_int_equal(rename(f.temporary, f.path), 0);
     asks(&f, 4);
     assert_string_equal(f.t->f->driver.request.trace_id, "three");
     assert_int_equal(unlink(f.path), 0);
     asks(&f, 4);
     put(f.path, "");
     asks(&f, 5);
-    assert_int_equal(rename(f.path, f.beside), 0); /* moved away and made anew, as vi does */
+    assert_int_equal(rename(f.path, f.temporary), 0); /* moved away and made anew, as vi does */
     put(f.path, "");
     chmod(f.path, 0600);
-    unlink(f.beside);
+    unlink(f.temporary);
     asks(&f, 6);
     int fd = open(f.path, O_WRONLY | O_APPEND | O_CLOEXEC); /* piece by piece: at its end */
     for (int i = 0; i < 10; i++)
@@ -445,7 +445,7 @@ static void a_directory_that_is_not_there_yet(void **state)
     assert_int_equal(mkdir(above, 0755), 0);
     turn_a_little(f.t);
     assert_int_equal(mkdir(f.directory, 0755), 0);
-    put(f.path, ""); /* before anybody could watch it */
+    put(f.path, ""); /* before it could be watched */
     asks(&f, 1);
     put(f.path, "");
     asks(&f, 2);
@@ -457,8 +457,8 @@ static void a_directory_that_is_not_there_yet(void **state)
     asks(&f, 3);
     assert_int_equal(rename(above, away), 0); /* one above is moved away with all that is in it */
     asks(&f, 3);
-    snprintf(f.beside, sizeof f.beside, "%s/z/b/trigger", f.t->runtime);
-    put(f.beside, ""); /* it is not ours any more */
+    snprintf(f.temporary, sizeof f.temporary, "%s/z/b/trigger", f.t->runtime);
+    put(f.temporary, ""); /* it is not ours any more */
     asks(&f, 3);
     assert_int_equal(rename(away, above), 0); /* and back, with a file that has changed */
     asks(&f, 4);
@@ -474,20 +474,20 @@ static void files_that_others_may_have_written_ask_for_nothing(void **state)
     char other[128];
     snprintf(other, sizeof other, "%s/other", f.directory);
     put(other, "");
-    assert_int_equal(symlink(other, f.beside), 0);
-    assert_int_equal(rename(f.beside, f.path), 0);
+    assert_int_equal(symlink(other, f.temporary), 0);
+    assert_int_equal(rename(f.temporary, f.path), 0);
     expect_asked(f.t, 0);
     unlink(f.path);
-    assert_int_equal(mkfifo(f.beside, 0600), 0);
-    assert_int_equal(rename(f.beside, f.path), 0);
+    assert_int_equal(mkfifo(f.temporary, 0600), 0);
+    assert_int_equal(rename(f.temporary, f.path), 0);
     expect_asked(f.t, 0);
     unlink(f.path);
     assert_int_equal(mkdir(f.path, 0700), 0);
     expect_asked(f.t, 0);
     rmdir(f.path);
-    put(f.beside, "");
-    chmod(f.beside, 0666);
-    assert_int_equal(rename(f.beside, f.path), 0);
+    put(f.temporary, "");
+    chmod(f.temporary, 0666);
+    assert_int_equal(rename(f.temporary, f.path), 0);
     expect_asked(f.t, 0);
     chmod(f.path, 0664);
     expect_asked(f.t, 0);
@@ -520,7 +520,7 @@ static void what_a_file_may_not_say(void **state)
     control_end(f.t);
 }
 
-/* It is the same status as that of a trigger file that is away again, which is no news. */
+/* It is the same status as that of a trigger file that is away again, which is not news. */
 static void that_the_directory_of_traces_is_missing_is_said(void **state)
 {
     (void)state;

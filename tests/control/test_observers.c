@@ -212,7 +212,7 @@ static void many_threads_tell_come_and_go(void **state)
 }
 
 /* A thread that was telling is not there in a child. */
-static void a_child_of_fork_waits_for_nobody(void **state)
+static void a_child_of_fork_does_not_wait(void **state)
 {
     (void)state;
     hearer h = {.waits = true};
@@ -461,7 +461,7 @@ int main(void)
         cmocka_unit_test(one_may_leave_while_it_hears),
         cmocka_unit_test(to_remove_one_waits_for_its_calls),
         cmocka_unit_test(many_threads_tell_come_and_go),
-        cmocka_unit_test(a_child_of_fork_waits_for_nobody),
+        cmocka_unit_test(a_child_of_fork_does_not_wait),
         cmocka_unit_test(the_log_has_a_line_for_each_stage),
         cmocka_unit_test(a_client_is_called_in_order),
         cmocka_unit_test(a_client_of_a_program_that_is_older_has_fewer_calls),

@@ -39,7 +39,7 @@ static kineto_status ignore(const kineto_trace *trace, const char *url, void *us
 
 /* ---- what is named ------------------------------------------------------------------------------- */
 
-static void paths_and_urls_are_told_apart(void **state)
+static void paths_and_urls_are_distinguished(void **state)
 {
     (void)state;
     static const char *const urls[] = {"exec:x",   "fd:1",     "file:///x",
@@ -463,7 +463,7 @@ static void the_program_itself_writes_where_it_likes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths_and_urls_are_told_apart),
+        cmocka_unit_test(paths_and_urls_are_distinguished),
         cmocka_unit_test(files_have_the_number_of_the_process_and_keep_their_format),
         cmocka_unit_test(protocols_have_it_in_names_of_files),
         cmocka_unit_test(requests_may_name_files_and_what_is_open_to_them),

@@ -1,4 +1,4 @@
-/* Outputs that somebody else reads: descriptors, commands, and what the program registered. */
+/* Outputs that other processes read: descriptors, commands, and what the program registered. */
 #include "output_fixture.h"
 
 #include <signal.h>
@@ -197,8 +197,8 @@ static void commands_that_do_not_read_or_end_are_killed(void **state)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* none is left */
     assert_int_equal(errno, ECHILD);
     assert_true(read_whole(mark.s, number, sizeof number) > 0);
-    uint32_t behind = (uint32_t)atoi(number);
-    while (kb_os_alive(behind, kb_os_start_time(behind))) /* what it left in the background */
+    uint32_t background = (uint32_t)atoi(number);
+    while (kb_os_alive(background, kb_os_start_time(background))) /* what it left in the background */
         usleep(1000);
     unlink(mark.s);
 }

@@ -461,7 +461,7 @@ static void who_drives_profilers_on_demand_sees_the_trace(void **state)
     uint64_t ticket = request("ACTIVITIES_DURATION_MSECS=30\n" NO_WARMUP TO_US);
     wait_for(ticket, KINETO_STAGE_COLLECT);
     assert_int_equal(kineto_profiler_type(), KINETO_ACTIVE_KINETO);
-    /* It is nobody else's to end. */
+    /* No other may end it. */
     assert_int_equal(kineto_profiler_disable(NULL, NULL), KINETO_E_STATE);
     assert_int_equal(kineto_ondemand_stop(NULL), KINETO_E_STATE);
     wait_for(ticket, KINETO_STAGE_WRITTEN);
@@ -513,7 +513,7 @@ static void what_cannot_be_is_refused_and_changes_nothing(void **state)
     assert_false(kineto_control_running());
     kineto_control_stop();
     kineto_control_stop();
-    assert_int_equal(kineto_control_start(NULL, &err), KINETO_OK); /* nobody is named */
+    assert_int_equal(kineto_control_start(NULL, &err), KINETO_OK); /* no process is named */
     assert_false(kineto_control_running());
 }
 

@@ -235,7 +235,7 @@ static void what_had_to_make_room_is_said(void **state)
 }
 
 /* What was overwritten is older than what was asked for: nothing of that is lost. */
-static void what_is_older_than_the_ring_is_no_loss(void **state)
+static void what_is_older_than_the_ring_is_not_a_loss(void **state)
 {
     (void)state;
     kineto_control_options o = ring_of(0.4);
@@ -296,7 +296,7 @@ static void a_hang_is_dumped_once(void **state)
     kineto_control_options o = ring_of(5);
     o.dump_on_hang_seconds = 0.1;
     start(&o);
-    sleep_ms(150); /* nobody has stepped yet: no hang */
+    sleep_ms(150); /* no step yet: no hang */
     char path[700];
     assert_int_equal(files(path, sizeof path), 0);
     kineto_step_mark();
@@ -413,7 +413,7 @@ static void an_iteration_becomes_a_range_when_it_is_over(void **state)
     assert_true(ticks[(n + 2) % KF_STEP_TIMES] > ticks[(n + 1) % KF_STEP_TIMES]);
 }
 
-/* Only what begins in one of these iterations is recorded, though nobody but the program acts. */
+/* Only what begins in one of these iterations is recorded, by the program alone. */
 static void a_window_by_iteration_begins_and_ends_in_the_program(void **state)
 {
     (void)state;
@@ -454,7 +454,7 @@ static void iterations_that_were_missed_give_an_empty_window(void **state)
     kineto_session *s = record();
     kf_control *control = kineto_rt_pool()->control;
     uint64_t n = kineto_rt_steps(NULL);
-    kf_window_limit(control, 0, kb_os_pid() + 1, 0, 1); /* somebody else's */
+    kf_window_limit(control, 0, kb_os_pid() + 1, 0, 1); /* another process's */
     kineto_step_mark();
     assert_int_equal(control->windows[0].step_state, KF_STEPS_WAITING);
     kf_window_limit(control, 0, kb_os_pid(), 0, n);
@@ -537,7 +537,7 @@ int main(void)
         cmocka_unit_test(a_step_is_slow_by_the_median_of_those_before),
         cmocka_unit_test(a_dump_holds_the_newest_and_recording_goes_on),
         cmocka_unit_test(what_had_to_make_room_is_said),
-        cmocka_unit_test(what_is_older_than_the_ring_is_no_loss),
+        cmocka_unit_test(what_is_older_than_the_ring_is_not_a_loss),
         cmocka_unit_test(a_slow_step_is_dumped_once),
         cmocka_unit_test(a_hang_is_dumped_once),
         cmocka_unit_test(a_hang_while_the_ring_is_written_is_dumped_afterwards),

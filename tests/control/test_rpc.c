@@ -115,7 +115,7 @@ static void a_secret_is_one_line_that_only_we_may_read(void **state)
     assert_int_equal(read_token(path, longest, 513, 0600, got), KINETO_E_FORMAT);
     assert_int_equal(read_token(path, longest, 600, 0600, got), KINETO_E_FORMAT);
     unlink(path);
-    assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes to it */
+    assert_int_equal(mkfifo(path, 0600), 0); /* no writer */
     assert_int_equal(ko_rpc_read_token(path, got, NULL), KINETO_E_ARGUMENT);
     unlink(path);
     rmdir(directory);
@@ -218,7 +218,7 @@ static void our_daemon_answers_all_questions(void **state)
     served_end(&s);
 }
 
-static void what_the_daemon_refuses_is_told_in_its_words(void **state)
+static void what_the_daemon_refuses_is_reported_in_its_words(void **state)
 {
     (void)state;
     served s;
@@ -379,7 +379,7 @@ static void dynologs_own_frames_are_understood(void **state)
     }
 }
 
-static void answers_that_are_none_are_told_so(void **state)
+static void malformed_answers_are_reported(void **state)
 {
     (void)state;
     static const struct {
@@ -415,7 +415,7 @@ static void answers_that_are_none_are_told_so(void **state)
     }
 }
 
-static void a_time_before_1970_is_no_answer(void **state)
+static void a_time_before_1970_is_not_an_answer(void **state)
 {
     (void)state;
     static const struct {
@@ -461,7 +461,7 @@ static void a_server_that_does_not_answer_costs_the_limit_and_no_more(void **sta
     }
 }
 
-static void where_nobody_listens_is_said(void **state)
+static void a_socket_without_listener_is_reported(void **state)
 {
     (void)state;
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -475,7 +475,7 @@ static void where_nobody_listens_is_said(void **state)
     assert_int_equal(ko_rpc_status(&d, &number, &err), KINETO_E_NOT_FOUND);
     assert_non_null(strstr(err.message, "ckineto daemon"));
     close(taken);
-    memset(d.host, 'x', 70); /* longer than a name in the DNS: nobody is asked */
+    memset(d.host, 'x', 70); /* longer than a name in the DNS: no query */
     assert_int_equal(ko_rpc_status(&d, &number, &err), KINETO_E_NOT_FOUND);
     assert_non_null(strstr(err.message, "cannot resolve host"));
 }
@@ -526,13 +526,13 @@ int main(void)
         cmocka_unit_test(addresses_are_read),
         cmocka_unit_test(a_secret_is_one_line_that_only_we_may_read),
         cmocka_unit_test(our_daemon_answers_all_questions),
-        cmocka_unit_test(what_the_daemon_refuses_is_told_in_its_words),
+        cmocka_unit_test(what_the_daemon_refuses_is_reported_in_its_words),
         cmocka_unit_test(a_token_opens_the_daemon_and_nothing_else_does),
         cmocka_unit_test(dynologs_own_frames_are_understood),
-        cmocka_unit_test(answers_that_are_none_are_told_so),
-        cmocka_unit_test(a_time_before_1970_is_no_answer),
+        cmocka_unit_test(malformed_answers_are_reported),
+        cmocka_unit_test(a_time_before_1970_is_not_an_answer),
         cmocka_unit_test(a_server_that_does_not_answer_costs_the_limit_and_no_more),
-        cmocka_unit_test(where_nobody_listens_is_said),
+        cmocka_unit_test(a_socket_without_listener_is_reported),
         cmocka_unit_test(lists_of_processes_are_read_strictly),
     };
     return RUN_TESTS(tests);

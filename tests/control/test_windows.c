@@ -151,7 +151,7 @@ static void a_window_has_what_was_recorded_in_it(void **state)
         assert_int_equal(c.first, round * 1000);
         assert_true(c.whole);
         assert_int_equal(c.lost, 0);
-        range(77); /* nobody's */
+        range(77); /* outside of all windows */
     }
 }
 

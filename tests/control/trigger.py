@@ -219,7 +219,7 @@ class CommandLine(Case):
         self.assertIn(word, err)
         self.assertIn("Try 'ckineto trigger --help'", err)
 
-    def test_mistakes_are_told_before_anybody_is_asked(self):
+    def test_mistakes_are_reported_before_any_request(self):
         self.mistake("--pid needs pids", "--pid", "12,x")
         self.mistake("one of --pid, --job and --all", "--pid", 1, "--all")
         self.mistake("--roundup need --iterations", "--pid", 1, "--roundup", 10)
@@ -234,14 +234,14 @@ class CommandLine(Case):
         self.mistake("invalid daemon address '127.0.0.1:99999'", "--all", "--host", "127.0.0.1:99999")
         self.mistake("'abc' is not the number of a Slurm job", "--slurm", "abc")
 
-    def test_who_names_nobody_is_told_who_is_there(self):
+    def test_without_a_process_the_traceable_ones_are_listed(self):
         _, err = self.trigger(status=2)
         self.assertIn("no process given", err)
         one, = self.clients_ready({})
         _, err = self.trigger(status=2)
         self.assertIn(f"  {one.pid} python3: polls Dynolog's socket", err)
 
-    def test_a_process_that_is_not_there_is_told_at_once(self):
+    def test_a_process_that_is_not_there_is_reported_at_once(self):
         gone = subprocess.Popen(["true"])
         gone.wait()
         began = time.monotonic()
@@ -250,7 +250,7 @@ class CommandLine(Case):
         self.assertEqual(out, "")
         self.assertIn(f"{gone.pid}: no such process", err)
 
-    def test_a_process_that_cannot_ask_is_told_at_once(self):
+    def test_a_process_that_cannot_ask_is_reported_at_once(self):
         other = subprocess.Popen(["sleep", "60"])
         self.addCleanup(other.wait)
         self.addCleanup(other.kill)
@@ -260,15 +260,15 @@ class CommandLine(Case):
         self.assertLess(time.monotonic() - began, 10)  # and not the 12 s in which it might ask
         self.assertIn("neither KINETO_USE_DAEMON", err)
 
-    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
-    def test_whose_process_it_is_is_told(self):
+    @unittest.skipIf(os.geteuid(), "only root can act as another user")
+    def test_the_owner_of_a_process_is_reported(self):
         other = subprocess.Popen(["sleep", "60"], user=65534)
         self.addCleanup(other.wait)
         self.addCleanup(other.kill)
         _, err = self.trigger("--pid", other.pid, "--discover", 0, status=1)
         self.assertIn(f"{other.pid} sleep: it belongs to user ", err)
 
-    def test_a_process_that_does_not_ask_is_told_why(self):
+    def test_for_a_process_that_does_not_ask_the_reason_is_reported(self):
         _, err = self.trigger("--pid", os.getpid(), "--discover", 0, status=1)
         self.assertIn("neither KINETO_USE_DAEMON nor CKINETO_CONTROL", err)
 
@@ -326,7 +326,7 @@ class AsTheDaemon(Case):
             "PROFILE_WITH_STACK": "true", "PROFILE_WITH_FLOPS": "true", "PROFILE_WITH_MODULES": "true",
             "X_Y": "z"})
 
-    def test_several_begin_together_and_the_late_one_is_told(self):
+    def test_several_begin_together_and_the_late_one_is_reported(self):
         one, two, late = self.clients_ready({}, {}, {"interval": 60})
         out, err = self.trigger("--all", "--warmup", 0, "--start-time", "+2.5", "-d", 10, "--wait",
                                 "--discover", 0.5, "-o", self.path("traces", "t.json"), status=1)
@@ -371,7 +371,7 @@ class AsTheDaemon(Case):
             self.assertEqual(out, self.path("link", f"t_{one.pid}.json\n"))
             self.assertTrue(dynolog.until(lambda n=number: len(one.said("written")) > n))
 
-    def test_a_directory_that_a_process_has_not_is_told_before_it_is_asked(self):
+    def test_a_directory_that_a_process_has_not_is_reported_before_it_is_asked(self):
         one, = self.clients_ready({}, KINETO_ONDEMAND_TRACE_DIR=self.path("nowhere"))
         for wait in ((), ("--wait",)):
             out, err = self.trigger("--pid", one.pid, *wait, status=1)
@@ -397,7 +397,7 @@ class AsTheDaemon(Case):
         self.assertEqual(out, "")
         self.assertIn("it has the request and continues; " + self.path("traces", f"t_{one.pid}.json"), err)
 
-    def test_a_name_that_is_taken_is_told_and_tried_again(self):
+    def test_a_name_that_is_taken_is_reported_and_tried_again(self):
         one, = self.clients_ready({})
         with dynolog.Endpoint(self.directory, "dynolog"):
             _, err = self.trigger("--pid", one.pid, "--discover", 0.3, status=1)
@@ -432,7 +432,7 @@ class ByADaemon(Case):
         for whom in (["--all"], ["--pid", one.pid]):
             began = time.monotonic()
             _, err = self.trigger("--host", "127.0.0.1:1", *whom, status=1)
-            self.assertLess(time.monotonic() - began, 10)  # and not the 12 s in which somebody might ask
+            self.assertLess(time.monotonic() - began, 10)  # and not the 12 s in which a request might come
             self.assertIn("no daemon listens at 127.0.0.1, port 1", err)
         self.assertEqual(one.said("config"), [])
 
@@ -577,7 +577,7 @@ class BySocket(Case):
             self.assertIn(f"{one.pid} control_target {state}\n", err)
         first = min(e["ts"] for e in self.load(path)["traceEvents"] if e.get("ph") == "X")
         base = self.load(path).get("baseTimeNanoseconds", 0)
-        self.assertLess(base + first * 1000 - asked_ns, 5e9)  # 5 s of warm-up are nobody's default here
+        self.assertLess(base + first * 1000 - asked_ns, 5e9)  # no default has 5 s of warm-up
 
     def test_a_program_that_has_just_been_started_is_awaited(self):
         started = subprocess.Popen([TARGET, "--seconds", "60"], stdout=subprocess.DEVNULL,
@@ -586,7 +586,7 @@ class BySocket(Case):
         out, err = self.trigger("--pid", started.pid, "-d", 5, "--wait", "-o", self.path("t.json"))
         self.assertEqual(out.split("\t")[0], self.path(f"t_{started.pid}.json"), err)
 
-    def test_who_does_not_wait_is_not_told_that_it_is_done(self):
+    def test_without_waiting_the_end_is_not_reported(self):
         one = self.target()
         _, err = self.trigger("--pid", one.pid, "-d", 300, "-o", self.path("traces", "t.json"))
         self.assertIn(f"{one.pid} control_target has the request\n", err)

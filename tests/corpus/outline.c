@@ -17,7 +17,7 @@ static void skip_string(walk *w)
     w->at++;
 }
 
-/* Anything up to the comma or bracket behind it. */
+/* Anything up to the comma or bracket after it. */
 static void skip_value(walk *w)
 {
     int depth = 0;

@@ -1,5 +1,5 @@
 // Every part of <ckineto/ckineto.hpp>: what it does is in the trace; and nothing is allocated while
-// nobody records. Compiled by several compilers, with exceptions and without.
+// no session records. Compiled by several compilers, with exceptions and without.
 #include <ckineto/ckineto.hpp>
 
 #include <cstdio>
@@ -63,9 +63,9 @@ static kineto_session_options with_inputs()
     return o;
 }
 
-// ---- while nobody records --------------------------------------------------------------------------
+// ---- while no session records --------------------------------------------------------------------------
 
-static void nothing_is_allocated_while_nobody_records()
+static void nothing_is_allocated_while_no_session_records()
 {
     const std::vector<std::int64_t> sizes = {2, 3};
     const std::string name = "a name that is too long for a string to have within itself";
@@ -183,7 +183,7 @@ static void operators_and_ranges_end_with_their_objects()
     CHECK(sequence.i == 8);
 }
 
-static void outputs_are_told()
+static void outputs_are_reported()
 {
     kineto_session_options o = with_inputs();
     o.operators |= KINETO_OPERATORS_IDS;
@@ -313,17 +313,17 @@ static void an_exception_ends_them_too() {}
 
 int main()
 {
-    nothing_is_allocated_while_nobody_records();
+    nothing_is_allocated_while_no_session_records();
     inputs_of_all_types_arrive();
     inputs_may_be_a_list_or_a_vector();
     operators_and_ranges_end_with_their_objects();
-    outputs_are_told();
+    outputs_are_reported();
     callbacks_are_removed_with_their_objects();
     sessions_say_what_went_wrong();
     traces_are_shared_and_moved();
     profilers_give_results();
     an_exception_ends_them_too();
-    nothing_is_allocated_while_nobody_records();
+    nothing_is_allocated_while_no_session_records();
     std::puts("all of ckineto.hpp works");
     return 0;
 }

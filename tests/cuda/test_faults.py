@@ -69,7 +69,7 @@ class Recording:
         return self.trace["ckineto"]["ledger"] if self.trace else []
 
     def said(self):
-        """What the ledger says of our source beside numbers of what was delivered."""
+        """What the ledger says of our source, besides the numbers of what was delivered."""
         return [l for l in self.ledger() if l["source"].lower().startswith(("cuda", "plug-in"))
                 and l["reason"] not in ("delivered", "loaded")]
 
@@ -95,7 +95,7 @@ def check_one_failure(function, code, calls):
     if function in ESSENTIAL:
         r.check_kernels(0)
         r.check_sentence("the CUDA driver does not work" if function == "cuDriverGetVersion" else "")
-        # CUPTI may crash beside a driver that does not work.
+        # CUPTI may crash with a driver that does not work.
         check(function != "cuDriverGetVersion" or not any(c[0].startswith("cupti") for c in r.calls),
               f"{r.words}: CUPTI was called: {r.calls}")
     elif function == "cuptiActivityEnable" and calls == "*":
@@ -249,7 +249,7 @@ def check_delivery():
     r = Recording("threads", "1000", script="fill 20\nkernel_ns 500000")
     asked = r.calls.count(("cuptiActivityFlushAll", 0, 0))
     check(asked > 0, f"{r.words}: CUPTI was never asked for what it has")
-    # What another tool takes away is told.
+    # What another tool takes away is reported.
     r = Recording("taken", "10")
     check([l for l in r.said() if l["loss"] and l["reason"] == "buffers that CUPTI did not give back"],
           f"{r.words}: nothing is said of a tool that took over: {r.said()}")
@@ -257,7 +257,7 @@ def check_delivery():
                                         "drop 12\n")
     r.check_kernels(1)
     dropped = [l for l in r.said() if l["loss"] and l["count"] == 12]
-    check(len(dropped) == 1, f"{r.words}: 12 dropped records are not told: {r.said()}")
+    check(len(dropped) == 1, f"{r.words}: 12 dropped records are not reported: {r.said()}")
 
 
 def check_garbage():
@@ -296,7 +296,7 @@ def check_garbage():
 # ---- lives ---------------------------------------------------------------------------------------
 
 def check_ended(r, ended):
-    """What a program that does not end in order takes with it is told."""
+    """What a program that does not end in order takes with it is reported."""
     left = [l for l in r.said() if l["reason"] == "sessions that did not end"]
     check([(l["count"], l["loss"]) for l in left] == ([] if ended else [(1, False)])
           and all("_exit" in l["detail"] for l in left), f"{r.words}: ended {ended}, but {left}")
@@ -322,7 +322,7 @@ def check_lives():
     r = Recording("fork", "5")
     r.check_kernels(10)
     check_ended(r, True)
-    # The child of a process that has not used CUDA yet may use it, and is recorded or told of.
+    # The child of a process that has not used CUDA yet may use it, and is recorded or reported.
     r = Recording("fork_first", "5")
     check(len(r.events("kernel")) == 8 or r.said(), f"{r.words}: {len(r.events('kernel'))} of 8 "
           "kernels, and nothing is said")
@@ -416,7 +416,7 @@ def check_sessions():
         kernels, traces = sessions("two", "fail cuptiActivityRegisterTimestampCallback * 39\n"
                                           f"own_clock {number}")
         check([len(k) for k in kernels] == [3, 4], f"sessions, clock {number}: {list(map(len, kernels))}")
-    # CUPTI was used before the fork, though nobody records at the moment: not in the child.
+    # CUPTI was used before the fork, though no session records at the moment: not in the child.
     calls = []
     kernels, traces = sessions("fork_between", calls=calls)
     in_child = [c for c in calls if c[2] == -1]

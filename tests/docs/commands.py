@@ -146,7 +146,7 @@ class Listening:
 
 
 def run(command, template, index):
-    """None, or what is wrong. Each command has a copy of the files: what it writes is nobody else's."""
+    """None, or what is wrong. Each command has a copy of the files: it shares no files."""
     folder = os.path.join(template + "-runs", str(index))
     shutil.copytree(template, folder, symlinks=True)
     there = command.replace("/usr/local/lib/ckineto", f"{BUILD}/lib/ckineto").replace("trace.jsonl", "all.jsonl")
@@ -216,7 +216,7 @@ def wrong_options():
             for word in words[2:]:
                 option = re.match(r"--[a-z][a-z-]*", word)
                 if option and option[0] not in known | {"--help", "--version"}:
-                    yield f"{path}: {call}: {option[0]} is no option of {words[1]}"
+                    yield f"{path}: {call}: {option[0]} is not an option of {words[1]}"
 
 
 def main():

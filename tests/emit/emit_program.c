@@ -28,7 +28,7 @@ static uint64_t allocated(void) { return kb_load_relaxed(&allocations); }
 static uint64_t allocated(void) { return 0; }
 #endif
 
-/* ---- what it can be told to do ---------------------------------------------------------------- */
+/* ---- its commands ---------------------------------------------------------------- */
 
 static int report(kineto_status status, const kineto_error *err)
 {
@@ -169,7 +169,7 @@ static void *open_slowly(void *unused)
     return unused;
 }
 
-/* Forked while another thread was at it: nobody will finish that in the child. */
+/* Forked while another thread was inside: it will not finish in the child. */
 static int do_fork_within(int argument)
 {
     pthread_t thread;

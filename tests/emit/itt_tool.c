@@ -1,5 +1,5 @@
-/* A collector that speaks ITT and writes down what it is told, or misbehaves as EMIT_TOOL says. It
- * knows the interface by declarations of its own. Built a second time without the function that
+/* A collector that speaks ITT and logs the calls that it receives, or misbehaves as EMIT_TOOL says.
+ * It knows the interface by declarations of its own. Built a second time without the function that
  * initialises it, as collectors of an earlier time were. */
 #include "log.h"
 

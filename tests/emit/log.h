@@ -1,5 +1,5 @@
-/* Where the tools of these tests write what they are told: one line for each call, appended to the
- * file that EMIT_LOG names: "PID TID CALL TEXT". */
+/* Where the tools of these tests log the calls that they receive: one line for each call, appended
+ * to the file that EMIT_LOG names: "PID TID CALL TEXT". */
 #ifndef EMIT_TESTS_LOG_H
 #define EMIT_TESTS_LOG_H
 

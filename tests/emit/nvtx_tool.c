@@ -1,4 +1,4 @@
-/* An NVTX tool that writes down what it is told, or misbehaves as EMIT_TOOL says. It knows the
+/* An NVTX tool that logs the calls that it receives, or misbehaves as EMIT_TOOL says. It knows the
  * interface by declarations of its own, not by those of the library under test. */
 #include "log.h"
 

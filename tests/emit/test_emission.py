@@ -55,9 +55,9 @@ class Emission(unittest.TestCase):
             self.assertIn(word, lines[0])
         self.assertIn("pushed 0", lines)
 
-    # ---- nobody, and those who do not do it -------------------------------------------------------
+    # ---- no tool, and tools that do not support it -------------------------------------------------------
 
-    def test_nobody_listens_says_which_variable_to_set(self):
+    def test_without_a_listener_the_variable_to_set_is_named(self):
         for kind in VARIABLE:
             self.refused(self.run_program(kind, "open"), "E_NOT_FOUND", VARIABLE[kind], "no tool")
             self.refused(self.run_program(kind, "open", library=""), "E_NOT_FOUND", VARIABLE[kind])
@@ -67,7 +67,7 @@ class Emission(unittest.TestCase):
             self.refused(self.run_program(kind, "open", library="/nowhere/tool.so"), "E_PLUGIN",
                          "/nowhere/tool.so", VARIABLE[kind])
 
-    def test_what_is_no_library_is_refused(self):
+    def test_what_is_not_a_library_is_refused(self):
         text, cut = (os.path.join(self.folder.name, n) for n in ("text.so", "cut.so"))
         with open(text, "w") as file:
             file.write("not a library\n")
@@ -99,7 +99,7 @@ class Emission(unittest.TestCase):
                          "tasks")
         self.assertEqual(self.what(), [])
 
-    def test_a_tool_without_functions_is_told_nothing(self):
+    def test_a_tool_without_functions_receives_nothing(self):
         for tool in ("nothing", "no-pop"):
             self.assertEqual(self.run_program("nvtx", "open", library=NVTX, tool=tool),
                              ["OK ", "pushed 0"])
@@ -158,9 +158,9 @@ class Emission(unittest.TestCase):
 
     def test_tables_have_the_sizes_of_the_interface(self):
         self.run_program("nvtx", "open", library=NVTX)
-        told = {call: text for _, _, call, text in self.calls()}
-        self.assertEqual(told["sizes"], "16 9 15 7 16 7")
-        self.assertEqual(told["initialize"], "3 24 16")
+        received = {call: text for _, _, call, text in self.calls()}
+        self.assertEqual(received["sizes"], "16 9 15 7 16 7")
+        self.assertEqual(received["initialize"], "3 24 16")
 
     def test_a_tool_without_named_domains_gets_ranges_in_the_unnamed_one(self):
         self.run_program("nvtx", "open", library=NVTX, tool="domain-unnamed")

@@ -1,5 +1,5 @@
 /* Device times of operators, on a device that is a script: its clock goes by 100 ns with each
- * event, and it fails when it is told to. */
+ * event, and it fails on request. */
 #include "unit/unit.h"
 
 #include "profiler/fallback.h"

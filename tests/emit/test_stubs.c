@@ -144,7 +144,7 @@ static void stubs_in_use_stay(void **state)
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, &err), KINETO_E_BUSY);
     kp_stubs_release(KINETO_STUBS_CUDA);
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, &err), KINETO_OK);
-    s.enabled = off; /* does not work: nobody may hold it, and that leaves no trace */
+    s.enabled = off; /* does not work: a held one cannot be seen */
     assert_int_equal(kineto_stubs_register(KINETO_STUBS_CUDA, &s, NULL), KINETO_OK);
     assert_int_equal(kp_stubs_acquire(KINETO_STUBS_CUDA, &held, &err), KINETO_E_STATE);
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, &err), KINETO_OK);
@@ -205,7 +205,7 @@ static kineto_status disable(void *context, kineto_error *err)
     return KINETO_OK;
 }
 
-static void an_observer_is_told_and_stays_until_the_end(void **state)
+static void an_observer_is_notified_and_stays_until_the_end(void **state)
 {
     (void)state;
     kineto_privateuse1_observer o;
@@ -248,7 +248,7 @@ int main(void)
         cmocka_unit_test(structs_of_other_sizes_are_understood),
         cmocka_unit_test(stubs_in_use_stay),
         cmocka_unit_test(threads_register_one_at_a_time),
-        cmocka_unit_test(an_observer_is_told_and_stays_until_the_end),
+        cmocka_unit_test(an_observer_is_notified_and_stays_until_the_end),
     };
     return RUN_TESTS(tests);
 }

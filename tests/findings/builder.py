@@ -129,7 +129,7 @@ class Trace:
         self.events.append({"ph": "f", "bp": "e", **name, "pid": to_pid, "tid": to_tid, "ts": BASE + to_at})
 
     def work(self, category, name, start, length, stream, device, call, at, call_length, tid, external, args):
-        """Work of a device. at: when the call that launches it begins; None: nobody knows.
+        """Work of a device. at: when the call that launches it begins; None: unknown.
         @return the correlation id."""
         correlation = self.id()
         if at is not None:
@@ -247,7 +247,7 @@ class Program:
         self.now = end
 
     def stream_waits(self, stream, other, device=0):
-        """What is launched into a stream from now on begins behind what is in another."""
+        """What is launched into a stream from now on begins after what is in another."""
         self.trace.call("cudaStreamWaitEvent", self.now, 1, external=self.external)
         self.now += 1
         self.free[device, stream] = max(self.free.get((device, stream), 0), self.free.get((device, other), 0))

@@ -1,7 +1,7 @@
 """Programs with one fault each, and the same without it: input, ranks, launches, waits, copies.
 
 CASES[id] is (makes a trace where it is found, makes one where it is not); a list stands for ranks.
-WORTH[id] is what the first one is worth, in us of a step, where the program says exactly.
+WORTH[id] is the savings of the first one, in us of a step, where the program determines them.
 MORE are further traces: (what it shows, id, makes it, judgement)."""
 
 from builder import Program, Trace
@@ -83,14 +83,14 @@ def distributed(library, length=300, **more):
     return p.trace
 
 
-def collectives(compute, exchange, beside=False, vendor="cuda", kernel=NCCL):
-    """`beside`: while the computation runs."""
+def collectives(compute, exchange, overlap=False, vendor="cuda", kernel=NCCL):
+    """`overlap`: while the computation runs."""
     p = program(vendor)
     for _ in p.steps(5):
         with p.op("aten::mm"):
             p.kernel(GEMM, compute)
         with p.op("nccl:all_reduce"):
-            p.kernel(kernel, exchange, stream=20 if beside else 7)
+            p.kernel(kernel, exchange, stream=20 if overlap else 7)
     return p.trace
 
 
@@ -202,8 +202,8 @@ def host_only():
 
 # ---- waits ----
 
-def reads(behind, every_step=True, waiting="cudaStreamSynchronize", vendor="cuda", copy_waits=False, **more):
-    """A value is read in each step; `behind` it the host prepares for so long. Per step 500 + 300.
+def reads(after_us, every_step=True, waiting="cudaStreamSynchronize", vendor="cuda", copy_waits=False, **more):
+    """A value is read in each step; the host prepares for after_us afterwards. Per step 500 + 300.
     copy_waits: the call that copies waits, too, as for pageable memory."""
     p = program(vendor)
     for _ in p.steps(6, waits=False):
@@ -215,12 +215,12 @@ def reads(behind, every_step=True, waiting="cudaStreamSynchronize", vendor="cuda
                     p.copy("DtoH (Device -> Pageable)", 2, 4, waits=copy_waits,
                            call="hipMemcpyAsync" if vendor == "hip" else None)
                     p.wait(waiting)
-        with p.op("aten::softmax", behind):
+        with p.op("aten::softmax", after_us):
             p.kernel(ELEMENTWISE, 300)
     return p.trace
 
 
-def two_waits(behind=120):
+def two_waits(after_us=120):
     """Neither costs anything while the other one is there."""
     p = program()
     for _ in p.steps(6, waits=False):
@@ -229,21 +229,21 @@ def two_waits(behind=120):
         for line in (54, 55):
             with p.op("aten::item", stack=f"train.py({line}): step"):
                 p.wait("cudaStreamSynchronize")
-        with p.op("aten::softmax", behind):
+        with p.op("aten::softmax", after_us):
             p.kernel(ELEMENTWISE, 300)
     return p.trace
 
 
-def synchronized(behind=150):
-    """torch.cuda.synchronize() behind each step, outside of every operator."""
+def synchronized(after_us=150):
+    """torch.cuda.synchronize() after each step, outside of every operator."""
     p = program()
     for _ in p.steps(6):
-        with p.op("aten::mm", behind):
+        with p.op("aten::mm", after_us):
             p.kernel(GEMM, 500)
     return p.trace
 
 
-def behind_the_host(exchange):
+def after_the_host(exchange):
     """The device waits for the host, whatever it does meanwhile."""
     p = program()
     for _ in p.steps(4):
@@ -289,12 +289,12 @@ def many_sent(count):
     return p.trace
 
 
-def batches(beside, received=0):
-    """received: us that a slow download takes, beside the computation."""
+def batches(overlap, received=0):
+    """received: us that a slow download takes, during the computation."""
     p = program()
     for _ in p.steps(5):
         with p.op("aten::to"):
-            p.copy("HtoD (Pinned -> Device)", 400, 8 * MB, stream=20 if beside else 7)
+            p.copy("HtoD (Pinned -> Device)", 400, 8 * MB, stream=20 if overlap else 7)
         with p.op("aten::mm"):
             p.kernel(GEMM, 1000)
         if received:
@@ -304,7 +304,7 @@ def batches(beside, received=0):
 
 
 def moved(fills="aten::zeros", types=("float", "float", "Bool"), filled=None, on_device=False):
-    """filled: sizes of what is filled, where they are told."""
+    """filled: sizes of what is filled, where they are given."""
     p = program()
     for _ in p.steps(4):
         with p.op(fills or "aten::empty"):
@@ -338,7 +338,7 @@ CASES = {
     "parallel.data_parallel": (lambda: data_parallel(2), lambda: data_parallel(1)),
     "parallel.ddp_backend": (lambda: distributed("gloo"), lambda: distributed("nccl")),
     "communication.share": (lambda: collectives(800, 200), lambda: collectives(900, 50)),
-    "communication.exposed": (lambda: collectives(800, 200), lambda: collectives(800, 200, beside=True)),
+    "communication.exposed": (lambda: collectives(800, 200), lambda: collectives(800, 200, overlap=True)),
     "communication.small_messages": (lambda: messages(20, 256, 15), lambda: messages(2, 1 << 22, 150)),
     "communication.imbalance": (lambda: ranks([900, 500]), lambda: ranks([700, 700])),
     "device.low_utilization": (lambda: kernels(90, 20), lambda: kernels(20, 90)),
@@ -369,11 +369,11 @@ WORTH = {
     "launch.tiny_kernels": (270, 310),
     # 4 times 200 us, of which the device is busy for 40.
     "host.python_gaps": (570, 660),
-    # The gap behind the value: the operator that follows, and the way back.
+    # The gap after the value: the operator that follows, and the way back.
     "sync.stall": (100, 145),
-    # 150 us of the operator behind the copy.
+    # 150 us of the operator after the copy.
     "copy.synchronous": (130, 170),
-    # 16 MiB take 1398 us at 12 GB/s, not 2000; and 300 us behind it the device waits.
+    # 16 MiB take 1398 us at 12 GB/s, not 2000; and 300 us after it the device waits.
     "copy.pageable": (750, 960),
     # 400 us of a step of 1400.
     "copy.not_overlapped": (390, 405),
@@ -396,12 +396,12 @@ MORE = [
     ("tensors that a device filled", "copy.extra", lambda: moved("aten::zero_", on_device=True), "quiet"),
     ("a tensor of another size", "copy.extra", lambda: moved(filled=[1]), "quiet"),
     ("a tensor of as many elements", "copy.extra", lambda: moved(filled=[1024 * 1024]), "found"),
-    ("tensors that nobody filled", "copy.extra", lambda: moved(fills=None), "quiet"),
-    ("a loader that is hidden behind the device", "host.python_gaps", lambda: loader(300), "quiet"),
+    ("tensors that were never filled", "copy.extra", lambda: moved(fills=None), "quiet"),
+    ("a loader that is hidden by the device", "host.python_gaps", lambda: loader(300), "quiet"),
     ("loading of code, once", "launch.bound", lambda: loading(5000), "quiet"),
     ("exchanges of a device that the host keeps waiting", "communication.exposed",
-     lambda: behind_the_host(15), "quiet"),
-    ("a wait behind each step", "sync.stall", synchronized, "found"),
+     lambda: after_the_host(15), "quiet"),
+    ("a wait after each step", "sync.stall", synchronized, "found"),
     ("no devices", "launch.bound", host_only, "not judged"),
     ("no devices", "sync.stall", host_only, "not judged"),
     ("no devices", "copy.extra", host_only, "quiet"),

@@ -50,12 +50,12 @@ def addmm(columns):
                     dims=((columns,), (512, 1024), (1024, columns)))
 
 
-def grid(blocks, block=256, registers=32, length=2000, **told):
+def grid(blocks, block=256, registers=32, length=2000, **given):
     p = program()
     for _ in p.steps(4):
         with p.op("aten::sum"):
             p.kernel("my_kernel(float*)", length, grid=(blocks, 1, 1), block=(block, 1, 1), registers=registers,
-                     **told)
+                     **given)
         p.wait()
     return p.trace
 
@@ -194,7 +194,7 @@ def zero_grad(to_none, parent=None):
     return p.trace
 
 
-def conv_norm(bias, behind="nn.Module: BatchNorm2d_0"):
+def conv_norm(bias, after="nn.Module: BatchNorm2d_0"):
     p = program()
     sizes = [[32, 64, 56, 56], [64, 64, 3, 3], [64] if bias else []]
     for _ in p.steps(4):
@@ -206,7 +206,7 @@ def conv_norm(bias, behind="nn.Module: BatchNorm2d_0"):
                     if bias:
                         with p.op("aten::add_"):
                             p.kernel(ADD, 100)
-            with p.python(behind, module=2):
+            with p.python(after, module=2):
                 with p.op("aten::batch_norm"):
                     p.kernel("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>(int)", 100)
         p.wait()
@@ -357,9 +357,9 @@ MORE = [
     ("a loop on a host without a device", "host.loop_indexing", lambda: loop(40, vendor=None), "found"),
     ("no loop on a host without a device", "host.loop_indexing", lambda: loop(6, vendor=None), "quiet"),
     ("tensors that are made of zeros", "optimizer.zero_grad", lambda: zero_grad(False, parent="aten::zeros"), "quiet"),
-    ("zeros behind another operator", "optimizer.zero_grad", lambda: zero_grad(False, parent="aten::add"), "found"),
+    ("zeros after another operator", "optimizer.zero_grad", lambda: zero_grad(False, parent="aten::add"), "found"),
     ("a convolution in front of something else", "model.conv_bias",
-     lambda: conv_norm(True, behind="nn.Module: ReLU_0"), "quiet"),
+     lambda: conv_norm(True, after="nn.Module: ReLU_0"), "quiet"),
     ("what stacks say once", "optimizer.not_fused",
      lambda: optimizer(100, 3, "torch/optim/sgd.py(334): _single_tensor_sgd"), "quiet"),
     ("steps of a program without a device", "step.outliers",

@@ -76,7 +76,7 @@ def few_threads():
 
 
 def waits(steps, each):
-    """The same line waits so many times in each step."""
+    """The same line waits N times in each step."""
     p = Program()
     for _ in p.steps(steps, waits=False):
         with p.python("train.py(10): step"):
@@ -90,7 +90,7 @@ def waits(steps, each):
 
 
 def places(count):
-    """Each of so many operators waits, and then the device waits for the next one."""
+    """Each of N operators waits, and then the device waits for the next one."""
     p = Program()
     for _ in p.steps(4):
         for i in range(count):
@@ -161,7 +161,7 @@ MORE = [
     ("threads that wait for one another", "cpu.threads", lambda: on_host(("aten::mm", 80000, 2, SQUARE)), "found"),
     ("graphs that were not recorded", "trace.unfit", lambda: graph(1500), "found"),
     ("graphs that were recorded", "trace.unfit", lambda: graph(20), "quiet"),
-    ("tiny operators beside a device", "cpu.tiny_operators", lambda: passes("aten::add", count=400), "quiet"),
+    ("tiny operators next to a device", "cpu.tiny_operators", lambda: passes("aten::add", count=400), "quiet"),
     ("a pass that selects twice", "host.loop_indexing",
      lambda: passes("aten::select", "aten::mul", "aten::select", "aten::copy_"), "found"),
     ("y[i] = x[i] * w[idx[i]]", "host.loop_indexing",
@@ -171,8 +171,8 @@ MORE = [
      lambda: passes(*["aten::select"] * 12, "aten::mul", count=9), "found"),
     ("few passes that select twice", "host.loop_indexing",
      lambda: passes("aten::select", "aten::mul", "aten::select", "aten::copy_", count=9), "quiet"),
-    ("tiny kernels beside a long one", "launch.tiny_kernels", lambda: tiny(20), "quiet"),
-    ("tiny kernels behind a long one", "launch.tiny_kernels", lambda: tiny(7), "found"),
+    ("tiny kernels next to a long one", "launch.tiny_kernels", lambda: tiny(20), "quiet"),
+    ("tiny kernels after a long one", "launch.tiny_kernels", lambda: tiny(7), "found"),
     ("products in 32 bits", "kernel.unaligned_shapes",
      lambda: products(GEMM, (1023, 1023), (1023, 1023), kind="float"), "found"),
     ("products in 64 bits", "kernel.unaligned_shapes",

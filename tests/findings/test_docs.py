@@ -33,10 +33,10 @@ def problems(value, schema, root, at="$"):
     kind = schema.get("type")
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind == "number" and not is_number or kind == "integer" and not (is_number and value == int(value)):
-        yield f"{at}: {value!r} is no {kind}"
+        yield f"{at}: {value!r} is not of type {kind}"
         return
     if kind in TYPES and not isinstance(value, TYPES[kind]):
-        yield f"{at}: {value!r} is no {kind}"
+        yield f"{at}: {value!r} is not of type {kind}"
         return
     if "const" in schema and value != schema["const"] or "enum" in schema and value not in schema["enum"]:
         yield f"{at}: {value!r} may not stand there"
@@ -170,10 +170,10 @@ class Shares(unittest.TestCase):
         if not SHARED or not os.path.exists(trace) or not os.path.exists(golden):
             self.skipTest("the trace is not here")
         with open(golden, encoding="utf-8") as f:
-            told = re.search(r"Kernels with (\d+)% time", f.read()).group(1)
+            stated = re.search(r"Kernels with (\d+)% time", f.read()).group(1)
         found = json.loads(command("--only", "precision.tensor_cores", "--json", "-", trace).stdout)["findings"]
         share = float(re.match(r"([\d.]+) %", found[0]["sentence"]).group(1))
-        self.assertEqual(round(share), int(told))
+        self.assertEqual(round(share), int(stated))
         self.assertEqual(share, 67.6)
 
 

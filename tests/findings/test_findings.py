@@ -118,7 +118,7 @@ class EachRule(FindingsTest):
             with self.subTest(rule=rule):
                 self.assertEqual(judgements(self.look(quiet))[rule], "quiet")
 
-    def test_it_is_worth_what_the_program_would_save(self):
+    def test_savings_are_what_the_program_would_save(self):
         for rule, (low, high) in WORTH.items():
             with self.subTest(rule=rule):
                 found = of_rule(self.look(CASES[rule][0]), rule)
@@ -126,12 +126,12 @@ class EachRule(FindingsTest):
                 self.assertTrue(low <= found[0]["worth_us"] <= high,
                                 f"{found[0]['worth_us']} us, not {low} … {high}")
 
-    def test_other_traces_are_judged_as_they_should_be(self):
+    def test_other_traces_are_evaluated_as_they_should_be(self):
         for what, rule, make, judgement in MORE:
             with self.subTest(what=what, rule=rule):
                 self.assertEqual(judgements(self.look(make))[rule], judgement)
 
-    def test_findings_come_by_worth(self):
+    def test_findings_are_sorted_by_savings(self):
         for rule, (fires, _) in CASES.items():
             worths = [f.get("worth_us", -1) for f in self.look(fires)["findings"]]
             self.assertEqual(worths, sorted(worths, reverse=True))
@@ -170,7 +170,7 @@ class Sites(FindingsTest):
             for place in found["evidence"]:
                 self.assertNotIn("for 0 ns", place["text"])
 
-    def test_the_sentence_explains_all_of_the_worth(self):
+    def test_the_sentence_explains_all_of_the_savings(self):
         part = importlib.import_module("cases_1")
         for make in (lambda: part.reads(120), lambda: part.reads(600), part.two_waits, part.synchronized):
             said = self.look(make)
@@ -178,9 +178,9 @@ class Sites(FindingsTest):
                 self.assertGreaterEqual(1.001 * sum(times_in(found["sentence"], r"idle for ([0-9.]+ \w+)", r"saves ([0-9.]+ \w+)")),
                                         6 * found["worth_us"], found["sentence"])
 
-    def test_places_that_do_the_same_are_worth_the_same_however_many_there_are(self):
+    def test_places_that_do_the_same_have_the_same_savings_however_many_there_are(self):
         found = of_rule(self.look(lambda: cases_3.places(14)), "sync.stall")
-        worths = [f["worth_us"] for f in found if f["subject"] != "my::op13"]  # behind it the step waits
+        worths = [f["worth_us"] for f in found if f["subject"] != "my::op13"]  # after it the step waits
         self.assertEqual(len(worths), 13)
         self.assertLess(max(worths), 1.2 * min(worths))
 
@@ -254,9 +254,9 @@ class Exchanges(FindingsTest):
                            ("communication.small_messages", lambda before: part.messages(20, 256, 15, before=before)),
                            ("parallel.data_parallel", lambda before: part.data_parallel(2, before=before))):
             with self.subTest(rule=rule):
-                alone, behind = (self.one(lambda n=n: make(n), rule) for n in (0, 100))
+                alone, after = (self.one(lambda n=n: make(n), rule) for n in (0, 100))
                 for member in ("worth_us", "sentence", "count"):
-                    self.assertEqual(behind[member], alone[member])
+                    self.assertEqual(after[member], alone[member])
 
     def test_times_of_several_devices_are_those_of_one(self):
         part = importlib.import_module("cases_1")
@@ -269,11 +269,11 @@ class Exchanges(FindingsTest):
 
 
 class Segments(FindingsTest):
-    def test_who_has_segments_that_grow_is_not_told_to_set_them(self):
+    def test_a_program_with_growing_segments_is_not_advised_to_set_them(self):
         part = importlib.import_module("cases_2")
-        for calls, told in ((("cudaFree", "cudaMalloc"), True), (("cuMemCreate", "cuMemMap", "cuMemSetAccess"), False)):
+        for calls, advised in ((("cudaFree", "cudaMalloc"), True), (("cuMemCreate", "cuMemMap", "cuMemSetAccess"), False)):
             found = of_rule(self.look(lambda calls=calls: part.churn(range(6), calls=calls)), "memory.allocator_churn")
-            self.assertEqual("expandable_segments:True" in found[0]["advice"], told)
+            self.assertEqual("expandable_segments:True" in found[0]["advice"], advised)
 
 
 class Loaders(FindingsTest):
@@ -326,7 +326,7 @@ class Text(FindingsTest):
 
 
 class Percentages(FindingsTest):
-    def test_what_goes_on_behind_the_steps_is_not_of_them(self):
+    def test_what_goes_on_after_the_steps_is_not_of_them(self):
         part = importlib.import_module("cases_2")
 
         def made(category, name):
@@ -392,12 +392,12 @@ class Options(FindingsTest):
                 self.assertEqual(self.gate(gate).returncode, 2)
         self.assertEqual(command("--findings", "--only", "nothing", *self.paths).returncode, 2)
 
-    def test_what_could_not_be_judged_does_not_pass(self):
+    def test_what_could_not_be_evaluated_does_not_pass(self):
         done = command("--gate", "communication.imbalance", *self.paths)
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"skipped", done.stderr)
 
-    def test_only_what_is_asked_for_is_judged(self):
+    def test_only_what_is_asked_for_is_evaluated(self):
         said = findings_of(self.paths, "--only", "launch.bound,copy")
         self.assertEqual({rule["id"].split(".")[0] for rule in said["rules"]}, {"launch", "copy"})
 
@@ -444,7 +444,7 @@ class Ranks(FindingsTest):
             self.assertAlmostEqual(said["step_us"], sum(a["step_us"] * a["steps"] for a in alone) / said["steps"],
                                    delta=0.01)
 
-    def test_what_compares_ranks_is_worth_a_part_of_the_mean_step(self):
+    def test_savings_across_ranks_are_a_part_of_the_mean_step(self):
         made = CASES["communication.imbalance"][0]()
         for order in (made, made[::-1]):
             said = findings_of(self.save(order))
@@ -505,7 +505,7 @@ ANEW = ("read what changed; if it is right, run 'CKINETO=... CKINETO_SHARED=... 
 
 
 def differences(trace, before, now):
-    """Lines "trace rule: before -> now". A rule that the table does not have yet may be quiet or not judged."""
+    """Lines "trace rule: before -> now". A rule that the table does not have yet may be quiet or not evaluated."""
     for rule, (judgement, worth) in now.items():
         old, old_worth = before.get(rule, (judgement if judgement != "found" else "no row", worth))
         moved = "-" in (worth, old_worth) and worth != old_worth or "-" not in (worth, old_worth) and \
@@ -538,7 +538,7 @@ class Corpus(unittest.TestCase):
             wrong += differences(name, before, {row[1]: row[2:] for row in rows_of(name, paths)})
         self.assertEqual(wrong, [], "corpus.tsv differs; " + ANEW)
 
-    def test_somebody_said_why_each_finding_is_right(self):
+    def test_each_finding_has_a_reason_why_it_is_right(self):
         rows, remarks = read_table()
         self.assertEqual([row[:2] for row in rows if row[2] == "found" and not remarks[row[:2]]], [],
                          "say in the last column of corpus.tsv why these findings are right, or wrong")

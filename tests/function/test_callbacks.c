@@ -375,7 +375,7 @@ static void a_step_draws_once(void **state)
 
 /* A step is made before its operator begins: what was added meanwhile is not shown what it did not
  * ask for. */
-static void a_step_shows_nobody_what_they_did_not_ask_for(void **state)
+static void a_step_shows_a_session_only_its_own_kinds(void **state)
 {
     (void)state;
     witness old = named("old"), fresh = named("fresh");
@@ -866,7 +866,7 @@ int main(void)
         TEST(about_as_many_are_shown_as_the_probability_says),
         TEST(a_step_says_what_is_needed_and_calls_the_same_ones),
         TEST(a_step_draws_once),
-        TEST(a_step_shows_nobody_what_they_did_not_ask_for),
+        TEST(a_step_shows_a_session_only_its_own_kinds),
         TEST(a_callback_sees_only_what_it_needs),
         TEST(a_name_of_the_moment_is_seen_at_the_end_too),
         TEST(overloads_are_shown_apart_from_the_name),

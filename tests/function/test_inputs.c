@@ -355,7 +355,7 @@ static void lists_of_numbers_have_values_up_to_30(void **state)
     }
 }
 
-static void a_list_that_is_null_is_nobodys_fault(void **state)
+static void a_list_that_is_null_is_not_an_error(void **state)
 {
     (void)state;
     kineto_input in[] = {kineto_input_ints(NULL, 5), kineto_input_tensors(NULL, 5),
@@ -500,7 +500,7 @@ static void keywords_are_arguments_under_their_names(void **state)
                                             .keyword_count = 5,
                                             .sequence_number = -1,
                                             .debug_handle = -1});
-    expect_no_arg(t, 0, "i"); /* nobody wants inputs */
+    expect_no_arg(t, 0, "i"); /* inputs are not requested */
     kineto_trace_release(t);
 }
 
@@ -694,12 +694,12 @@ static void ids_are_the_activitys_and_differ(void **state)
         kineto_trace_release(t);
     }
     kineto_function f;
-    kineto_function_begin(&f, &mm_site, NULL, 0); /* nobody looks */
+    kineto_function_begin(&f, &mm_site, NULL, 0); /* no callback is registered */
     assert_int_equal(kineto_function_id(&f), 0);
     kineto_function_end(&f);
 }
 
-static void ids_of_tensors_and_outputs_are_told_on_request(void **state)
+static void ids_of_tensors_and_outputs_are_reported_on_request(void **state)
 {
     (void)state;
     const int64_t sizes[] = {2, 3};
@@ -814,7 +814,7 @@ int main(void)
         cmocka_unit_test(strides_without_effect_are_those_given),
         cmocka_unit_test(lists_of_tensors_are_written_up_to_30),
         cmocka_unit_test(lists_of_numbers_have_values_up_to_30),
-        cmocka_unit_test(a_list_that_is_null_is_nobodys_fault),
+        cmocka_unit_test(a_list_that_is_null_is_not_an_error),
         cmocka_unit_test(up_to_255_inputs_are_recorded_and_more_are_said_to_be_lost),
         cmocka_unit_test(no_inputs_are_none_or_an_empty_list),
         cmocka_unit_test(what_does_not_fit_a_record_is_left_out_and_the_operator_stays),
@@ -826,7 +826,7 @@ int main(void)
         cmocka_unit_test(scopes_decide_the_kind),
         cmocka_unit_test(sites_made_at_run_time_are_one_per_name_overload_and_scope),
         cmocka_unit_test(ids_are_the_activitys_and_differ),
-        cmocka_unit_test(ids_of_tensors_and_outputs_are_told_on_request),
+        cmocka_unit_test(ids_of_tensors_and_outputs_are_reported_on_request),
         cmocka_unit_test(an_info_of_an_older_program_is_read_as_far_as_it_goes),
         cmocka_unit_test(macros_record_to_the_end_of_the_block),
     };

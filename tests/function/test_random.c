@@ -116,9 +116,9 @@ static kineto_input make_numbers(model *m, uint64_t *random, uint32_t type)
 {
     kineto_input input = kineto_input_of(type, (uint32_t)below(random, 8) ? 3 : 31);
     growing text = {0};
-    bool told = input.count <= 30;
-    put_text(&text, told ? "[" : "");
-    for (uint32_t i = 0; told && i < input.count; i++) {
+    bool has_list = input.count <= 30;
+    put_text(&text, has_list ? "[" : "");
+    for (uint32_t i = 0; has_list && i < input.count; i++) {
         put_text(&text, i ? ", " : "");
         if (type == KINETO_INPUT_INTS)
             put_int(&text, m->ints[i]);
@@ -127,7 +127,7 @@ static kineto_input make_numbers(model *m, uint64_t *random, uint32_t type)
         else
             put_text(&text, m->bools[i] ? "True" : "False");
     }
-    put_text(&text, told ? "]" : "");
+    put_text(&text, has_list ? "]" : "");
     say(m, "[]", "ScalarList", text.s);
     free(text.s);
     if (type == KINETO_INPUT_INTS)

@@ -1,5 +1,5 @@
 /* Operators with several sessions that want different things, with threads that join and leave,
- * across forks, under `ckineto record`, and with a plug-in that is told which operator launches
+ * across forks, under `ckineto record`, and with a plug-in that is notified which operator launches
  * what. */
 #include "unit/unit.h"
 
@@ -142,7 +142,7 @@ static void what_happens_in_a_pause_is_not_in_the_trace(void **state)
 
 /* ---- joining and leaving ----------------------------------------------------------------------- */
 
-/* A thread that does one thing after the other, as told. */
+/* A thread that does one thing after the other, as commanded. */
 typedef struct worker {
     pthread_t thread;
     pthread_barrier_t turn;

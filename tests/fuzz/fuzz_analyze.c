@@ -36,7 +36,7 @@ static void measure(const kineto_trace *t, uint32_t definitions)
     kineto_trace_release(drawn);
 }
 
-static void judge(const kineto_trace *t)
+static void evaluate_all(const kineto_trace *t)
 {
     kineto_findings *found = NULL;
     kineto_verify_report *report = NULL;
@@ -73,7 +73,7 @@ static void write_as(const kineto_trace *t, const char *format, bool is_json, ui
     kineto_status status = ke_export_to_sink(t, sink, &options, &result, &err);
     may_fail(status, &err);
     if (status == KINETO_OK && kb_sink_take(sink, &data, &bytes, NULL) == KINETO_OK)
-        fuzz_check(!is_json || kb_json_valid((kineto_string){data, bytes}), "it is no JSON");
+        fuzz_check(!is_json || kb_json_valid((kineto_string){data, bytes}), "the output is not JSON");
     free(data);
     kb_sink_abort(sink);
 }
@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     measure(t, KINETO_DEFINITIONS_EXACT);
     measure(t, KINETO_DEFINITIONS_HTA);
-    judge(t);
+    evaluate_all(t);
     compare(t, t);
     compare(other, t);
     write_all(t);

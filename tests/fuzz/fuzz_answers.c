@@ -14,7 +14,7 @@ kineto_status ko_rpc_exchange(const ko_rpc_daemon *d, kineto_string question, ch
                               size_t *bytes, kineto_error *err)
 {
     (void)d;
-    fuzz_check(kb_json_valid(question), "a question that is no JSON");
+    fuzz_check(kb_json_valid(question), "a question that is not JSON");
     *answer = malloc(answer_size + 1);
     if (!*answer)
         return kb_fail(err, KINETO_E_MEMORY, "no memory");

@@ -344,7 +344,7 @@ static void look_at(const kineto_trace *t)
     fuzz_check(ke_chrome_write(t, sink, "trace", NULL, NULL) == KINETO_OK, "it cannot be written");
     fuzz_check(kb_sink_take(sink, &data, &bytes, NULL) == KINETO_OK, "no memory");
     (void)kb_sink_close(sink, NULL);
-    fuzz_check(kb_json_valid((kineto_string){data, bytes}), "what was written is no JSON");
+    fuzz_check(kb_json_valid((kineto_string){data, bytes}), "the output is not JSON");
     free(data);
 }
 

@@ -1,5 +1,5 @@
 /* Buffers of records as CUPTI hands them over, with anything in them: every record is read within
- * the buffer, and the host is told nothing unsound.
+ * the buffer, and the host receives nothing unsound.
  *
  * The first byte chooses CUPTI's version, the second counts bytes of a kernel's name, which follow;
  * then records, as they lie in a buffer, in two buffers. */
@@ -139,7 +139,7 @@ static const KinetoPlugin_TraceBuilder host = {
 
 /* ---- a session --------------------------------------------------------------------------------------- */
 
-/* In memory of just this size, so that a sanitizer sees who reads behind it. */
+/* In memory of just this size, so that a sanitizer sees reads past it. */
 static void read_buffer(cp_decoder *d, const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size ? size : 1);

@@ -34,7 +34,7 @@ static void take_message(ko_dyno_registry *r, const uint8_t *data, size_t size)
         return;
     }
     size_t n = ko_dyno_encode(&m, again, sizeof again);
-    /* What follows the name of the type is nobody's. */
+    /* Bytes after the name of the type have no meaning. */
     if (n != size || memcmp(again, data, 8) != 0 || memcmp(again + 40, data + 40, n - 40) != 0)
         abort();
     if (m.type == KO_DYNO_CONTEXT)

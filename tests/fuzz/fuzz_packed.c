@@ -66,7 +66,7 @@ static bool pack(packed *p, uint8_t how, const uint8_t *text, size_t size)
     return p->data != NULL;
 }
 
-/* Nobody knows what it should give, but it must be in order. */
+/* The expected result is unknown, but it must be in order. */
 static void read_damaged(const uint8_t *data, size_t size)
 {
     kineto_error err, other;

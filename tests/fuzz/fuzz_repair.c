@@ -9,7 +9,7 @@ static void check(bool right)
         abort();
 }
 
-/* The whole text, from behind a bracket on. */
+/* The whole text, from after a bracket on. */
 static void repair_elements(kineto_string text)
 {
     kt_repairs repairs = {.base = 0};

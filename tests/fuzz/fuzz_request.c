@@ -47,7 +47,7 @@ static void read_text(kineto_string text, ko_request_source source)
     }
 }
 
-/* The same again is no change. */
+/* The same again is not a change. */
 static void read_file(const uint8_t *data, size_t size)
 {
     ko_config_file f;

@@ -1,5 +1,5 @@
 /* Files of rules for names of kernels: any text is read, or refused with its line; and with the
- * rules that were read any name has a class. Names follow behind a NUL. */
+ * rules that were read any name has a class. Names follow after a NUL. */
 #include "analyze/classes/classes.h"
 #include "analyze/compat/compat.h"
 #include "read.h"

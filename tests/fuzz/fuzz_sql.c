@@ -1,12 +1,12 @@
 /* SQL: any text as a query over a trace, and every table of any trace. Nothing crashes, what is
- * refused is refused with a word, and nothing runs on when it is told to stop. A text that begins
+ * refused is refused with a word, and a query that is interrupted ends. A text that begins
  * with '{' is a trace, any other one queries. */
 #include "export/sql.h"
 #include "read.h"
 
 #include <string.h>
 
-#define MOST_LOOKS 200 /* then a query is told to stop */
+#define MOST_LOOKS 200 /* then a query is interrupted */
 #define MOST_LINES 2000
 #define MOST_BYTES 4096 /* of queries: SQLite's own parser has fuzzers of its own */
 

@@ -393,7 +393,7 @@ int main(int argc, char **argv)
         "\\q\",\"ts\":1.5,"
         "\"args\":{\"k\":NaN,\"l\":[1,2,],\"c\":\"{\"a\": 1}\"}} {\"ph\":\"M\",\"name\":\"n\"},\n"
         "log {'ph':'i','name':'x','ts':-5.-10}], \"traceName\": \"x\"}{\"traceEvents\": [";
-    static const char sound[] = /* behind how it is packed */
+    static const char sound[] = /* after the kind of compression */
         "\x14\0\0\0{\"schemaVersion\": 1, \"baseTimeNanoseconds\": 1700000000000000000,\n"
         "\"deviceProperties\": [{\"id\": 0, \"name\": \"d\"}], \"traceEvents\": [\n"
         "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":0,\"args\":{\"labels\":\"GPU 0\"}},\n"

@@ -71,14 +71,14 @@ static void visit_tables(const kineto_trace *t)
     }
     for (uint32_t i = 0; i < kineto_trace_repair_count(t); i++) {
         kineto_trace_repair(t, i, &repair);
-        fuzz_check(repair.offset <= kineto_trace_text_bytes(t), "a repair behind the end");
+        fuzz_check(repair.offset <= kineto_trace_text_bytes(t), "a repair after the end");
         see(repair.text);
     }
     for (uint32_t i = 0; i < kineto_trace_metadata_count(t); i++) {
         kineto_trace_metadata(t, i, &key, &value);
         see(key);
         see(value);
-        fuzz_check(kb_json_valid(value), "a header value that is no JSON");
+        fuzz_check(kb_json_valid(value), "a header value that is not JSON");
     }
 }
 
@@ -263,7 +263,7 @@ void fuzz_write_again(const kineto_trace *t)
     fuzz_check(ke_chrome_write(t, sink, "trace", &result, &err) == KINETO_OK, err.message);
     fuzz_check(kb_sink_take(sink, &data, &bytes, NULL) == KINETO_OK, "nothing was written");
     kb_sink_abort(sink);
-    fuzz_check(kb_json_valid((kineto_string){data, bytes}), "what was written is no JSON");
+    fuzz_check(kb_json_valid((kineto_string){data, bytes}), "the output is not JSON");
     kineto_trace *again = fuzz_open(fuzz_file(FUZZ_AGAIN, data, bytes), 2, true, &err);
     if (!again)
         fprintf(stderr, "%s\n%.*s\n", err.message, (int)KB_MIN(bytes, (size_t)65536), data);

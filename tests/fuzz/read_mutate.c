@@ -1,4 +1,4 @@
-/* Changes to a text that respect what it is made of, so that they get behind the first check. */
+/* Changes to a text that respect what it is made of, so that they pass the first check. */
 #include "read.h"
 
 #include <string.h>
@@ -175,7 +175,7 @@ static size_t any_mark(draft *d)
     return at;
 }
 
-/* Behind the word, text or bracket at `at`. */
+/* The position after the word, text or bracket at `at`. */
 static size_t token_end(const draft *d, size_t at)
 {
     if (at >= d->size)
@@ -220,7 +220,7 @@ static void remove_token(draft *d)
     replace(d, at, end, "", 0);
 }
 
-/* Behind the bracket that closes what is open at `at`, texts not regarded. */
+/* The position after the bracket that closes what is open at `at`, ignoring texts. */
 static size_t object_end(const draft *d, size_t at)
 {
     size_t depth = 0;

@@ -71,7 +71,7 @@ double value_of(dom::element e)
 void judge_time(document &d, dom::element e)
 {
     if (!is_number(e))
-        d.refuse("a time that is no number");
+        d.refuse("a time that is not a number");
     else if (!(std::fabs(value_of(e)) < most_us))
         d.doubt();
 }
@@ -96,7 +96,7 @@ void take_phase(document &d, members &m, dom::element e)
     m.ph = true;
     m.made.phase = 0;
     if (!e.is_string())
-        d.refuse("a phase that is no text");
+        d.refuse("a phase that is not a text");
     else if (e.get_string_length().value() == 1)
         m.made.phase = e.get_c_str().value()[0];
 }
@@ -110,16 +110,16 @@ void take_member(document &d, members &m, std::string_view key, dom::element e)
         if (m.name)
             m.made.name = e.get_string().value();
         else if (!e.is_null())
-            d.refuse("a name that is no text");
+            d.refuse("a name that is not a text");
     } else if (key == "id" || key == "bind_id") {
         if (!is_number(e) && !e.is_string() && !e.is_null())
             d.refuse("an id that is neither a number nor a text");
     } else if (key == "id2") {
         if (!e.is_object())
-            d.refuse("an id2 that is no object");
+            d.refuse("an id2 that is not an object");
     } else if (key == "cat") {
         if (!e.is_string())
-            d.refuse("a category that is no text");
+            d.refuse("a category that is not a text");
     } else if (key == "ts") {
         m.ts = true;
         m.made.ts = e;
@@ -147,7 +147,7 @@ void take_event(document &d, dom::element e)
     members m;
     dom::object object;
     if (e.get(object)) {
-        d.refuse("an element that is no object");
+        d.refuse("an element that is not an object");
         return;
     }
     for (auto member : object)
@@ -170,7 +170,7 @@ void take_events(document &d, dom::element e)
 {
     dom::array array;
     if (e.get(array)) {
-        d.refuse("traceEvents is no array");
+        d.refuse("traceEvents is not an array");
         return;
     }
     for (dom::element event : array)
@@ -310,7 +310,7 @@ const char *compare(const document &d, const kineto_trace *trace)
     return nullptr;
 }
 
-const char *judge(document &d, std::string_view text, error_code error)
+const char *evaluate_document(document &d, std::string_view text, error_code error)
 {
     bool valid = error == SUCCESS;
     if (error == NUMBER_ERROR || error == STRING_ERROR) {
@@ -342,7 +342,7 @@ const char *fuzz_peer(const char *data, size_t size, const kineto_trace *trace, 
         return nullptr;
     if (!error)
         take_root(d, root);
-    judge(d, text, error);
+    evaluate_document(d, text, error);
     if (d.wanted == verdict::accept && !trace)
         return complain(std::string("simdjson reads what we refuse: ") + message);
     if (d.wanted == verdict::refuse && trace)

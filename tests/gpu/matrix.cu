@@ -23,7 +23,7 @@ __global__ void vector_add(const float *a, const float *b, float *c, int n)
         c[i] = a[i] + b[i];
 }
 
-/* Runs about as many cycles as it is told. */
+/* Runs about the given number of cycles. */
 __global__ void spin(long long cycles)
 {
     long long begin = clock64();

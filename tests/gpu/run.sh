@@ -2,7 +2,7 @@
 # Everything that needs a GPU, in one command: builds, records, compares. Parts with programs of CUDA run
 # where nvcc is, those with PyTorch where that is. Usage: tests/gpu/run.sh [OUT], default build/gpu.
 # All it says is in OUT/report.txt, what a part said in OUT/PART.log, too.
-#   CKINETO=FILE   this command, its libraries beside it as in a build, instead of building one
+#   CKINETO=FILE   this command, its libraries next to it as in a build, instead of building one
 #   LIMIT=SECONDS  a part may take that long (120; to build: four times that)
 #   PYTHON=FILE    instead of python3
 # Ends with 0, with 1 if a part failed, with 77 if there is no GPU, or nothing that could use it.
@@ -178,7 +178,7 @@ with_bridge() {
 }
 
 if [ -n "$torch" ]; then
-    say "beside PyTorch's profiler"
+    say "compared with PyTorch's profiler"
     part torch_profiler "$python" tests/gpu/torch_model.py "$out/torch_profiler.json"
     record torch -- "$python" tests/gpu/torch_model.py
     part torch_side "$python" tests/gpu/torch_side.py "$out/torch_profiler.json" "$out/torch.json"

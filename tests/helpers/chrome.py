@@ -43,7 +43,7 @@ def load(path):
 
 
 def events_of(trace):
-    """The list of events, or None if this is no Chrome trace."""
+    """The list of events, or None if this is not a Chrome trace."""
     if isinstance(trace, dict):
         trace = trace.get("traceEvents")
     good = isinstance(trace, list) and all(isinstance(e, dict) and "ph" in e for e in trace)

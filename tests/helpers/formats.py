@@ -188,7 +188,7 @@ def read_pprof(path):
         lines = [fields(l) for l in entry[4]]
         locations[entry[1][0]] = [functions[l[1][0]] for l in lines]
     if 0 in functions or 0 in locations:
-        raise ValueError("0 is no id")
+        raise ValueError("0 is not a valid id")
     samples = []
     for entry in map(fields, profile[2]):
         stack = [f for location in packed(entry[1]) for f in locations[location]]

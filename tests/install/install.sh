@@ -128,7 +128,7 @@ pkg_config_static)
     check_links "$program" libckineto no
     check_program "$program"
     ;;
-pkg_config_static_beside_shared)
+pkg_config_static_next_to_shared)
     # As docs/tutorial/getting-started.md shows it: where both are, the archives are named in full.
     # shellcheck disable=SC2046
     "$cc" "$consumer/consumer.c" -o "$mine/consumer" \

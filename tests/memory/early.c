@@ -10,7 +10,7 @@ __attribute__((visibility("default"))) void *dlsym(void *handle, const char *nam
 
 static char *kept;
 
-/* Stands behind the hook, so that what is next for it is next for the hook. */
+/* Comes after the hook, so that what is next for it is next for the hook. */
 void *dlsym(void *handle, const char *name)
 {
     static void *(*real)(void *, const char *);

@@ -1,2 +1,2 @@
-/* A block that nobody else allocates, large enough to be sampled always. */
+/* A block of a size that no other code allocates, large enough to be sampled always. */
 #define MARKER 67108881u

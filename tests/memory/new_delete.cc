@@ -14,7 +14,7 @@ int main()
     for (int i = 0; i < 2000; i++)
         all.push_back(std::string(200, 'x'));
     for (int i = 0; i < 100; i++) {
-        Wide *volatile wide = new Wide; // volatile: a pair that nobody looks at may be left out
+        Wide *volatile wide = new Wide; // volatile: an unused pair may be optimised away
         wide->bytes[0] = 1;
         delete wide;
     }

@@ -14,7 +14,7 @@ class Corners(MemoryTest):
                 self.assertEqual(done.returncode, 7)
                 self.assert_nothing_inside()
 
-    def test_results_stay_when_nobody_records(self):
+    def test_results_stay_when_no_session_records(self):
         plain = subprocess.run([TARGET, "corners"], capture_output=True)
         loaded = subprocess.run([TARGET, "corners"], capture_output=True, env={**os.environ, "LD_PRELOAD": HOOK})
         self.assertEqual((loaded.returncode, loaded.stdout, loaded.stderr),
@@ -59,7 +59,7 @@ class Corners(MemoryTest):
         self.assertGreaterEqual(len([s for s in sizes if -4300 < s <= -4096]), 100)
         self.assert_nothing_inside()
 
-    def test_an_allocator_behind_the_hook(self):
+    def test_an_allocator_after_the_hook(self):
         """One that the user preloads is the hook's next one, not the other way round."""
         self.watch_same(program("memory_plain"), libraries=["memory_arena_sizes.so"])
         self.assertGreater(len(self.events()), 1000)
@@ -88,27 +88,27 @@ class Corners(MemoryTest):
         if not found:
             self.skipTest("neither jemalloc nor tcmalloc nor mimalloc is here")
 
-    def behind(self, library):
+    def record_after(self, library):
         env = self.environment(LD_PRELOAD=program(library))
         done = self.run_command("record", "-q", "-o", "t.json", "--memory=1", "--", program("memory_plain"), env=env)
         self.assertEqual((done.returncode, done.out), (5, b"arena: xxxxxxxxxx\n"), done.err)
         return [e["args"] for e in self.events()]
 
     def test_an_allocator_with_sizes_is_passed_on_to(self):
-        events = self.behind("memory_arena_sizes.so")
+        events = self.record_after("memory_arena_sizes.so")
         self.assertGreaterEqual(len(events), 3500)
         self.assertTrue(all((abs(e["Bytes"]) + 16) & (abs(e["Bytes"]) + 15) == 0 for e in events), "powers of two")
         self.assertEqual(self.lost(), 0)
 
     def test_an_allocator_without_sizes_gets_totals_of_what_was_asked(self):
-        events = self.behind("memory_arena_no_sizes.so")
+        events = self.record_after("memory_arena_no_sizes.so")
         self.assertEqual(self.line("totals are of recorded blocks"), 1)
         self.assertIn(3 * 999 + 10, [e["Bytes"] for e in events])
         for a, b in zip(events, events[1:]):
             self.assertEqual(b["Total Allocated"] - a["Total Allocated"], b["Bytes"])
 
     def test_an_allocator_that_calls_itself_is_counted_once(self):
-        events = self.behind("memory_arena_calls_malloc.so")
+        events = self.record_after("memory_arena_calls_malloc.so")
         self.assertGreaterEqual(self.line("calls inside of others"), 334)
         alive = {}
         for e in events:
@@ -146,7 +146,7 @@ class Corners(MemoryTest):
             self.assertEqual((code, out, err), (5, b"libc: xxxxxxxxxx\n", b"allocated early\n"))
 
     def test_a_program_that_records_itself(self):
-        """Nobody records when the library starts; the session begins later."""
+        """No session runs when the library starts; the session begins later."""
         example = os.path.join(os.path.dirname(COMMAND), "example_self_record")
         if not os.path.exists(example):
             self.skipTest("the example is not built")

@@ -105,7 +105,7 @@ class Questions(support.TestCase):
         with self.assertRaises(KeyError):
             rows["nothing"]
 
-    def test_sql_of_a_trace_that_is_no_file(self):
+    def test_sql_of_a_trace_that_is_not_a_file(self):
         part = self.trace.select(kinds="kernel")
         rows = part.query("SELECT DISTINCT kind FROM activities")
         self.assertEqual(rows["kind"], ["kernel"])

@@ -1,4 +1,4 @@
-/* Our declarations of NVTX beside NVIDIA's: compiled, not run. */
+/* Our declarations of NVTX compared with NVIDIA's: compiled, not run. */
 #include <nvtx3/nvToolsExt.h>
 #include <stddef.h>
 #ifdef CLIENT_PAYLOADS

@@ -138,7 +138,7 @@ static void counters(void)
     uint64_t id = nvtxCounterRegister(NULL, &a);
     for (int i = 0; i < 5; i++)
         nvtxCounterSampleInt64(NULL, id, i * i);
-    nvtxMemHeapReset(NULL, NULL); /* nobody listens */
+    nvtxMemHeapReset(NULL, NULL); /* no tool listens */
 }
 #endif
 

@@ -231,7 +231,7 @@ static void pointers_are_followed_into_payloads_of_the_event_only(void **state)
                              {CN_SCHEMA_REFERENCED, sizeof blob, &blob}};
     kineto_session *session = watch();
     mark_with(&me, "both", payloads, 2);
-    value.text = (const char *)8; /* nobody may go there */
+    value.text = (const char *)8; /* inaccessible */
     mark_with(&me, "wild", payloads, 2);
     kineto_trace *trace = finish(session);
     kineto_row both = find_only(trace, "both").row, wild = find_only(trace, "wild").row;
@@ -497,7 +497,7 @@ static void counters_are_sampled_by_value_and_by_reference(void **state)
     kineto_trace_release(trace);
 }
 
-static void what_is_no_number_is_no_counter(void **state)
+static void what_is_not_a_number_is_not_a_counter(void **state)
 {
     (void)state;
     uint64_t refused = counted("payload layouts that were not understood"), handle = 1;
@@ -556,7 +556,7 @@ int main(void)
         cmocka_unit_test(events_have_64_arguments_at_most_and_the_rest_is_counted),
         cmocka_unit_test(no_layout_makes_anything_be_read_outside_of_a_payload),
         cmocka_unit_test(counters_are_sampled_by_value_and_by_reference),
-        cmocka_unit_test(what_is_no_number_is_no_counter),
+        cmocka_unit_test(what_is_not_a_number_is_not_a_counter),
         cmocka_unit_test(groups_of_counters_and_batches_are_series),
     };
     return cmocka_run_group_tests(tests, begin, NULL);

@@ -45,7 +45,7 @@ static void a_program_that_offers_nothing_is_not_entered(void **state)
     assert_int_equal(InitializeInjectionNvtxExtension(NULL), 0);
 }
 
-static void every_function_of_core_is_filled_in_and_the_version_told(void **state)
+static void every_function_of_core_is_filled_in_and_the_version_reported(void **state)
 {
     (void)state;
     emitter_version_set = 0;
@@ -115,7 +115,7 @@ static void pushes_and_pops_nest_and_answer_their_level(void **state)
     kineto_trace_release(trace);
 }
 
-static void while_nobody_records_nothing_is_kept(void **state)
+static void nothing_is_kept_while_no_session_records(void **state)
 {
     (void)state;
     assert_int_equal(push(&me, "before"), CN_NO_TRACKING);
@@ -163,7 +163,7 @@ static void ranges_too_deep_are_counted_and_their_pops_are_theirs(void **state)
     assert_int_equal(count_named(trace, "deep"), 255);
     assert_int_equal(count_named(trace, "bottom"), 1);
     assert_int_equal(counted("ranges nested too deeply"), 44);
-    assert_int_equal(ledger(trace, "nvtx", "ranges nested too deeply"), 32); /* told by doubling */
+    assert_int_equal(ledger(trace, "nvtx", "ranges nested too deeply"), 32); /* counted by doubling */
     kineto_trace_release(trace);
 }
 
@@ -338,7 +338,7 @@ static void payloads_keep_their_type_and_sign(void **state)
 static void attributes_that_are_shorter_are_read_no_further(void **state)
 {
     (void)state;
-    char *exact = malloc(24); /* the sanitizer sees what is read behind it */
+    char *exact = malloc(24); /* the sanitizer sees reads past it */
     cn_attributes a = message("never read");
     a.size = 24;
     a.category = 9;
@@ -582,7 +582,7 @@ static void a_child_goes_on_with_what_its_parent_had_open(void **state)
 static __thread bool forks_slowly;
 static sem_t is_forking, others_forked;
 
-/* Runs behind the source's own preparation, since it was registered before that. */
+/* Runs after the source's own preparation, since it was registered before that. */
 static void before_a_fork(void)
 {
     struct timespec limit;
@@ -687,11 +687,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_that_offers_nothing_is_not_entered),
-        cmocka_unit_test(every_function_of_core_is_filled_in_and_the_version_told),
+        cmocka_unit_test(every_function_of_core_is_filled_in_and_the_version_reported),
         cmocka_unit_test(smaller_tables_are_not_written_past_their_end),
         cmocka_unit_test(extensions_that_are_not_known_are_left_alone_and_counted),
         cmocka_unit_test(pushes_and_pops_nest_and_answer_their_level),
-        cmocka_unit_test(while_nobody_records_nothing_is_kept),
+        cmocka_unit_test(nothing_is_kept_while_no_session_records),
         cmocka_unit_test(pops_without_a_push_are_counted_and_change_nothing),
         cmocka_unit_test(thousands_of_ranges_are_all_there_under_their_own_names),
         cmocka_unit_test(messages_without_text_are_events_without_a_name),

@@ -1,4 +1,4 @@
-/* A program that uses OpenCL in the way its first argument says, and prints what OpenCL told it:
+/* A program that uses OpenCL in the way its first argument says, and prints what OpenCL returned:
  * the same text, byte for byte, with and without a layer underneath. */
 #include "client.h"
 

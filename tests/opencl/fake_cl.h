@@ -1,5 +1,5 @@
-/* A driver that does nothing, as told: what lies below the layer in test_layer. It checks how it is
- * used: an event that is touched after its last release is a misuse. */
+/* A driver that does nothing, as scripted: what lies below the layer in test_layer. It checks how
+ * it is used: an event that is touched after its last release is a misuse. */
 #ifndef FAKE_CL_H
 #define FAKE_CL_H
 

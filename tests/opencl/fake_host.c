@@ -376,7 +376,7 @@ uint64_t fake_host_requested(void) { return atomic_load(&requested); }
 uint64_t fake_host_dropped(void) { return atomic_load(&dropped); }
 uint64_t fake_host_late_calls(void) { return atomic_load(&late_calls); }
 
-/* What the source costs is nobody's question here. */
+/* The cost of the source is not tested here. */
 uint64_t kineto_overhead_begin(void) { return 0; }
 void kineto_overhead_end(uint64_t begun) { (void)begun; }
 

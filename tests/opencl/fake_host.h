@@ -1,4 +1,4 @@
-/* A stand-in for libckineto-rt: the same exports that a source uses, nothing behind them but a log.
+/* A stand-in for libckineto-rt: the same exports that a source uses, with only a log inside.
  * As a shared library in its place it proves that a source needs only the public interface; linked
  * into a test it lets the test open and close windows. */
 #ifndef FAKE_HOST_H
@@ -23,7 +23,7 @@ typedef struct fake_sample {
     uint64_t before, after;
 } fake_sample;
 
-/** Open a window: create and start whoever registered. false: the profiler refused. */
+/** Open a window: create and start the registered profiler. false: the profiler refused. */
 bool fake_host_open(void);
 /** Ask for what there is; the window stays open. */
 void fake_host_collect(void);

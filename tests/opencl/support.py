@@ -1,4 +1,4 @@
-"""What the tests of the OpenCL source share: running a client, and reading what it left behind."""
+"""What the tests of the OpenCL source share: running a client, and reading its output."""
 import json
 import os
 import subprocess

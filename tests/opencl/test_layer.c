@@ -426,7 +426,7 @@ static void the_program_may_release_its_event_early(void **state)
     assert_int_equal(fake_cl_events(), 0);
 }
 
-static cl_command_queue_properties told(cl_command_queue q)
+static cl_command_queue_properties get_properties(cl_command_queue q)
 {
     cl_command_queue_properties properties = 99;
 
@@ -444,7 +444,7 @@ static void profiling_is_forced_and_hidden(void **state)
     (void)state;
     SET_UP(.clock = CLOCK_MONOTONIC_RAW);
     assert_int_equal(fake_cl_queue_properties(), CL_QUEUE_PROFILING_ENABLE);
-    assert_int_equal(told(queue), 0);
+    assert_int_equal(get_properties(queue), 0);
     launch(&event);
     assert_int_equal(
         cl->clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof time, &time, NULL),
@@ -452,7 +452,7 @@ static void profiling_is_forced_and_hidden(void **state)
     cl->clReleaseEvent(event);
     queue = cl->clCreateCommandQueue(fake_cl_context(), fake_cl_device(), CL_QUEUE_PROFILING_ENABLE,
                                      NULL);
-    assert_int_equal(told(queue), CL_QUEUE_PROFILING_ENABLE);
+    assert_int_equal(get_properties(queue), CL_QUEUE_PROFILING_ENABLE);
     launch(&event);
     assert_int_equal(
         cl->clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof time, &time, NULL),
@@ -492,7 +492,7 @@ static void a_handle_that_is_given_out_again_is_a_new_queue(void **state)
     queue = cl->clCreateCommandQueue(fake_cl_context(), fake_cl_device(), CL_QUEUE_PROFILING_ENABLE,
                                      NULL);
     assert_ptr_equal(queue, old);
-    assert_int_equal(told(queue), CL_QUEUE_PROFILING_ENABLE);
+    assert_int_equal(get_properties(queue), CL_QUEUE_PROFILING_ENABLE);
     launch_many(4);
     fake_host_close();
     assert_counts(4, 4, 0);
@@ -508,7 +508,7 @@ static void queues_that_come_and_go_are_known_however_many_there_were(void **sta
     for (int i = 0; i < QUEUES; i++) {
         cl->clReleaseCommandQueue(queue);
         queue = cl->clCreateCommandQueue(fake_cl_context(), fake_cl_device(), 0, NULL);
-        assert_int_equal(told(queue), 0);
+        assert_int_equal(get_properties(queue), 0);
         launch(NULL);
     }
     fake_host_close();

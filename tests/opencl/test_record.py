@@ -64,7 +64,7 @@ check(any(e["args"].get("global offset") == [16, 0, 0] for e in every), "all: no
 check(all(e["args"].get("bytes") == 4096 for e in every if "WriteBuffer)" in e["name"]),
       "all: bytes")
 
-# Ends that give nobody a chance to tidy up: what was complete is there, what was not is counted.
+# Ends without any cleanup: what was complete is there, what was not is counted.
 for way, status in (("quick_exit", 6), ("killed", 128 + 9)):
     trace, _, _ = record(way, [CLIENT, way], status)
     if not trace:
@@ -74,7 +74,7 @@ for way, status in (("quick_exit", 6), ("killed", 128 + 9)):
     check(len(scales) + lost(trace)[0] >= 200, f"{way}: {len(scales)} and {lost(trace)}")
 
 clpeak = shutil.which("clpeak")
-if clpeak:  # a program that nobody here wrote
+if clpeak:  # a program from elsewhere
     peak, counts, _ = record("clpeak", [clpeak, "--kernel-latency"])
     if peak:
         check_trace("clpeak", peak, counts["kernels"])

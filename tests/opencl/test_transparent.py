@@ -17,7 +17,7 @@ need_device()
 for way in WAYS:
     plain = run([CLIENT, way], environment())
     check(plain.stdout != b"", f"{way}: says nothing")
-    # With the real recorder library, but nobody recording.
+    # With the real recorder library, but no session.
     same(way, "idle", plain, run([CLIENT, way], environment([LAYER])))
     same(way, "no window", plain, run_fake_host([way], window="no")[0])
     same(way, "recording", plain, run_fake_host([way])[0])

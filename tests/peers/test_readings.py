@@ -50,16 +50,16 @@ class Comparison:
         if result.returncode:
             self.problems.append("info: %s" % result.stderr.decode("utf-8", "replace").strip())
             return False
-        told = json.loads(result.stdout)
-        self.demand("activities", told["activities"], len(facts.events))
-        self.demand("lost", told["lost"], min(told["lost"], facts.unfit))
-        self.demand("metadata", sorted(told["metadata_keys"]), sorted(facts.metadata))
+        reported = json.loads(result.stdout)
+        self.demand("activities", reported["activities"], len(facts.events))
+        self.demand("lost", reported["lost"], min(reported["lost"], facts.unfit))
+        self.demand("metadata", sorted(reported["metadata_keys"]), sorted(facts.metadata))
         lengths = collections.defaultdict(list)
         for event, _, _ in facts.events:
             if event[0] == "X":
                 lengths[event[1]].append(event[-1])
         for table in ("host", "kernels", "other_device"):
-            for row in told[table]:
+            for row in reported[table]:
                 found = lengths[row["name"]]
                 if len(found) != row["count"]:
                     continue  # host and device use the same name
@@ -165,12 +165,12 @@ class Comparison:
 
     def no_trace(self):
         result = self.run("info", "--json", self.path)
-        told = json.loads(result.stdout) if result.returncode == 0 else {}
-        if result.returncode not in (0, 1, 2) or told.get("activities"):
+        reported = json.loads(result.stdout) if result.returncode == 0 else {}
+        if result.returncode not in (0, 1, 2) or reported.get("activities"):
             self.problems.append("no Chrome trace, but info ended with %d" % result.returncode)
-        elif told and not told["ledger"]:
+        elif reported and not reported["ledger"]:
             self.problems.append("no Chrome trace, and read without a word")
-        return "no Chrome trace: %s" % ("read as nothing" if told else "refused")
+        return "no Chrome trace: %s" % ("read as nothing" if reported else "refused")
 
     def compare(self):
         try:

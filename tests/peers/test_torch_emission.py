@@ -45,7 +45,7 @@ for (before, after), calls in profile().action_map.items():
 
 
 def heard(command, log):
-    """What the tool was told."""
+    """The calls that the tool received."""
     if os.path.exists(log):
         os.remove(log)
     environment = dict(os.environ, EMIT_LOG=log, EMIT_TOOL="", NVTX_INJECTION64_PATH=TOOL)

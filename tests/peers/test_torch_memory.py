@@ -1,4 +1,4 @@
-"""Memory over time, beside PyTorch's: all that comes and goes, at the same times and of the same sizes, so that the
+"""Memory over time, compared with PyTorch's: all that comes and goes, at the same times and of the same sizes, so that the
 totals are equal at each time; and what it is for.
 
 usage: test_torch_memory.py COMMAND FOLDER [PYTHON]

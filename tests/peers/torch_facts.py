@@ -1,4 +1,4 @@
-"""What torch.profiler says of small programs, beside the traces it writes of them.
+"""Reports of torch.profiler about small programs, next to the traces it writes of them.
 
 torch_facts.py FOLDER, under a Python with PyTorch: for each scenario FOLDER/NAME.json, the Chrome trace,
 and FOLDER/NAME.answers.json: events() as a tree, key_averages() in several groupings with all their
@@ -77,7 +77,7 @@ def training():
 
 
 @torch.jit.script
-def allocate_beside(x):
+def allocate_concurrently(x):
     a = torch.jit.fork(allocate, x, 6)
     b = torch.jit.fork(allocate, x, 7)
     return torch.jit.wait(a) + torch.jit.wait(b)
@@ -88,10 +88,10 @@ def threads():
     thread than it began on."""
     x = torch.ones(16, 16)
     for _ in range(3):  # it is compiled first
-        allocate_beside(x)
+        allocate_concurrently(x)
     with finished(record_shapes=True, profile_memory=True) as p:
         with record_function("main waits"):
-            y = allocate_beside(x)
+            y = allocate_concurrently(x)
         z = y @ y
         del y, z
         time.sleep(0.2)  # a function that has not ended has an end of its own in the trace

@@ -44,7 +44,7 @@ static inline kineto_plugin_info info_of(const char *path)
     return found;
 }
 
-/* Teardown: whatever a test that failed left behind does not fail the next one. */
+/* Teardown: whatever a test that failed left over does not fail the next one. */
 static inline int unload_all(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 /* A plug-in of a few lines, compiled many times: SMALL_NAME is its profiler's name; it delivers one
  * kernel of that name. SMALL_REFUSES: register says no; SMALL_FAILS: so does query, with a reason;
  * SMALL_NONE: registers nothing; SMALL_TWO: a second profiler; SMALL_NESTED: its constructor loads
- * the plug-in of that path; SMALL_PART: it is no plug-in, but brings a profiler into the program;
- * SMALL_LIBRARY: it is nothing of the kind; SMALL_UNLOADS: its stop unloads the library of that
- * path and keeps the answer. */
+ * the plug-in of that path; SMALL_PART: it is not a plug-in, but brings a profiler into the
+ * program; SMALL_LIBRARY: it is nothing of the kind; SMALL_UNLOADS: its stop unloads the library of
+ * that path and keeps the answer. */
 #include <ckineto/host.h>
 
 #include <stdio.h>

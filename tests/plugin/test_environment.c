@@ -107,7 +107,7 @@ static void put_installation(void)
     put_link("lib/libckineto-rt.so.0", RT);
 }
 
-static void plug_ins_beside_the_library_are_loaded_last(void **state)
+static void plug_ins_next_to_the_library_are_loaded_last(void **state)
 {
     (void)state;
     put_both();
@@ -183,7 +183,7 @@ int main(void)
         TEST(directories_are_loaded_at_the_first_session_and_once),
         TEST(revisions_are_given_with_directories),
         TEST(a_recorder_overrides_directories),
-        TEST(plug_ins_beside_the_library_are_loaded_last),
+        TEST(plug_ins_next_to_the_library_are_loaded_last),
         TEST(what_the_recorder_names_is_loaded_at_the_start),
         TEST(two_copies_of_the_recorder_load_a_plug_in_once),
     };

@@ -145,7 +145,7 @@ static void a_library_that_was_cut_off_is_refused(void **state)
     expect_failure(KINETO_E_FORMAT, path, NULL, "the file ends early");
 }
 
-static void what_is_no_plug_in_says_why(void **state)
+static void what_is_not_a_plug_in_says_why(void **state)
 {
     (void)state;
     put_text("1-text.so",
@@ -308,7 +308,7 @@ static void constructors_may_load_plug_ins(void **state)
     kineto_trace_release(t);
 }
 
-/* Its profiler points into it: it cannot be closed, though it is no plug-in. */
+/* Its profiler points into it: it cannot be closed, though it is not a plug-in. */
 static void a_library_that_registers_by_itself_stays(void **state)
 {
     (void)state;
@@ -520,7 +520,7 @@ int main(void)
         TEST(files_load_in_the_order_of_their_names_bytes),
         TEST(directories_load_in_the_order_given),
         TEST(a_library_that_was_cut_off_is_refused),
-        TEST(what_is_no_plug_in_says_why),
+        TEST(what_is_not_a_plug_in_says_why),
         TEST(reasons_are_not_carried_over),
         TEST(a_file_is_loaded_once_under_whatever_name),
         TEST(wrong_arguments_are_errors),

@@ -51,7 +51,7 @@ static void run_forward(void)
     kineto_function_end(&outer);
 }
 
-/* Lists: short, long, with a tensor that is undefined beside it, of numbers; and no inputs at all.
+/* Lists: short, long, with a tensor that is undefined next to it, of numbers; and no inputs at all.
  */
 static void run_lists(void)
 {

@@ -29,7 +29,7 @@ def check_value(kind, given, shape, strides, say):
             elements *= size
         if not (isinstance(given, list) and len(given) == 6 and all(type(v) is int for v in given[:5])
                 and type(given[5]) is str):
-            say(f"{given} is no tensor")
+            say(f"{given} is not a tensor")
         elif given[3] != elements:
             say(f"{given} has not the {elements} elements of {shape}")
         if strides and len(strides) != len(shape):
@@ -41,14 +41,14 @@ def check_value(kind, given, shape, strides, say):
             say(f"{kind} with {given}")
         for one, item in zip(kinds, given if isinstance(given, list) else []):
             if one.startswith("Tensor") and not (isinstance(item, list) and len(item) == 6):
-                say(f"{item} is no tensor")
+                say(f"{item} is not a tensor")
             elif one in SCALARS and not isinstance(item, SCALARS[one]):
-                say(f"{item!r} is no {one}")
+                say(f"{item!r} is not of type {one}")
     elif kind == "None":
         if given != "<None>":
             say(f"None is {given!r}")
     elif kind in SCALARS and not isinstance(given, SCALARS[kind]):
-        say(f"{given!r} is no {kind}")
+        say(f"{given!r} is not of type {kind}")
 
 
 def check_node(node, ids, attributes, faults):
@@ -57,7 +57,7 @@ def check_node(node, ids, attributes, faults):
     if list(node) != ["id", "name", "ctrl_deps", "inputs", "outputs", "attrs"]:
         return say(f"members {list(node)}")
     if node["ctrl_deps"] not in ids:
-        say(f"its parent {node['ctrl_deps']} is no node")
+        say(f"its parent {node['ctrl_deps']} is not a node")
     for side in ("inputs", "outputs"):
         parts = node[side]
         if list(parts) != ["values", "shapes", "types", "strides"]:
@@ -77,7 +77,7 @@ def check_node(node, ids, attributes, faults):
         if a["type"] == "uint64" and right is int and a["value"] < 0:
             say(f"{a['name']} is {a['value']}")
     if attribute(node, "fw_parent") not in ids | {0}:
-        say("fw_parent is no node")
+        say("fw_parent is not a node")
 
 
 def check_graph(graph, ours):
@@ -176,8 +176,8 @@ def check_program(graph):
     expect("numbers", cat["inputs"]["values"][1:5], [-5, [-1, 2], True, 0.5])
     long, undefined, empty = by_name["own::odd"]
     # the trace does not tell how many a long list has, so whose the ids are is not guessed
-    expect("beside a long list", tensors(long["inputs"]), [[0, 0, 0]] * 2)
-    expect("beside an undefined one", tensors(undefined["inputs"]), [[103, 36867, 1]])
+    expect("next to a long list", tensors(long["inputs"]), [[0, 0, 0]] * 2)
+    expect("next to an undefined one", tensors(undefined["inputs"]), [[103, 36867, 1]])
     expect("nothing", empty["inputs"]["values"], [])
     return faults
 

@@ -482,7 +482,7 @@ static kineto_action stop_it(uint64_t step, void *user)
     return step % 2 ? KINETO_ACTION_NONE : KINETO_ACTION_RECORD_AND_SAVE;
 }
 
-/* Else it would record on and nobody could stop it. */
+/* Otherwise it would record on, and could not be stopped. */
 static void a_profile_is_not_driven_from_within_its_own_steps(void **state)
 {
     (void)state;
@@ -669,7 +669,7 @@ static void what_cannot_start_says_so_and_stays_stopped(void **state)
     kineto_error err = {.message = ""};
     kineto_profiler_config c = small();
     kineto_profile_run_options o = options();
-    c.state = KINETO_STATE_PRIVATEUSE1; /* whose observer nobody registered */
+    c.state = KINETO_STATE_PRIVATEUSE1; /* whose observer is not registered */
     o.config = &c;
     kineto_profile_run *p = create(&o);
     assert_int_not_equal(kineto_profile_run_start(p, &err), KINETO_OK);
@@ -791,7 +791,7 @@ static kineto_status observe(void *context, const struct kineto_profiler_config 
     return KINETO_OK;
 }
 
-static void an_observer_is_told_of_each_cycle(void **state)
+static void an_observer_is_notified_of_each_cycle(void **state)
 {
     (void)state;
     int begun = 0;
@@ -892,7 +892,7 @@ static void tensorboard_finds_a_file_for_each_cycle(void **state)
     assert_int_equal(rmdir(root), 0);
 }
 
-static void directories_that_cannot_be_made_are_told(void **state)
+static void directories_that_cannot_be_made_are_reported(void **state)
 {
     (void)state;
     kineto_error err = {.message = ""};
@@ -978,9 +978,9 @@ int main(void)
         cmocka_unit_test(what_cannot_start_says_so_and_stays_stopped),
         cmocka_unit_test(a_cycle_that_cannot_start_does_not_end_the_run),
         cmocka_unit_test(times_by_events_are_in_the_averages),
-        cmocka_unit_test(an_observer_is_told_of_each_cycle),
+        cmocka_unit_test(an_observer_is_notified_of_each_cycle),
         cmocka_unit_test(tensorboard_finds_a_file_for_each_cycle),
-        cmocka_unit_test(directories_that_cannot_be_made_are_told),
+        cmocka_unit_test(directories_that_cannot_be_made_are_reported),
         cmocka_unit_test(everything_can_be_exported),
     };
     return RUN_TESTS(tests);

@@ -27,7 +27,7 @@ def action(step, skip_first, wait, warmup, active, repeat, skip_first_wait):
 def run(actions):
     """Which steps each trace has, and how many events are discarded: a step is recorded from where recording
     starts to where it stops, and recording goes on for as long as actions are RECORD or SAVE, but ends
-    behind each SAVE."""
+    after each SAVE."""
     words, recorded, discarded = [], [], 0
     for step, now in enumerate(actions):
         last = step + 1 == len(actions)
@@ -41,7 +41,7 @@ def run(actions):
             discarded += 2 * len(recorded)  # the annotation and the operator
             recorded = []
         elif now == WARMUP and last:
-            pass  # started and stopped, handed over to nobody
+            pass  # started and stopped, not handed over
     return " ".join(words + ["discarded", str(discarded)])
 
 

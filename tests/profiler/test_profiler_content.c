@@ -52,7 +52,7 @@ static uint32_t args_named(const kineto_event *e, const char *key)
     return n;
 }
 
-static void what_is_told_afterwards_replaces_a_native_stack(void **state)
+static void a_stack_that_is_set_afterwards_replaces_a_native_one(void **state)
 {
     (void)state;
     kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
@@ -279,7 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(native_stacks_are_there_where_the_program_says_nothing),
-        ROW(what_is_told_afterwards_replaces_a_native_stack),
+        ROW(a_stack_that_is_set_afterwards_replaces_a_native_one),
         ROW(each_counter_is_there_or_said_not_to_be),
         ROW(more_counters_than_there_is_room_for_are_refused),
         ROW(reports_of_backends_have_ids_and_threads_of_their_own),

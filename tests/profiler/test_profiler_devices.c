@@ -207,7 +207,7 @@ static void a_device_that_fails_costs_its_own_events_only(void **state)
         }
         if (!said) {
             print_ledger(kineto_profiler_result_trace(r));
-            fail_msg("'%c' that failed is not told", *at);
+            fail_msg("'%c' that failed is not reported", *at);
         }
         kineto_profiler_result_release(r);
         leave(0);
@@ -339,7 +339,7 @@ static void *join_in_vain(void *p)
     return p;
 }
 
-static void who_finds_no_room_in_a_fallback_is_told_and_not_recorded(void **state)
+static void who_finds_no_room_in_a_fallback_is_reported_and_not_recorded(void **state)
 {
     (void)state;
     kineto_profiler_config c = config_of(KINETO_STATE_KINETO_GPU_FALLBACK);
@@ -445,13 +445,13 @@ static void the_registered_backend_is_let_in_by_its_own_state(void **state)
     profile_once(KINETO_STATE_KINETO); /* once let in it stays, as in PyTorch */
     assert_string_equal(calls, "cstpdcstpd");
     assert_int_equal(kineto_privateuse1_unregister(), KINETO_OK);
-    profile_once(KINETO_STATE_KINETO_PRIVATEUSE1); /* nobody there: the host's own */
+    profile_once(KINETO_STATE_KINETO_PRIVATEUSE1); /* no backend: the host's own */
     assert_int_equal(strlen(strchr(f->calls, 'c')), 10);
 }
 
 static int enabled_times, disabled_times;
-static uint32_t told_scopes;
-static bool told_shapes, refuses;
+static uint32_t reported_scopes;
+static bool reported_shapes, refuses;
 
 static kineto_status observer_enable(void *context, const kineto_profiler_config *config,
                                      uint32_t scopes, kineto_error *err)
@@ -460,8 +460,8 @@ static kineto_status observer_enable(void *context, const kineto_profiler_config
     if (refuses)
         return kb_fail(err, KINETO_E_PLUGIN, "not today");
     enabled_times++;
-    told_scopes = scopes;
-    told_shapes = config->report_input_shapes;
+    reported_scopes = scopes;
+    reported_shapes = config->report_input_shapes;
     return KINETO_OK;
 }
 static kineto_status observer_disable(void *context, kineto_error *err)
@@ -485,15 +485,15 @@ static void observed(void)
     kineto_profiler_result_release(r);
     assert_int_equal(enabled_times, 1);
     assert_int_equal(disabled_times, 1);
-    assert_int_equal(told_scopes, scopes);
-    assert_true(told_shapes);
+    assert_int_equal(reported_scopes, scopes);
+    assert_true(reported_shapes);
     refuses = true;
     expect(KINETO_E_PLUGIN, "not today", kineto_profiler_enable(&c, 0, 0, &err));
     assert_false(kineto_profiler_enabled());
     assert_int_equal(disabled_times, 1);
 }
 
-static void the_observer_of_a_backend_is_told_of_begin_and_end(void **state)
+static void the_observer_of_a_backend_is_notified_of_begin_and_end(void **state)
 {
     (void)state;
     kineto_privateuse1_observer o;
@@ -554,7 +554,7 @@ static void profilers_on_demand_are_driven_from_outside(void **state)
 }
 
 /* What was prepared on demand waits for its start, whatever others prepare and enable. */
-static void what_is_prepared_on_demand_is_for_nobody_else(void **state)
+static void what_is_prepared_on_demand_is_for_its_requester_only(void **state)
 {
     (void)state;
     kineto_profiler_config c = config_of(KINETO_STATE_KINETO_ONDEMAND);
@@ -581,13 +581,13 @@ int main(void)
         ROW(a_device_that_fails_costs_its_own_events_only),
         ROW(fallbacks_time_operators_of_their_threads),
         ROW(threads_of_a_fallback_come_and_go),
-        ROW(who_finds_no_room_in_a_fallback_is_told_and_not_recorded),
+        ROW(who_finds_no_room_in_a_fallback_is_reported_and_not_recorded),
         ROW(a_fallback_can_be_started_again),
         ROW(a_device_that_goes_away_costs_the_next_run_not_the_finished_one),
         ROW(the_registered_backend_is_let_in_by_its_own_state),
-        ROW(the_observer_of_a_backend_is_told_of_begin_and_end),
+        ROW(the_observer_of_a_backend_is_notified_of_begin_and_end),
         ROW(profilers_on_demand_are_driven_from_outside),
-        ROW(what_is_prepared_on_demand_is_for_nobody_else),
+        ROW(what_is_prepared_on_demand_is_for_its_requester_only),
     };
     return RUN_TESTS(tests);
 }

@@ -1,5 +1,5 @@
-/* Memory profiles beside an allocator that keeps count itself: live blocks, peak, totals by place;
- * blocks of before; several threads. */
+/* Memory profiles compared with an allocator that keeps count itself: live blocks, peak, totals by
+ * place; blocks of before; several threads. */
 #include "unit/unit.h"
 
 #include "base/base.h"
@@ -265,7 +265,7 @@ static void threads_add_up(void **state)
         drop_all(&of_thread[t], slots_of[t], SLOTS);
 }
 
-/* A profile anew knows nothing of the last one; beside a profiler, both see everything. */
+/* A profile anew knows nothing of the last one; with a profiler, both see everything. */
 static void profiles_begin_anew_and_share(void **state)
 {
     (void)state;

@@ -131,7 +131,7 @@ static void never(int64_t handle, kineto_post_event *event, void *user)
     fail();
 }
 
-/* Of another version: what they have ends where a page does that nobody may touch. */
+/* Of another version: what they have ends at the end of a page before an inaccessible one. */
 static void configs_are_read_and_written_within_their_size_only(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void without_a_profiler_there_is_a_status(void **state)
     kineto_profiler_step();
 }
 
-/* Also without anybody who wants to know why. */
+/* Also without an error argument. */
 static void errors_may_be_left_out(void **state)
 {
     (void)state;

@@ -107,7 +107,7 @@ static void *prepare_much(void *unused)
     return unused;
 }
 
-/* Nobody else can enable it. */
+/* No other thread can enable it. */
 static void what_a_thread_prepared_goes_when_it_ends(void **state)
 {
     (void)state;

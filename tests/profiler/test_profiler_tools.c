@@ -1,5 +1,5 @@
 /* States NVTX and ITT: operators become ranges of the attached tool, which the tests of emission
- * bring along; it writes down what it is told. */
+ * bring along; it logs the calls that it receives. */
 #include "unit/unit.h"
 
 #include "base/base.h"
@@ -9,7 +9,7 @@
 static char log_path[300];
 
 /* Lines "PID TID CALL TEXT" since the last look, without PID and TID. */
-static const char *told(void)
+static const char *take_calls(void)
 {
     static char text[1 << 16], calls[1 << 16];
     size_t used = 0;
@@ -78,11 +78,11 @@ static void nvtx_shows_ranges_of_the_thread(void **state)
     enable_with(&c, 0);
     assert_int_equal(kineto_profiler_type(), KINETO_ACTIVE_NVTX);
     assert_false(kineto_profiler_is_enabled_in_main_thread()); /* nothing is recorded here */
-    (void)told();
+    (void)take_calls();
     run_nested();
     uint64_t mine[2] = {ids[0], ids[1]};
     on_thread(run_elsewhere, NULL); /* another thread's are not shown */
-    const char *calls = told();
+    const char *calls = take_calls();
     kineto_profiler_result *r = disabled();
     assert_null(kineto_profiler_result_trace(r));
     assert_int_equal(kineto_profiler_result_start_ns(r), 0);
@@ -94,7 +94,7 @@ static void nvtx_shows_ranges_of_the_thread(void **state)
                    (unsigned long long)mine[0], (unsigned long long)mine[1]);
     assert_string_equal(calls, expected);
     run_nested();
-    assert_string_equal(told(), "");
+    assert_string_equal(take_calls(), "");
 }
 
 static void nvtx_with_shapes_says_sizes_and_ids(void **state)
@@ -104,9 +104,9 @@ static void nvtx_with_shapes_says_sizes_and_ids(void **state)
     char expected[200];
     c.report_input_shapes = true;
     enable_with(&c, 0);
-    (void)told();
+    (void)take_calls();
     run_nested();
-    const char *calls = told();
+    const char *calls = take_calls();
     kineto_profiler_result_release(disabled());
     (void)snprintf(expected, sizeof expected, "pushA aten::linear, seq = 4, op_id = %llu\n",
                    (unsigned long long)ids[0]);
@@ -124,9 +124,9 @@ static void itt_shows_names(void **state)
     kineto_profiler_config c = config_of(KINETO_STATE_ITT);
     enable_with(&c, 0);
     assert_int_equal(kineto_profiler_type(), KINETO_ACTIVE_ITT);
-    (void)told();
+    (void)take_calls();
     run_nested();
-    const char *calls = told();
+    const char *calls = take_calls();
     kineto_profiler_result *r = disabled(); /* PyTorch gives none at all */
     assert_null(kineto_profiler_result_trace(r));
     kineto_profiler_result_release(r);
@@ -144,22 +144,22 @@ static void ranges_follow_joins_pauses_and_scopes(void **state)
     assert_int_equal(kineto_profiler_create(&c, 0, 1u << KINETO_SCOPE_FUNCTION, &p, NULL),
                      KINETO_OK);
     assert_int_equal(kineto_profiler_start(p, NULL), KINETO_OK);
-    (void)told();
+    (void)take_calls();
     run_scoped("user", KINETO_SCOPE_USER_SCOPE);
-    assert_string_equal(told(), "");
+    assert_string_equal(take_calls(), "");
     on_thread(run_as_child, p);
-    const char *calls = told();
+    const char *calls = take_calls();
     assert_int_equal(times(calls, "pushA"), 2);
     assert_int_equal(times(calls, "pop"), 2);
     assert_int_equal(kineto_profiler_pause(p, true, NULL), KINETO_OK);
     run_nested();
-    assert_string_equal(told(), "");
+    assert_string_equal(take_calls(), "");
     assert_int_equal(kineto_profiler_pause(p, false, NULL), KINETO_OK);
     run_nested();
-    assert_int_equal(times(told(), "pushA"), 2);
+    assert_int_equal(times(take_calls(), "pushA"), 2);
     kineto_profiler_destroy(p);
     run_nested();
-    assert_string_equal(told(), "");
+    assert_string_equal(take_calls(), "");
 }
 
 /* A tool and a trace of the same operators. */
@@ -171,9 +171,9 @@ static void a_tool_and_a_recording_go_together(void **state)
     assert_int_equal(kineto_profiler_create(&nvtx, 0, 0, &p, NULL), KINETO_OK);
     assert_int_equal(kineto_profiler_start(p, NULL), KINETO_OK);
     enable_with(&k, ONLY(CPU));
-    (void)told();
+    (void)take_calls();
     run_nested();
-    assert_int_equal(times(told(), "pushA"), 2);
+    assert_int_equal(times(take_calls(), "pushA"), 2);
     kineto_profiler_result *r = disabled();
     assert_int_equal(kineto_profiler_result_event_count(r), 2);
     kineto_profiler_result_release(r);

@@ -5,10 +5,10 @@ usage: budget.py [--pairs N] [--budget PERCENT] [--mask MASK] [--most PERCENT]
 hashcat tries every candidate of a mask and finds nothing, so each run does the same. Of each pair, CPU times by the
 kernel: what the program takes alone, and what it takes under `ckineto record --budget` together with the recorder
 while that records. Getting the buffer ready and writing the trace come before and after; the table shows the whole
-command beside. Runs take turns, with and without first, so that a machine that gets slower or faster pays both.
-Told are the median of the pairs' differences, and a confidence interval of it from the order of the pairs alone,
+command next to it. Runs take turns, with and without first, so that a machine that gets slower or faster pays both.
+It prints the median of the pairs' differences, and a confidence interval of it from the order of the pairs alone,
 whatever the distribution is; and the same of pairs of two runs alone, which is what the machine can tell apart.
-With --most the exit status is 1 if the whole interval lies above so many percent. The environment says where the
+With --most the exit status is 1 if the whole interval lies above that percentage. The environment says where the
 command is (CKINETO).
 """
 import argparse

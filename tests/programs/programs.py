@@ -1,6 +1,6 @@
 """The programs: how each is run, what may differ between two runs of it, and what its trace must have.
 
-None of them is changed, recompiled or told of the recorder. What prints times of its own is compared
+None of them is changed, recompiled or configured for the recorder. What prints times of its own is compared
 without numbers; everything else must be the same to the byte.
 """
 import dataclasses
@@ -34,7 +34,7 @@ class Program:
     files: dict = dataclasses.field(default_factory=dict)  # made before it starts: name → bytes
     clean: typing.Callable = same
     ignore: tuple = ()  # files whose names begin so may differ
-    kinds: dict = dataclasses.field(default_factory=dict)  # category → at least so many in its trace
+    kinds: dict = dataclasses.field(default_factory=dict)  # category → minimum number in its trace
     ledger: str = ""  # what a line of the ledger must say
     environment: dict = dataclasses.field(default_factory=dict)
     as_nobody: bool = False

@@ -162,7 +162,7 @@ def missing(program, root):
         if subprocess.run([programs.PYTHON, "-c", f"import {module}"], capture_output=True).returncode:
             return f"no {module}"
     if program.as_nobody and os.geteuid() != 0:
-        return "only root can be somebody whom nobody knows"
+        return "only root can run as an unknown user"
     if program.as_nobody:
         os.chmod(root, 0o777)
         try:

@@ -116,7 +116,7 @@ static void pushProfilingCallbacks(void **state)
     c.user = &local;
     c.needs_inputs = true;
     assert_int_equal(kineto_function_add_local(&c, &handles[1], NULL), KINETO_OK);
-    enable_plain(); /* beside them */
+    enable_plain(); /* in addition */
     kineto_input in = kineto_input_int(1);
     kineto_function_info info;
     kineto_function_info_init(&info);

@@ -50,7 +50,7 @@ static void ProfilerStateBase(void **state)
     all.trace_id = "all";
     enable_plain();
     run_op("early");
-    enable_with(&all, ONLY(CPU)); /* beside it, not instead of it */
+    enable_with(&all, ONLY(CPU)); /* in addition to it, not instead */
     run_op("both");
     assert_int_equal(kineto_profiler_get_config(&is, NULL), KINETO_OK);
     assert_string_equal(is.trace_id, "all");
@@ -270,7 +270,7 @@ static void ProfilerConfig_as_values_and_back(void **state)
 
 static const char *const metrics[] = {"sm__cycles", "dram__bytes"};
 
-/* What a plug-in is asked for and told by a config. */
+/* What a config requests from and passes to a plug-in. */
 static fake *asked(const kineto_profiler_config *c)
 {
     fake *f = make_fake(0, "device", LISTENS);

@@ -112,12 +112,12 @@ static void register_stubs(kineto_stubs_slot slot)
     assert_int_equal(kineto_stubs_register(slot, &s, NULL), KINETO_OK);
 }
 
-static int told;
+static int observer_calls;
 static kineto_status observer_enable(void *context, const kineto_profiler_config *config,
                                      uint32_t scopes, kineto_error *err)
 {
     (void)context, (void)config, (void)scopes, (void)err;
-    told++;
+    observer_calls++;
     return KINETO_OK;
 }
 
@@ -193,7 +193,7 @@ static void ProfilerState_PRIVATEUSE1_tells_the_observer(void **state)
     assert_int_equal(kineto_privateuse1_observer_register(&o, NULL), KINETO_OK);
     kineto_profiler_result *r =
         profiled_one(KINETO_STATE_PRIVATEUSE1, 0, KINETO_ACTIVE_PRIVATEUSE1);
-    assert_int_equal(told, 1);
+    assert_int_equal(observer_calls, 1);
     assert_null(kineto_profiler_result_trace(r));
     kineto_profiler_result_release(r);
     assert_int_equal(kineto_privateuse1_observer_unregister(NULL), KINETO_OK);

@@ -459,7 +459,7 @@ static void device_work_and_its_launch(void **state)
     x.correlation = x.linked = x.flow_type = 0;
     x.has_id = false;
     x.hidden = true;
-    x.device_type = KINETO_DEVICE_CUDA; /* nobody says */
+    x.device_type = KINETO_DEVICE_CUDA; /* not given */
     check(&c, &x);
     kineto_profiler_result_release(r);
     leave(0);

@@ -11,7 +11,7 @@ static void prepareProfiler(void **state)
     kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
     assert_int_equal(kineto_profiler_prepare(&c, ONLY(CPU), NULL), KINETO_OK);
     assert_false(kineto_profiler_enabled());
-    assert_int_equal(run_op("before"), 0); /* nobody looks */
+    assert_int_equal(run_op("before"), 0); /* no callback is registered */
     enable_with(&c, ONLY(CPU));
     assert_true(run_op("after") != 0);
     kineto_profiler_result *r = disabled();

@@ -1,4 +1,4 @@
-/* A program that records itself, whoever else records it: COUNT ranges before, in and after a
+/* A program that records itself, even if others record it: COUNT ranges before, in and after a
  * session of its own, and as many in a child during it. Exit status: which check failed. */
 #include <ckineto/ckineto.h>
 #include "../helpers/sessions.h"

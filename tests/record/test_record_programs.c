@@ -83,7 +83,7 @@ static void check_both_copies(const kineto_trace *t, pid_t pid, uint64_t count)
     }
 }
 
-static void a_static_copy_beside_a_shared_one_both_arrive(void **state)
+static void a_static_copy_next_to_a_shared_one_both_arrive(void **state)
 {
     static char program[] = STATIC_COPY, lib[] = LIB_A, count[] = "30000";
     char *const argv[] = {program, lib, count, NULL};
@@ -93,7 +93,7 @@ static void a_static_copy_beside_a_shared_one_both_arrive(void **state)
     kineto_trace_release(t);
 }
 
-static void a_static_copy_beside_a_preloaded_one_both_arrive(void **state)
+static void a_static_copy_next_to_a_preloaded_one_both_arrive(void **state)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     (void)state;
@@ -139,9 +139,9 @@ static void a_program_that_records_itself_and_its_recorder_both_get_a_trace(void
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_static_copy_beside_a_shared_one_both_arrive, set_up,
+        cmocka_unit_test_setup_teardown(a_static_copy_next_to_a_shared_one_both_arrive, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_static_copy_beside_a_preloaded_one_both_arrive, set_up,
+        cmocka_unit_test_setup_teardown(a_static_copy_next_to_a_preloaded_one_both_arrive, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             a_program_that_records_itself_and_its_recorder_both_get_a_trace, set_up, tear_down),

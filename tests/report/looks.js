@@ -8,14 +8,14 @@ const { test } = require('node:test');
 const { withReport, shared, picture, FOLDER } = require('./browser.js');
 const traces = require('./traces.js');
 
-/* Texts whose color is too near to that behind them: WCAG AA wants 4.5, of large texts 3. */
+/* Texts whose color is too near to their background: WCAG AA wants 4.5, of large texts 3. */
 function weakTexts() {
   const rgb = (text) => (text.match(/[\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) =>
     [r, g, b]
       .map((v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4))
       .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (node) => {
+  const background = (node) => {
     for (let n = node; n; n = n.parentElement) {
       const color = rgb(getComputedStyle(n).backgroundColor);
       if (color.length === 3 || color[3] > 0.99) return color;
@@ -27,7 +27,7 @@ function weakTexts() {
     const hasText = [...node.childNodes].some((c) => c.nodeType === 3 && c.textContent.trim());
     if (!hasText || node.closest('svg, script, style, noscript') || !node.checkVisibility()) continue;
     const style = getComputedStyle(node);
-    const [a, b] = [light(rgb(style.color)), light(behind(node))].sort((x, y) => y - x);
+    const [a, b] = [light(rgb(style.color)), light(background(node))].sort((x, y) => y - x);
     const ratio = (a + 0.05) / (b + 0.05);
     if (ratio < (parseFloat(style.fontSize) >= 24 ? 3 : 4.5)) {
       weak.add(`${node.tagName}.${node.className}: ${ratio.toFixed(2)} "${node.textContent.slice(0, 30)}"`);

@@ -1,5 +1,5 @@
 'use strict';
-/* How long it takes: printed, not judged, as machines differ. ROWS=N says how large the trace is. */
+/* How long it takes: printed, not evaluated, as machines differ. ROWS=N says how large the trace is. */
 
 const assert = require('node:assert');
 const { test } = require('node:test');

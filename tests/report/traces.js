@@ -110,7 +110,7 @@ function manyNames(count) {
   return write(`many-${count}.json`, { traceEvents });
 }
 
-/* At least so many activities: threads three deep, and streams with what they launch. */
+/* At least N activities: threads three deep, and streams with what they launch. */
 function large(count) {
   const file = path.join(FOLDER, 'large.json');
   const out = fs.openSync(file, 'w');

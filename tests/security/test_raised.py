@@ -1,5 +1,5 @@
-"""A program with raised privileges (set-user-ID) records for nobody, whatever the environment says:
-it opens no pool, writes no log, listens to nobody. The same program without them does."""
+"""A program with raised privileges (set-user-ID) records nothing, whatever the environment says:
+it opens no pool, writes no log, listens on no socket. The same program without them does."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ class Raised(unittest.TestCase):
         return path
 
     def record(self, mode):
-        """As nobody; the variables that a recorder sets, and all that a user may."""
+        """As user nobody; the variables that a recorder sets, and all that a user may."""
         environment = {"PATH": "/usr/bin:/bin", "KINETO_LOG_FILE": self.path("log"),
                        "KINETO_LOG_LEVEL": "0", "CKINETO_CONTROL": "socket,daemon",
                        "CKINETO_RING": "1", "KINETO_USE_DAEMON": "1",

@@ -1,5 +1,5 @@
-/* The software accelerator and its plug-in: the device does what it is told, today's host gets what
- * the device did, and hosts of the interface's first revisions are told that they do not. */
+/* The software accelerator and its plug-in: the device does the requested work, today's host gets
+ * what the device did, and hosts of the interface's first revisions receive an error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -442,7 +442,7 @@ static void fault_late_comes_when_the_session_is_over(void **state)
     assert_int_equal(seen.late_count, 1);
 }
 
-static void fault_metadata_is_no_json(void **state)
+static void fault_metadata_is_not_json(void **state)
 {
     (void)state;
     misbehave("metadata");
@@ -491,7 +491,7 @@ int main(void)
         cmocka_unit_test_setup(fault_drop_loses_and_does_not_say_so, today),
         cmocka_unit_test_setup(fault_drop_counted_says_what_it_loses, today),
         cmocka_unit_test_setup(fault_late_comes_when_the_session_is_over, today),
-        cmocka_unit_test_setup(fault_metadata_is_no_json, today),
+        cmocka_unit_test_setup(fault_metadata_is_not_json, today),
         cmocka_unit_test_setup(fault_clock_jump_sets_the_device_back, today),
         cmocka_unit_test_setup(fault_error_refuses_to_start, today),
     };

@@ -2,7 +2,7 @@
 
 usage: test_training.py itself|command
   itself   the program loads the plug-in and records itself
-  command  ckineto record does both from outside; the program's own session goes on beside it
+  command  ckineto record does both from outside; the program's own session goes on at the same time
 """
 import json
 import os
@@ -115,7 +115,7 @@ def check_joined(events):
     for work in works:
         args = work["args"]
         call = calls.get(args["correlation"])
-        if not check(call is not None, f"nobody launched {work}"):
+        if not check(call is not None, f"no call launched {work}"):
             continue
         check(place(call) in sum(starts.values(), []), f"no arrow from {call}")
         check(place(work) in sum(finishes.values(), []), f"no arrow to {work}")

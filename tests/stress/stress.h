@@ -36,8 +36,8 @@ static inline uint64_t next_random(uint64_t *state)
 
 /* Record about `amount` things of every sort; counts the calls. */
 void work(uint64_t *random, uint64_t amount, bool leave_open);
-/* Several threads that work, start others and fork (if they may), and sessions beside them. Returns
- * when all have ended. */
+/* Several threads that work, start others and fork (if they may), and sessions at the same time.
+ * Returns when all have ended. */
 void round_of_work(uint64_t seed, bool may_fork, bool with_sessions);
 /* Print the ledger and give up unless rows + losses are the calls since `calls_before`, and every
  * row is sound. */

@@ -201,7 +201,7 @@ static void *thread(void *argument)
     return NULL;
 }
 
-/* Sessions that nobody looks at closely, over and inside of each other. */
+/* Sessions whose traces are not checked in detail, over and inside of each other. */
 static void *sessions(void *argument)
 {
     uint64_t random = *(const uint64_t *)argument;
@@ -231,7 +231,7 @@ static void *sessions(void *argument)
 void round_of_work(uint64_t seed, bool may_fork, bool with_sessions)
 {
     enum { FIRST = 8, SESSIONS = 2 };
-    pthread_t threads[FIRST], beside[SESSIONS];
+    pthread_t threads[FIRST], others[SESSIONS];
     uint64_t seeds[SESSIONS];
     bool started[FIRST];
     __atomic_store_n(&running, 1, __ATOMIC_RELEASE);
@@ -239,12 +239,12 @@ void round_of_work(uint64_t seed, bool may_fork, bool with_sessions)
         started[i] = start((job){seed + i, may_fork, 0}, &threads[i]);
     for (int i = 0; i < SESSIONS && with_sessions; i++) {
         seeds[i] = seed + 1000 + (uint64_t)i;
-        CHECK(pthread_create(&beside[i], NULL, sessions, &seeds[i]) == 0);
+        CHECK(pthread_create(&others[i], NULL, sessions, &seeds[i]) == 0);
     }
     for (uint64_t i = 0; i < FIRST; i++)
         if (started[i])
             pthread_join(threads[i], NULL);
     __atomic_store_n(&running, 0, __ATOMIC_RELEASE);
     for (int i = 0; i < SESSIONS && with_sessions; i++)
-        pthread_join(beside[i], NULL);
+        pthread_join(others[i], NULL);
 }

@@ -7,8 +7,8 @@
 #include <locale.h>
 #include <stdbool.h>
 
-/* One that is installed, or one built for the occasion in a directory, which nobody needs later: of few
- * characters, which takes a third of the time. */
+/* One that is installed, or one built for the occasion in a directory, which is not needed later:
+ * of few characters, which takes a third of the time. */
 static inline bool set_decimal_comma(const char *directory)
 {
     char command[512];

@@ -27,7 +27,7 @@ def main():
             kind, what = e["name"].split("_", 1)
             row = (kind, e["pid"]) if kind == "process" else (kind, e["pid"], e["tid"])
             if what in rows[row]:
-                raise ValueError("row %r is told its %s twice" % (row, what))
+                raise ValueError("row %r has its %s twice" % (row, what))
             (rows[row][what],) = e["args"].values()
         elif e["ph"] == "C":
             lines.append("counter pid=%r cat=%s %s %s"

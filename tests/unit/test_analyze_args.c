@@ -89,7 +89,7 @@ static void assert_same(kineto_string found, const text *expected, const text *o
                  found.data, (int)expected->size, expected->data);
 }
 
-/* The copy ends where the text does: a look behind it is seen by a sanitizer. */
+/* The copy ends where the text does: a read past it is seen by a sanitizer. */
 static void what_was_written_is_found(void **unused)
 {
     (void)unused;
@@ -110,8 +110,8 @@ static void what_was_written_is_found(void **unused)
     }
 }
 
-/* A text that was cut anywhere: no look behind its end, and nothing that was not in it. */
-static void what_was_cut_is_not_looked_behind(void **unused)
+/* A text that was cut anywhere: no read past its end, and nothing that was not in it. */
+static void nothing_is_read_after_a_cut(void **unused)
 {
     (void)unused;
     static written w;
@@ -136,6 +136,6 @@ static void what_was_cut_is_not_looked_behind(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_written_is_found),
-                                       cmocka_unit_test(what_was_cut_is_not_looked_behind)};
+                                       cmocka_unit_test(nothing_is_read_after_a_cut)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,7 +162,7 @@ static void the_kind_comes_before_the_name(void **state)
     (void)state;
 }
 
-static void a_kernel_that_nobody_knows_computes_and_other_work_does_not(void **state)
+static void an_unknown_kernel_computes_and_other_work_does_not(void **state)
 {
     ka_rules *rules = make(NULL);
     assert_int_equal(kernel(rules, "zzz").type, KA_TYPE_COMPUTATION);
@@ -399,7 +399,7 @@ static void a_file_that_cannot_be_read_is_named(void **state)
     (void)state;
 }
 
-/* ---- names that nobody expects --------------------------------------------------------------- */
+/* ---- unusual names --------------------------------------------------------------- */
 
 static void every_prefix_of_a_name_has_a_class(void **state)
 {
@@ -519,7 +519,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(words_of_libraries_in_template_arguments_are_not_the_kernel),
         cmocka_unit_test(own_names_are_found_and_their_words),
         cmocka_unit_test(the_kind_comes_before_the_name),
-        cmocka_unit_test(a_kernel_that_nobody_knows_computes_and_other_work_does_not),
+        cmocka_unit_test(an_unknown_kernel_computes_and_other_work_does_not),
         cmocka_unit_test(hta_types_follow_its_patterns_and_their_quirks),
         cmocka_unit_test(rules_of_the_user_come_first_attribute_by_attribute),
         cmocka_unit_test(patterns_are_parts_with_stars_anchors_and_any_case),

@@ -149,7 +149,7 @@ static void a_step_that_is_written_twice_is_one_step(void **state)
     close_scope(&s, rules, trace);
 }
 
-/* Two ranks in one trace, the second 4 us behind the first. */
+/* Two ranks in one trace, the second 4 us after the first. */
 static kineto_trace *two_ranks(void)
 {
     sample b;

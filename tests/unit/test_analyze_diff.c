@@ -135,7 +135,8 @@ static void steps_that_are_all_slower_fail_though_some_are_far_off(void **unused
     assert_true(fails(before, hardly, 6)); /* all are 7 % slower */
 }
 
-/* Critical values from tables of the test, two-sided 1 %: so many are still significant. */
+/* Critical values from tables of the test, two-sided 1 %: the largest counts that are still
+ * significant. */
 static void ranks_prove_what_tables_of_the_test_say(void **unused)
 {
     (void)unused;
@@ -444,7 +445,7 @@ static void tables_of_two_traces_are_not_made_of_one(void **unused)
 
 /* ---- gates ---------------------------------------------------------------------------------- */
 
-static uint32_t judge(const kineto_analysis *d, const char *gate, bool without_noise)
+static uint32_t evaluate_gate(const kineto_analysis *d, const char *gate, bool without_noise)
 {
     kineto_diff_verdict v = {.size = sizeof v};
     kineto_error err = {.message = ""};
@@ -458,17 +459,17 @@ static void gates_fail_beyond_their_limit_only(void **unused)
     (void)unused;
     kineto_analysis *d = diff(steps_of(6, "aten::add", "void k<1>()", 30),
                               steps_of(6, "aten::add", "void k<1>()", 40));
-    assert_int_equal(judge(d, "kernel:void k<1>()>3%", false), KINETO_DIFF_FAILED);
-    assert_int_equal(judge(d, "kernel:k<1>33%", false), KINETO_DIFF_FAILED);
-    assert_int_equal(judge(d, "kernel:k>34%", false), KINETO_DIFF_PASSED);
-    assert_int_equal(judge(d, "kernel:k>9us", false), KINETO_DIFF_FAILED);
-    assert_int_equal(judge(d, "kernel:k>10.5us", false), KINETO_DIFF_PASSED);
-    assert_int_equal(judge(d, "kernel:k<1%", false), KINETO_DIFF_PASSED);
-    assert_int_equal(judge(d, "category:part.kernel>3%", false), KINETO_DIFF_FAILED);
-    assert_int_equal(judge(d, "op:aten::add>3%", false), KINETO_DIFF_PASSED);
-    assert_int_equal(judge(d, "step>0%", false), KINETO_DIFF_PASSED);
-    assert_int_equal(judge(d, "kernel:nothing>3%", false), KINETO_DIFF_SKIPPED);
-    assert_int_equal(judge(d, "memory>100MB", false), KINETO_DIFF_SKIPPED);
+    assert_int_equal(evaluate_gate(d, "kernel:void k<1>()>3%", false), KINETO_DIFF_FAILED);
+    assert_int_equal(evaluate_gate(d, "kernel:k<1>33%", false), KINETO_DIFF_FAILED);
+    assert_int_equal(evaluate_gate(d, "kernel:k>34%", false), KINETO_DIFF_PASSED);
+    assert_int_equal(evaluate_gate(d, "kernel:k>9us", false), KINETO_DIFF_FAILED);
+    assert_int_equal(evaluate_gate(d, "kernel:k>10.5us", false), KINETO_DIFF_PASSED);
+    assert_int_equal(evaluate_gate(d, "kernel:k<1%", false), KINETO_DIFF_PASSED);
+    assert_int_equal(evaluate_gate(d, "category:part.kernel>3%", false), KINETO_DIFF_FAILED);
+    assert_int_equal(evaluate_gate(d, "op:aten::add>3%", false), KINETO_DIFF_PASSED);
+    assert_int_equal(evaluate_gate(d, "step>0%", false), KINETO_DIFF_PASSED);
+    assert_int_equal(evaluate_gate(d, "kernel:nothing>3%", false), KINETO_DIFF_SKIPPED);
+    assert_int_equal(evaluate_gate(d, "memory>100MB", false), KINETO_DIFF_SKIPPED);
     kineto_analysis_destroy(d);
 }
 
@@ -476,19 +477,19 @@ static void less_fails_where_less_is_worse(void **unused)
 {
     (void)unused;
     kineto_analysis *d = diff(steps_of(6, "op", "k", 40), steps_of(6, "op", "k", 30));
-    assert_int_equal(judge(d, "kernel:k<5%", false), KINETO_DIFF_FAILED);
-    assert_int_equal(judge(d, "kernel:k<-5%", false), KINETO_DIFF_FAILED);
-    assert_int_equal(judge(d, "kernel:k<30%", false), KINETO_DIFF_PASSED);
+    assert_int_equal(evaluate_gate(d, "kernel:k<5%", false), KINETO_DIFF_FAILED);
+    assert_int_equal(evaluate_gate(d, "kernel:k<-5%", false), KINETO_DIFF_FAILED);
+    assert_int_equal(evaluate_gate(d, "kernel:k<30%", false), KINETO_DIFF_PASSED);
     kineto_analysis_destroy(d);
 }
 
-static void one_step_cannot_be_judged_unless_noise_is_not_looked_at(void **unused)
+static void one_step_cannot_be_evaluated_unless_noise_is_not_looked_at(void **unused)
 {
     (void)unused;
     kineto_analysis *d = diff(steps_of(1, "op", "k", 30), steps_of(1, "op", "k", 40));
-    assert_int_equal(judge(d, "kernel:k>3%", false), KINETO_DIFF_SKIPPED);
-    assert_int_equal(judge(d, "kernel:k>3%", true), KINETO_DIFF_FAILED);
-    assert_int_equal(judge(d, "kernel:k>50%", false), KINETO_DIFF_PASSED);
+    assert_int_equal(evaluate_gate(d, "kernel:k>3%", false), KINETO_DIFF_SKIPPED);
+    assert_int_equal(evaluate_gate(d, "kernel:k>3%", true), KINETO_DIFF_FAILED);
+    assert_int_equal(evaluate_gate(d, "kernel:k>50%", false), KINETO_DIFF_PASSED);
     kineto_analysis_destroy(d);
 }
 
@@ -501,7 +502,7 @@ static void gates_that_cannot_be_understood_are_mistakes(void **unused)
                                         "step>inf",   "step>1e999", "op>1%",      ">3%"};
     kineto_analysis *d = diff(steps_of(6, "op", "k", 30), steps_of(6, "op", "k", 30));
     for (size_t i = 0; i < KB_COUNT(gates); i++)
-        assert_int_equal(judge(d, gates[i], false), UINT32_MAX);
+        assert_int_equal(evaluate_gate(d, gates[i], false), UINT32_MAX);
     kineto_analysis_destroy(d);
 }
 
@@ -527,7 +528,7 @@ int main(void)
         cmocka_unit_test(tables_of_two_traces_are_not_made_of_one),
         cmocka_unit_test(gates_fail_beyond_their_limit_only),
         cmocka_unit_test(less_fails_where_less_is_worse),
-        cmocka_unit_test(one_step_cannot_be_judged_unless_noise_is_not_looked_at),
+        cmocka_unit_test(one_step_cannot_be_evaluated_unless_noise_is_not_looked_at),
         cmocka_unit_test(gates_that_cannot_be_understood_are_mistakes),
     };
     return RUN_TESTS(tests);

@@ -132,7 +132,7 @@ static void a_stream_without_reason_to_wait_is_unknown(void **state)
     kineto_analysis_destroy(facts);
 }
 
-static void a_long_launch_into_a_full_queue_is_told(void **state)
+static void a_long_launch_into_a_full_queue_is_reported(void **state)
 {
     (void)state;
     maker m = make();
@@ -174,7 +174,7 @@ static void what_a_graph_did_unrecorded_is_neither_idle_host_nor_waiting(void **
 }
 
 /* Between graphs lies what ended last, not what began last. */
-static void gaps_between_graphs_are_told_apart_by_what_ended_last(void **state)
+static void gaps_between_graphs_are_distinguished_by_what_ended_last(void **state)
 {
     (void)state;
     maker m = make();
@@ -208,7 +208,7 @@ static void a_wait_in_front_of_a_graph_that_varies_is_not_its_work(void **state)
     kineto_analysis_destroy(facts);
 }
 
-static void the_profilers_own_work_is_told(void **state)
+static void the_profilers_own_work_is_reported(void **state)
 {
     (void)state;
     maker m = gap_of_990();
@@ -219,7 +219,7 @@ static void the_profilers_own_work_is_told(void **state)
     kineto_analysis_destroy(facts);
 }
 
-static void operators_behind_idle_devices_are_named_with_what_is_around(void **state)
+static void operators_after_idle_devices_are_named_with_what_is_around(void **state)
 {
     (void)state;
     maker m = gap_of_990();
@@ -318,12 +318,12 @@ int main(void)
         cmocka_unit_test(where_its_thread_did_nothing_the_main_thread_is_asked),
         cmocka_unit_test(work_that_was_launched_waits_for_other_streams),
         cmocka_unit_test(a_stream_without_reason_to_wait_is_unknown),
-        cmocka_unit_test(a_long_launch_into_a_full_queue_is_told),
+        cmocka_unit_test(a_long_launch_into_a_full_queue_is_reported),
         cmocka_unit_test(what_a_graph_did_unrecorded_is_neither_idle_host_nor_waiting),
-        cmocka_unit_test(gaps_between_graphs_are_told_apart_by_what_ended_last),
+        cmocka_unit_test(gaps_between_graphs_are_distinguished_by_what_ended_last),
         cmocka_unit_test(a_wait_in_front_of_a_graph_that_varies_is_not_its_work),
-        cmocka_unit_test(the_profilers_own_work_is_told),
-        cmocka_unit_test(operators_behind_idle_devices_are_named_with_what_is_around),
+        cmocka_unit_test(the_profilers_own_work_is_reported),
+        cmocka_unit_test(operators_after_idle_devices_are_named_with_what_is_around),
         cmocka_unit_test(reasons_add_up_to_the_gaps),
         cmocka_unit_test(times_at_the_ends_of_all_times_do_no_harm),
         cmocka_unit_test(without_device_work_a_note_says_so),

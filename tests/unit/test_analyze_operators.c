@@ -82,7 +82,7 @@ static void a_call_inside_one_of_its_group_counts_with_that_one(void **state)
     kineto_analysis_destroy(facts);
 }
 
-static void operators_are_told_apart_by_shapes_and_counted(void **state)
+static void operators_are_distinguished_by_shapes_and_counted(void **state)
 {
     (void)state;
     maker m = make();
@@ -293,7 +293,7 @@ static void ranks_without_what_is_compared_are_named(void **state)
     kineto_analysis_destroy(all);
 }
 
-static void several_traces_of_one_rank_are_told(void **state)
+static void several_traces_of_one_rank_are_reported(void **state)
 {
     (void)state;
     kineto_analysis *all = rank_with(0, true, true);
@@ -350,7 +350,7 @@ static void times_at_the_ends_of_all_times_do_no_harm(void **state)
     }
 }
 
-static void what_is_not_there_is_told(void **state)
+static void missing_parts_are_reported(void **state)
 {
     (void)state;
     maker m = make();
@@ -375,17 +375,17 @@ int main(void)
         cmocka_unit_test(each_moment_of_a_step_counts_once),
         cmocka_unit_test(a_step_begins_when_the_devices_are_done_with_the_one_before),
         cmocka_unit_test(a_call_inside_one_of_its_group_counts_with_that_one),
-        cmocka_unit_test(operators_are_told_apart_by_shapes_and_counted),
+        cmocka_unit_test(operators_are_distinguished_by_shapes_and_counted),
         cmocka_unit_test(devices_are_as_full_as_their_kernels_say),
         cmocka_unit_test(every_device_has_its_row),
         cmocka_unit_test(memory_is_followed_from_operators_to_releases),
         cmocka_unit_test(modules_have_what_ran_in_them_and_in_backward_for_them),
         cmocka_unit_test(what_others_needed_longer_than_the_last_rank_they_waited),
         cmocka_unit_test(ranks_without_what_is_compared_are_named),
-        cmocka_unit_test(several_traces_of_one_rank_are_told),
+        cmocka_unit_test(several_traces_of_one_rank_are_reported),
         cmocka_unit_test(facts_are_not_added_to_themselves),
         cmocka_unit_test(times_at_the_ends_of_all_times_do_no_harm),
-        cmocka_unit_test(what_is_not_there_is_told),
+        cmocka_unit_test(missing_parts_are_reported),
     };
     return RUN_TESTS(tests);
 }

@@ -189,7 +189,7 @@ static void few_early_kernels_are_reported_one_by_one(void **state)
 
 /* Two ranks in one file, the second one's ids from 1000 on; each begins with a kernel that was
  * launched before the recording. */
-static void work_launched_earlier_is_told_by_the_ids_of_its_device(void **state)
+static void work_launched_earlier_is_recognised_by_the_ids_of_its_device(void **state)
 {
     (void)state;
     sample s;
@@ -370,7 +370,7 @@ int main(void)
         cmocka_unit_test(rules_are_chosen_by_id_or_group),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(few_early_kernels_are_reported_one_by_one),
-        cmocka_unit_test(work_launched_earlier_is_told_by_the_ids_of_its_device),
+        cmocka_unit_test(work_launched_earlier_is_recognised_by_the_ids_of_its_device),
         cmocka_unit_test(nodes_of_a_graph_may_overlap),
         cmocka_unit_test(devices_that_overlap_by_design_may),
         cmocka_unit_test(images_of_one_process_do_not_conflict_unless_at_once),

@@ -144,7 +144,7 @@ static void a_clock_that_was_set_is_reported_and_moves_nothing(void **state)
     }
 }
 
-static void a_bent_clock_is_no_step_and_is_bent_back(void **state)
+static void a_bent_clock_is_not_a_step_and_is_bent_back(void **state)
 {
     (void)state;
     const machine m = {3, 1, 0, 300};
@@ -246,7 +246,7 @@ int main(void)
         cmocka_unit_test(a_fit_is_exact_to_a_nanosecond_over_hours),
         cmocka_unit_test(the_origin_is_exact_and_order_is_kept_across_it),
         cmocka_unit_test(a_clock_that_was_set_is_reported_and_moves_nothing),
-        cmocka_unit_test(a_bent_clock_is_no_step_and_is_bent_back),
+        cmocka_unit_test(a_bent_clock_is_not_a_step_and_is_bent_back),
         cmocka_unit_test(an_outlier_shows_in_the_residual),
         cmocka_unit_test(one_snapshot_of_this_machine_is_enough),
         cmocka_unit_test(snapshots_of_elsewhere_are_not_compared_with_now),

@@ -78,7 +78,7 @@ static double rate_of(kb_clock_point *points, size_t count)
     return line.rate;
 }
 
-static void a_short_line_is_no_better_than_nanoseconds(void **state)
+static void a_short_line_is_not_better_than_nanoseconds(void **state)
 {
     (void)state;
     kb_clock_point may_be[] = {{1000, EPOCH, 40}, {5000, EPOCH + 3930, 40}};
@@ -133,7 +133,7 @@ int main(void)
         cmocka_unit_test(times_far_from_zero_are_exact),
         cmocka_unit_test(a_sample_that_says_little_moves_nothing),
         cmocka_unit_test(doubt_grows_outside),
-        cmocka_unit_test(a_short_line_is_no_better_than_nanoseconds),
+        cmocka_unit_test(a_short_line_is_not_better_than_nanoseconds),
         cmocka_unit_test(points_that_are_nonsense_are_harmless),
         cmocka_unit_test(many_points_take_no_time),
     };

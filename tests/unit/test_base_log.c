@@ -69,7 +69,7 @@ static size_t lines(const char *s)
     return n;
 }
 
-static void warnings_and_above_are_shown_unless_told(void **state)
+static void warnings_and_above_are_shown_unless_configured(void **state)
 {
     (void)state;
     assert_int_equal(run(one_of_each, NULL, NULL), 0);
@@ -151,7 +151,7 @@ static void messages_go_to_the_log_file_and_are_appended(void **state)
     rmdir(directory);
 }
 
-static void a_log_file_that_cannot_be_is_told_on_stderr(void **state)
+static void a_log_file_that_cannot_be_is_reported_on_stderr(void **state)
 {
     (void)state;
     char directory[200], link_path[256];
@@ -210,12 +210,12 @@ static void a_closed_stderr_does_not_kill_the_program(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(warnings_and_above_are_shown_unless_told),
+        cmocka_unit_test(warnings_and_above_are_shown_unless_configured),
         cmocka_unit_test(the_level_decides_what_is_shown),
         cmocka_unit_test(a_bad_level_is_one_warning_and_the_default),
         cmocka_unit_test(a_message_is_one_line_without_control_bytes),
         cmocka_unit_test(messages_go_to_the_log_file_and_are_appended),
-        cmocka_unit_test(a_log_file_that_cannot_be_is_told_on_stderr),
+        cmocka_unit_test(a_log_file_that_cannot_be_is_reported_on_stderr),
         cmocka_unit_test(a_command_line_overrides_the_environment),
         cmocka_unit_test(a_closed_stderr_does_not_kill_the_program),
     };

@@ -165,7 +165,7 @@ static void a_name_as_long_as_can_be_works(void **state)
     assert_int_equal(unlink(name), 0);
 }
 
-static void a_full_device_is_told_with_its_reason(void **state)
+static void a_full_device_is_reported_with_its_reason(void **state)
 {
     (void)state;
     kb_sink *s;
@@ -198,8 +198,8 @@ static void a_failed_file_leaves_the_old_one_and_nothing_else(void **state)
         kb_sink *s = open_file(KB_COMPRESS_NONE);
         for (int i = 0; i < 10; i++)
             kb_sink_write(s, data, sizeof(data));
-        bool told = kb_sink_close(s, &err) == KINETO_E_LIMIT && err.os_error == EFBIG;
-        _exit(told ? 0 : 1);
+        bool reported = kb_sink_close(s, &err) == KINETO_E_LIMIT && err.os_error == EFBIG;
+        _exit(reported ? 0 : 1);
     }
     waitpid(child, &status, 0);
     assert_int_equal(status, 0);
@@ -397,7 +397,7 @@ static void a_discarding_sink_counts(void **state)
     kb_sink_abort(NULL);
 }
 
-static void the_first_error_is_the_one_that_is_told(void **state)
+static void the_first_error_is_the_one_that_is_reported(void **state)
 {
     (void)state;
     kb_sink *s = open_file(KB_COMPRESS_GZIP);
@@ -449,7 +449,7 @@ int main(void)
         PLACED(what_cannot_be_written_is_said_at_once),
         PLACED(a_directory_without_permission_is_an_error),
         PLACED(a_name_as_long_as_can_be_works),
-        PLACED(a_full_device_is_told_with_its_reason),
+        PLACED(a_full_device_is_reported_with_its_reason),
         PLACED(a_failed_file_leaves_the_old_one_and_nothing_else),
         PLACED(a_reader_that_goes_away_is_an_error_and_no_signal),
         PLACED(stdout_may_be_slow_and_non_blocking),
@@ -458,7 +458,7 @@ int main(void)
         PLACED(an_empty_gzip_file_is_a_gzip_file),
         PLACED(the_same_bytes_compress_to_the_same_bytes),
         PLACED(a_discarding_sink_counts),
-        PLACED(the_first_error_is_the_one_that_is_told),
+        PLACED(the_first_error_is_the_one_that_is_reported),
         PLACED(the_name_says_how_to_compress),
         PLACED(text_is_written_as_xml_has_it),
     };

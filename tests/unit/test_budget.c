@@ -110,7 +110,7 @@ static void it_comes_down_when_the_program_calms_down(void **state)
 }
 
 /* The recorder has a price of its own, whatever is recorded. */
-static void what_cannot_be_helped_is_no_reason(void **state)
+static void what_cannot_be_helped_is_not_a_reason(void **state)
 {
     (void)state;
     model m = {.budget = {.ppm = 10000}};
@@ -225,7 +225,7 @@ int main(void)
         cmocka_unit_test(a_program_that_only_records_is_over_its_budget),
         cmocka_unit_test(in_the_long_run_the_budget_is_kept),
         cmocka_unit_test(it_comes_down_when_the_program_calms_down),
-        cmocka_unit_test(what_cannot_be_helped_is_no_reason),
+        cmocka_unit_test(what_cannot_be_helped_is_not_a_reason),
         cmocka_unit_test(levels_leave_out_ever_more),
         cmocka_unit_test(ranges_of_sites_are_left_out_and_counted),
         cmocka_unit_test(records_have_a_price),

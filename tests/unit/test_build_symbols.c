@@ -298,7 +298,7 @@ static void a_process_knows_which_of_its_files_are_gone(void **state)
     assert_int_equal(s.gone, 1);
 }
 
-static void what_is_no_file_is_not_opened(void **state)
+static void what_is_not_a_file_is_not_opened(void **state)
 {
     (void)state;
     char folder[256], path[300];
@@ -461,7 +461,7 @@ int main(void)
         cmocka_unit_test(another_build_of_a_file_is_not_looked_at),
         cmocka_unit_test(what_took_the_place_of_a_file_is_not_looked_at),
         cmocka_unit_test(a_process_knows_which_of_its_files_are_gone),
-        cmocka_unit_test(what_is_no_file_is_not_opened),
+        cmocka_unit_test(what_is_not_a_file_is_not_opened),
         cmocka_unit_test(names_of_code_made_in_memory_are_read),
         cmocka_unit_test(damaged_files_are_refused_or_read),
     };

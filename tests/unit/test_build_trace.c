@@ -383,7 +383,7 @@ static void device_event(fixture *f, uint32_t source, const char *name, int32_t 
                      NULL, 0);
 }
 
-static void devices_are_told_apart_by_source_and_carry_their_properties(void **state)
+static void devices_are_distinguished_by_source_and_carry_their_properties(void **state)
 {
     (void)state;
     fixture f = make(1);
@@ -584,7 +584,7 @@ static void counters_and_the_collectors_findings_are_lines_of_the_ledger(void **
     kw_free(&f.w);
 }
 
-static void a_wall_clock_that_was_set_is_told_and_moves_nothing(void **state)
+static void a_wall_clock_that_was_set_is_reported_and_moves_nothing(void **state)
 {
     (void)state;
     fixture f = make(1);
@@ -600,7 +600,7 @@ static void a_wall_clock_that_was_set_is_told_and_moves_nothing(void **state)
     kw_free(&f.w);
 }
 
-static void what_the_decoder_found_is_told(void **state)
+static void what_the_decoder_found_is_reported(void **state)
 {
     (void)state;
     fixture f = make(1);
@@ -641,7 +641,7 @@ static void metadata_reaches_the_header_and_bad_json_is_quoted(void **state)
     kw_free(&f.w);
 }
 
-static void metadata_is_told_in_traces_of_the_time_when_it_was_said(void **state)
+static void metadata_is_in_traces_of_the_time_when_it_was_set(void **state)
 {
     (void)state;
     fixture f = make(1);
@@ -772,15 +772,15 @@ int main(void)
         cmocka_unit_test(kinds_and_thread_choose_rows),
         cmocka_unit_test(two_producers_of_a_process_are_one_and_two_images_of_a_pid_are_two),
         cmocka_unit_test(ids_of_two_processes_do_not_meet),
-        cmocka_unit_test(devices_are_told_apart_by_source_and_carry_their_properties),
+        cmocka_unit_test(devices_are_distinguished_by_source_and_carry_their_properties),
         cmocka_unit_test(every_clock_ends_on_the_same_time_line),
         cmocka_unit_test(host_activities_of_a_source_lie_on_the_threads_they_name),
         cmocka_unit_test(launches_point_at_what_they_launched_unless_the_source_drew_arrows),
         cmocka_unit_test(counters_and_the_collectors_findings_are_lines_of_the_ledger),
-        cmocka_unit_test(a_wall_clock_that_was_set_is_told_and_moves_nothing),
-        cmocka_unit_test(what_the_decoder_found_is_told),
+        cmocka_unit_test(a_wall_clock_that_was_set_is_reported_and_moves_nothing),
+        cmocka_unit_test(what_the_decoder_found_is_reported),
         cmocka_unit_test(metadata_reaches_the_header_and_bad_json_is_quoted),
-        cmocka_unit_test(metadata_is_told_in_traces_of_the_time_when_it_was_said),
+        cmocka_unit_test(metadata_is_in_traces_of_the_time_when_it_was_set),
         cmocka_unit_test(a_recording_without_clock_or_with_a_mad_one_is_refused_with_a_reason),
         cmocka_unit_test(the_clocks_of_another_boot_are_those_of_the_recording),
         cmocka_unit_test(clock_snapshots_that_lie_do_no_harm),

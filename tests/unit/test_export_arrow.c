@@ -19,7 +19,7 @@ static kineto_row add(kt_builder *b, const char *name, int64_t start, int64_t en
     return kt_append(b, &row);
 }
 
-/* Takes the trace: whoever reads the stream must not need it any more. */
+/* Takes the trace: readers of the stream must not need it any more. */
 static void open_stream(kineto_trace *t, const char *table, struct ArrowArrayStream *out)
 {
     kineto_error err = {.message = ""};
@@ -379,7 +379,7 @@ static void a_stream_may_be_dropped_before_its_end(void **state)
     two.release(&two);
 }
 
-static void what_is_no_table_is_refused_with_the_names_of_those_that_are(void **state)
+static void an_unknown_table_is_refused_with_the_names_of_the_known_ones(void **state)
 {
     (void)state;
     kineto_trace *t = finish(builder());
@@ -406,7 +406,7 @@ int main(void)
         cmocka_unit_test(batches_are_blocks_and_outlive_the_stream),
         cmocka_unit_test(moved_columns_live_on_their_own),
         cmocka_unit_test(a_stream_may_be_dropped_before_its_end),
-        cmocka_unit_test(what_is_no_table_is_refused_with_the_names_of_those_that_are),
+        cmocka_unit_test(an_unknown_table_is_refused_with_the_names_of_the_known_ones),
     };
     return RUN_TESTS(tests);
 }

@@ -272,7 +272,7 @@ static char *write_crossing(bool split_lanes)
     return data;
 }
 
-static void nobody_shares_a_pid_or_a_tid(void **state)
+static void no_two_share_a_pid_or_a_tid(void **state)
 {
     (void)state;
     char *data = write_crossing(true);
@@ -321,7 +321,7 @@ static void tids_differ_in_their_lower_half(void **state)
     free(data);
 }
 
-static void flows_stand_behind_their_rows(void **state)
+static void flows_follow_their_rows(void **state)
 {
     (void)state;
     kt_builder *b = builder();
@@ -825,10 +825,10 @@ int main(void)
         cmocka_unit_test(times_survive_being_read_as_doubles),
         cmocka_unit_test(forms_are_written_and_ordered),
         cmocka_unit_test(device_work_has_its_place_and_order),
-        cmocka_unit_test(nobody_shares_a_pid_or_a_tid),
+        cmocka_unit_test(no_two_share_a_pid_or_a_tid),
         cmocka_unit_test(what_overlaps_keeps_its_tid),
         cmocka_unit_test(tids_differ_in_their_lower_half),
-        cmocka_unit_test(flows_stand_behind_their_rows),
+        cmocka_unit_test(flows_follow_their_rows),
         cmocka_unit_test(flows_that_go_on_end_before_they_start),
         cmocka_unit_test(same_trace_gives_the_same_bytes),
         cmocka_unit_test(no_key_comes_twice),

@@ -315,7 +315,7 @@ static void arrows_join_their_slices(void **state)
     pf_free(file);
 }
 
-static void counters_have_units_and_what_is_no_number_is_kept(void **state)
+static void counters_have_units_and_what_is_not_a_number_is_kept(void **state)
 {
     (void)state;
     kt_builder *b = builder();
@@ -467,7 +467,7 @@ int main(void)
         cmocka_unit_test(long_arguments_are_whole),
         cmocka_unit_test(flags_and_async_ids_are_said),
         cmocka_unit_test(arrows_join_their_slices),
-        cmocka_unit_test(counters_have_units_and_what_is_no_number_is_kept),
+        cmocka_unit_test(counters_have_units_and_what_is_not_a_number_is_kept),
         cmocka_unit_test(absurd_times_corrupt_nothing),
         cmocka_unit_test(bytes_that_are_no_text_are_replaced_and_counted),
         cmocka_unit_test(rows_without_a_usable_number_are_plain_tracks),

@@ -1,5 +1,5 @@
-/* The engine of findings: worth and order, several ranks, evidence, what could not be judged, and
- * gates. */
+/* The engine of findings: savings and order, several ranks, evidence, what could not be evaluated,
+ * and gates. */
 #include "analyze/findings/finding.h"
 
 #include "analyzing.h"
@@ -73,9 +73,9 @@ static void add(kineto_findings *to, kineto_findings *from)
     kineto_findings_destroy(from);
 }
 
-/* ---- worth and order ----------------------------------------------------------------------------- */
+/* ---- savings and order ----------------------------------------------------------------------------- */
 
-static void the_largest_worth_comes_first_and_what_has_none_last(void **state)
+static void the_largest_savings_come_first_and_findings_without_last(void **state)
 {
     (void)state;
     kineto_findings *found = nothing_found(NULL, 0);
@@ -219,7 +219,7 @@ static void what_is_said_is_cut_between_characters(void **state)
 /* ---- several ranks -------------------------------------------------------------------------------- */
 
 /* Whichever comes first. */
-static void the_same_on_several_ranks_is_one_worth_what_it_is_on_the_worst(void **state)
+static void the_same_on_several_ranks_is_one_with_the_savings_of_the_worst(void **state)
 {
     (void)state;
     static const int64_t worths[][3] = {
@@ -253,7 +253,7 @@ static void the_same_on_several_ranks_is_one_worth_what_it_is_on_the_worst(void 
 }
 
 /* High before medium, then the one with most of it; whichever comes first. */
-static void what_has_no_worth_is_that_of_the_rank_where_it_is_worst(void **state)
+static void a_finding_without_savings_is_that_of_the_worst_rank(void **state)
 {
     (void)state;
     static const struct {
@@ -303,14 +303,14 @@ static void other_subjects_and_other_rules_stay_apart(void **state)
     kineto_findings_destroy(all);
 }
 
-static void judge(kineto_findings *found, ka_finding_rule rule, kineto_rule_outcome judgement)
+static void set_judgement(kineto_findings *found, ka_finding_rule rule, kineto_rule_outcome judgement)
 {
     found->verdicts[rule].outcome = (uint8_t)judgement;
     found->verdicts[rule].because =
         kb_string(judgement == KINETO_RULE_SKIPPED ? "of this trace" : "");
 }
 
-static void a_rule_that_one_rank_can_judge_is_judged(void **state)
+static void a_rule_that_one_rank_can_evaluate_is_evaluated(void **state)
 {
     (void)state;
     enum { QUIET = KINETO_RULE_PASSED, FOUND = KINETO_RULE_FOUND, NOT = KINETO_RULE_SKIPPED };
@@ -321,8 +321,8 @@ static void a_rule_that_one_rank_can_judge_is_judged(void **state)
     for (size_t i = 0; i < KB_COUNT(cases); i++) {
         kineto_findings *a = nothing_found(NULL, 0), *b = nothing_found(NULL, 0);
         kineto_string because;
-        judge(a, KA_FIND_data_loader, (kineto_rule_outcome)cases[i][0]);
-        judge(b, KA_FIND_data_loader, (kineto_rule_outcome)cases[i][1]);
+        set_judgement(a, KA_FIND_data_loader, (kineto_rule_outcome)cases[i][0]);
+        set_judgement(b, KA_FIND_data_loader, (kineto_rule_outcome)cases[i][1]);
         add(a, b);
         assert_int_equal(kineto_findings_outcome(a, KA_FIND_data_loader, &because), cases[i][2]);
         assert_int_equal(because.size > 0, cases[i][2] == NOT);
@@ -392,7 +392,7 @@ static kineto_findings *find_loading(int steps, double wait, const char *name, u
     return found;
 }
 
-static void worth_is_of_a_step_and_does_not_need_the_trace(void **state)
+static void savings_are_of_a_step_and_do_not_need_the_trace(void **state)
 {
     (void)state;
     for (int steps = 2; steps < 20; steps += 6) {
@@ -536,21 +536,21 @@ static void rules_are_named_by_id_or_by_what_stands_before_the_point(void **stat
 
 /* ---- gates -------------------------------------------------------------------------------------------- */
 
-/* A pageable copy worth 50 us, 5 % of a step; a rule that found nothing; one whose worth is not
- * known. */
+/* A pageable copy with savings of 50 us, 5 % of a step; a rule that found nothing; one whose
+ * savings are not known. */
 static kineto_findings *findings_for_gates(void)
 {
     kineto_findings *found = nothing_found(NULL, 0);
     put_found(found, KA_FIND_copy_pageable, 50000, 0, "");
     put_found(found, KA_FIND_memory_growth, KA_NO_SAVINGS, 0, "");
-    judge(found, KA_FIND_data_loader, KINETO_RULE_PASSED);
-    judge(found, KA_FIND_sync_stall, KINETO_RULE_SKIPPED);
-    judge(found, KA_FIND_tail_wave, KINETO_RULE_NOT_SELECTED);
+    set_judgement(found, KA_FIND_data_loader, KINETO_RULE_PASSED);
+    set_judgement(found, KA_FIND_sync_stall, KINETO_RULE_SKIPPED);
+    set_judgement(found, KA_FIND_tail_wave, KINETO_RULE_NOT_SELECTED);
     ka_findings_sort(found);
     return found;
 }
 
-static void gates_stop_what_is_worth_more_than_their_limit(void **state)
+static void gates_stop_findings_whose_savings_exceed_their_limit(void **state)
 {
     (void)state;
     static const struct {
@@ -559,7 +559,7 @@ static void gates_stop_what_is_worth_more_than_their_limit(void **state)
     } cases[] = {{"copy.pageable", false},
                  {"copy", false},
                  {"all", false},
-                 {"all=5%", false}, /* by what has no worth */
+                 {"all=5%", false}, /* by a finding without savings */
                  {"copy.pageable=5%", true},
                  {"copy.pageable=4.99%", false},
                  {"copy=6%", true},
@@ -577,7 +577,7 @@ static void gates_stop_what_is_worth_more_than_their_limit(void **state)
                  {"input.data_loader=0%", true},
                  {"sync.stall", false},
                  {"sync", false},
-                 {"sync=50%", false}, /* one rule, not judged */
+                 {"sync=50%", false}, /* one rule, not evaluated */
                  {"kernel", true},
                  {"kernel.tail_wave", false}};
     kineto_findings *found = findings_for_gates();
@@ -613,7 +613,7 @@ static void a_gate_says_why_it_does_not_pass(void **state)
     kineto_findings_destroy(found);
 }
 
-static void gates_that_nobody_understands_are_errors(void **state)
+static void unknown_gates_are_errors(void **state)
 {
     (void)state;
     static const char *const gates[] = {"",          "=5%",       "nosuch",      "cop",
@@ -657,7 +657,7 @@ static kineto_trace *trace_of_devices(uint32_t count)
     return finish(m.b);
 }
 
-static double seconds_to_judge(uint32_t devices)
+static double seconds_to_evaluate(uint32_t devices)
 {
     struct timespec from, until;
     kineto_findings_options o = {.size = sizeof o, .rules = "kernel.low_occupancy"};
@@ -676,7 +676,7 @@ static void many_devices_take_no_longer_than_they_are_many(void **state)
 {
     (void)state;
     const uint32_t devices = FEWER(10000, 2000);
-    double few = seconds_to_judge(devices), many = seconds_to_judge(8 * devices);
+    double few = seconds_to_evaluate(devices), many = seconds_to_evaluate(8 * devices);
     print_message("%u devices: %.3f s, eight times as many: %.3f s\n", devices, few, many);
     assert_true(many < 40 * few);
 }
@@ -684,29 +684,29 @@ static void many_devices_take_no_longer_than_they_are_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_largest_worth_comes_first_and_what_has_none_last),
+        cmocka_unit_test(the_largest_savings_come_first_and_findings_without_last),
         cmocka_unit_test(severity_is_the_share_of_a_step_unless_a_rule_knows_better),
         cmocka_unit_test(what_is_out_of_range_is_nothing),
         cmocka_unit_test(each_rule_has_its_own_id_and_words),
         cmocka_unit_test(of_much_evidence_the_heaviest_is_kept),
         cmocka_unit_test(the_usual_evidence_is_five_and_the_most_a_thousand),
         cmocka_unit_test(what_is_said_is_cut_between_characters),
-        cmocka_unit_test(the_same_on_several_ranks_is_one_worth_what_it_is_on_the_worst),
-        cmocka_unit_test(what_has_no_worth_is_that_of_the_rank_where_it_is_worst),
+        cmocka_unit_test(the_same_on_several_ranks_is_one_with_the_savings_of_the_worst),
+        cmocka_unit_test(a_finding_without_savings_is_that_of_the_worst_rank),
         cmocka_unit_test(other_subjects_and_other_rules_stay_apart),
-        cmocka_unit_test(a_rule_that_one_rank_can_judge_is_judged),
+        cmocka_unit_test(a_rule_that_one_rank_can_evaluate_is_evaluated),
         cmocka_unit_test(rules_that_compare_ranks_wait_for_a_second_one),
         cmocka_unit_test(only_findings_of_the_same_rules_can_be_added),
-        cmocka_unit_test(worth_is_of_a_step_and_does_not_need_the_trace),
+        cmocka_unit_test(savings_are_of_a_step_and_do_not_need_the_trace),
         cmocka_unit_test(a_single_wait_is_less_sure),
         cmocka_unit_test(confidence_falls_with_what_was_lost),
         cmocka_unit_test(the_names_of_evidence_are_cut_between_characters),
         cmocka_unit_test(what_takes_the_place_of_lighter_evidence_has_its_own_names),
         cmocka_unit_test(facts_come_with_findings_if_they_are_wanted),
         cmocka_unit_test(rules_are_named_by_id_or_by_what_stands_before_the_point),
-        cmocka_unit_test(gates_stop_what_is_worth_more_than_their_limit),
+        cmocka_unit_test(gates_stop_findings_whose_savings_exceed_their_limit),
         cmocka_unit_test(a_gate_says_why_it_does_not_pass),
-        cmocka_unit_test(gates_that_nobody_understands_are_errors),
+        cmocka_unit_test(unknown_gates_are_errors),
         cmocka_unit_test(many_devices_take_no_longer_than_they_are_many),
     };
     return RUN_TESTS(tests);

@@ -190,7 +190,7 @@ static void short_ticks_of_ends_are_completed_across_a_wrap_and_against_jitter(v
     kw_begin(&f.w, 0, f.a, base + 50);
     kw_end(&f.w, 0, base + 150);
     kw_begin(&f.w, 0, f.a, base + 200);
-    kw_end(&f.w, 0, base + 190); /* read on another core, a little behind: never negative */
+    kw_end(&f.w, 0, base + 190); /* read on another core, a little late: never negative */
     kw_begin(&f.w, 0, f.a, base + 300);
     kw_end(&f.w, 0, base + 300 + (UINT64_C(1) << 47) + 5); /* hours without any record */
     char text[300];
@@ -202,8 +202,8 @@ static void short_ticks_of_ends_are_completed_across_a_wrap_and_against_jitter(v
     kw_free(&f.w);
 }
 
-/* What recorders write before an END that is a day behind the record before it. */
-static void an_end_behind_empty_args_may_be_days_later(void **state)
+/* What recorders write before an END that is a day after the record before it. */
+static void an_end_after_empty_args_may_be_days_later(void **state)
 {
     (void)state;
     fixture f = make(1);
@@ -536,7 +536,7 @@ static void texts_of_loose_args_are_given_whichever_way_they_are_stored(void **s
     }
     assert_int_equal(arg.value[0], 7);
     assert_false(kf_args_next(&it, &arg));
-    args.word_count = 1; /* nothing behind the word: the walk ends */
+    args.word_count = 1; /* nothing after the word: the walk ends */
     kf_args_begin(&it, &args, &f.w.input);
     assert_false(kf_args_next(&it, &arg));
     kw_free(&f.w);
@@ -891,7 +891,7 @@ int main(void)
         cmocka_unit_test(an_end_closes_what_was_left_open_inside),
         cmocka_unit_test(a_range_in_one_record_is_paired_with_nothing),
         cmocka_unit_test(short_ticks_of_ends_are_completed_across_a_wrap_and_against_jitter),
-        cmocka_unit_test(an_end_behind_empty_args_may_be_days_later),
+        cmocka_unit_test(an_end_after_empty_args_may_be_days_later),
         cmocka_unit_test(a_clock_sample_moves_no_other_time),
         cmocka_unit_test(depth_goes_to_the_limit),
         cmocka_unit_test(a_range_goes_on_in_the_next_chunk_with_all_that_was_said_about_it),

@@ -154,14 +154,14 @@ static void a_chunk_left_half_full_goes_to_the_next_thread(void **state)
     assert_int_equal(kf_chunk_claim(&w.pool, OWNER(3), &words), 1);
     assert_int_equal(words, 700);
     assert_int_equal(w.pool.descriptors[1].serial, serial); /* its contents go on */
-    kf_chunk_leave(&w.pool, 1, KF_CHUNK_WORDS - 10, 5);     /* too full to be worth it */
+    kf_chunk_leave(&w.pool, 1, KF_CHUNK_WORDS - 10, 5);     /* too full to be reused */
     assert_int_equal(kf_chunk_state_of(&w.pool.descriptors[1]), KF_CHUNK_SEALED);
     assert_int_equal(kf_chunk_claim(&w.pool, OWNER(3), &words), 2);
     assert_int_equal(words, 0);
     kw_free(&w);
 }
 
-static void stale_bits_of_the_maps_mislead_nobody(void **state)
+static void stale_bits_of_the_maps_are_harmless(void **state)
 {
     (void)state;
     kw_recording w = make(4);
@@ -218,7 +218,7 @@ static void *claim_and_return(void *context)
         if (index == UINT32_MAX)
             continue;
         uint64_t *chunk = kf_pool_chunk(pool, index);
-        /* Nobody else may be here: what we write must still be there afterwards. */
+        /* No other thread may be here: our words must still be there afterwards. */
         uint32_t at = words < 1000 ? words : 1000;
         for (int k = 0; k < 16; k++)
             chunk[at + (uint32_t)k] = owner;
@@ -273,7 +273,7 @@ static void *free_what_was_left(void *context)
     return NULL;
 }
 
-static void what_was_left_is_freed_only_if_nobody_went_on_in_it(void **state)
+static void leftover_chunks_are_freed_only_if_unused(void **state)
 {
     (void)state;
     kw_recording w = make(3);
@@ -620,10 +620,10 @@ int main(void)
         cmocka_unit_test(chunks_beyond_the_limit_stay_untouched),
         cmocka_unit_test(a_freed_chunk_is_zero_and_has_a_new_serial),
         cmocka_unit_test(a_chunk_left_half_full_goes_to_the_next_thread),
-        cmocka_unit_test(stale_bits_of_the_maps_mislead_nobody),
+        cmocka_unit_test(stale_bits_of_the_maps_are_harmless),
         cmocka_unit_test(a_ring_overwrites_sealed_chunks_and_counts_what_they_held),
         cmocka_unit_test(threads_that_contend_never_share_a_chunk),
-        cmocka_unit_test(what_was_left_is_freed_only_if_nobody_went_on_in_it),
+        cmocka_unit_test(leftover_chunks_are_freed_only_if_unused),
         cmocka_unit_test(who_died_before_it_wrote_takes_nothing_away),
         cmocka_unit_test(the_heirs_of_the_dead_and_writers_never_share_a_chunk),
         cmocka_unit_test(chunks_of_killed_processes_come_back),

@@ -135,7 +135,7 @@ static void code_made_in_memory_has_the_name_that_its_maker_wrote(void **state)
     assert_true(code != MAP_FAILED);
     memcpy(code, made_code, sizeof made_code);
     if (mprotect(code, 4096, PROT_READ | PROT_EXEC) != 0)
-        skip(); /* some systems allow nobody to make code */
+        skip(); /* some systems forbid generated code */
     __builtin___clear_cache((char *)code, (char *)code + sizeof made_code);
     memcpy(&made, &code, sizeof made);
     kineto_session *session = record_stacks();

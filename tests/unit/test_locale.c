@@ -187,7 +187,7 @@ static void the_account_of_a_recording_has_points(void **state)
         kineto_string key, json;
         kineto_trace_metadata(trace, i, &key, &json);
         if (kb_string_equal(key, kb_string("ckineto_self_cost")))
-            assert_int_equal(json.data[0], '{'); /* what is no JSON becomes a text */
+            assert_int_equal(json.data[0], '{'); /* what is not JSON becomes a text */
     }
     if (german)
         end_decimal_comma();

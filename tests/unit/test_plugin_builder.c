@@ -594,7 +594,7 @@ static void calls_after_the_session_are_refused_and_seen_by_who_records_then(voi
     assert_int_equal(call_everything(b), 0);
     assert_int_equal(pthread_join(start_thread(call_everything_on_a_thread, (void *)b), &taken), 0);
     assert_ptr_equal(taken, NULL);
-    /* a session without its kinds: it has none itself, but what it tries is told */
+    /* a session without its kinds: it has none itself, but its attempts are reported */
     kineto_session *s = session_of(BIT(CPU_OP), 1 << 20, KINETO_RETAIN_OLDEST);
     assert_int_equal(call_everything(b), 0);
     kineto_trace *t = finish_soundly(s);

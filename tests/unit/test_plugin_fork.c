@@ -115,7 +115,7 @@ static void a_child_that_begins_its_own_session_gets_the_plug_in(void **state)
 }
 
 /* The child of a process that records goes on with its parent's builder. */
-static void a_child_may_record_beside_what_it_inherited(void **state)
+static void a_child_may_record_next_to_what_it_inherited(void **state)
 {
     (void)state;
     fake *f = enter(0, "beside");
@@ -236,7 +236,7 @@ static void a_fork_inside_a_push_is_fine_on_both_sides(void **state)
 
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 static uint32_t enough;
-static void *push_until_told(void *argument)
+static void *push_until_signalled(void *argument)
 {
     (void)argument;
     while (!kb_load_acquire(&enough)) {
@@ -253,7 +253,7 @@ static void deliver_inside(fake *f, uint64_t id)
 }
 static void say_nothing(fake *f) { (void)f; }
 
-/* The child has copies of threads that are inside, and of locks that are taken: nobody there will
+/* The child has copies of threads that are inside, and of locks that are taken: no thread there will
  * ever leave or drop them. */
 static void a_fork_while_others_push_and_deliver_leaves_a_child_that_works(void **state)
 {
@@ -263,8 +263,8 @@ static void a_fork_while_others_push_and_deliver_leaves_a_child_that_works(void 
     f->at_pop = say_nothing;
     kineto_session *s = session_of(KINETO_KINDS_ALL, 1 << 20, KINETO_RETAIN_NEWEST);
     enough = 0;
-    pthread_t threads[2] = {start_thread(push_until_told, NULL),
-                            start_thread(push_until_told, NULL)};
+    pthread_t threads[2] = {start_thread(push_until_signalled, NULL),
+                            start_thread(push_until_signalled, NULL)};
     for (int i = 0; i < 50; i++) {
         pid_t pid = fork();
         if (pid == 0) {
@@ -303,7 +303,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(a_child_leaves_the_inherited_session_alone),
         cmocka_unit_test(what_a_child_delivers_through_the_inherited_builder_is_recorded),
         cmocka_unit_test(a_child_that_begins_its_own_session_gets_the_plug_in),
-        cmocka_unit_test(a_child_may_record_beside_what_it_inherited),
+        cmocka_unit_test(a_child_may_record_next_to_what_it_inherited),
         cmocka_unit_test(a_child_may_withdraw_and_register_anew),
         cmocka_unit_test(a_child_is_not_heard_by_the_parents_plug_ins),
         cmocka_unit_test(a_fork_inside_a_push_is_fine_on_both_sides),

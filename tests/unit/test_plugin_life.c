@@ -191,7 +191,7 @@ static void a_failure_without_words_or_with_too_many_is_a_line_too(void **state)
     }
 }
 
-static void a_failure_is_told_to_the_session_it_happened_in(void **state)
+static void a_failure_is_reported_to_the_session_it_happened_in(void **state)
 {
     (void)state;
     fake *f = enter(0, "broken");
@@ -206,7 +206,7 @@ static void a_failure_is_told_to_the_session_it_happened_in(void **state)
 }
 
 /* The ledger of a long run is not to be full of one plug-in. */
-static void failures_without_end_are_counted_but_not_all_told(void **state)
+static void failures_without_end_are_counted_but_not_all_reported(void **state)
 {
     (void)state;
     fake *f = enter(0, "broken");
@@ -290,7 +290,7 @@ static void sessions_that_overlap_share_plug_ins_and_get_their_own_kinds(void **
     assert_enabled_types(f, 6);
     assert_int_equal(emit_named(f->live, "early"), 0);
     kineto_session *copies = record_kinds(BIT(GPU_MEMCPY));
-    assert_string_equal(f->calls, "cstpdcs"); /* what is enabled is told at create only */
+    assert_string_equal(f->calls, "cstpdcs"); /* the enabled kinds are passed at create only */
     assert_enabled_types(f, 6, 4);
     KinetoPlugin_Activity a = activity_of(TYPE(GPU_MEMCPY), "copy");
     assert_int_equal(f->live->emit(f->live->pTraceBuilderHandle, &a), 0);
@@ -365,7 +365,7 @@ static void unregister_works_in_every_state(void **state)
 {
     (void)state;
     kineto_session *s;
-    enter(0, "goes"); /* nobody records */
+    enter(0, "goes"); /* no session records */
     leave(0);
     assert_string_equal(fakes[0].calls, "");
     enter(0, "goes"); /* between sessions */
@@ -407,7 +407,7 @@ static void registering_again_gives_one_profiler(void **state)
     }
 }
 
-static void late_calls_of_one_that_is_gone_hit_nobody_else(void **state)
+static void late_calls_of_one_that_is_gone_hit_no_other(void **state)
 {
     (void)state;
     const builder *gone = NULL;
@@ -457,7 +457,7 @@ static void more_profilers_than_there_is_room_for_are_refused(void **state)
     leave(0);
 }
 
-/* ---- what create is told; pausing --------------------------------------------------------------------- */
+/* ---- parameters of create; pausing --------------------------------------------------------------------- */
 
 static kineto_session *record_config(const char *config)
 {
@@ -599,8 +599,8 @@ int main(int count, char **arguments)
         cmocka_unit_test(events_of_other_kinds_are_dropped_and_counted_by_source),
         cmocka_unit_test(a_failing_plug_in_keeps_the_order_and_harms_no_other),
         cmocka_unit_test(a_failure_without_words_or_with_too_many_is_a_line_too),
-        cmocka_unit_test(a_failure_is_told_to_the_session_it_happened_in),
-        cmocka_unit_test(failures_without_end_are_counted_but_not_all_told),
+        cmocka_unit_test(a_failure_is_reported_to_the_session_it_happened_in),
+        cmocka_unit_test(failures_without_end_are_counted_but_not_all_reported),
         cmocka_unit_test(a_plug_in_that_fails_its_query_is_refused),
         cmocka_unit_test(the_calls_of_a_plug_in_come_one_after_the_other_in_order),
         cmocka_unit_test(a_plug_in_that_calls_the_host_from_its_calls_is_refused_not_stuck),
@@ -609,7 +609,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(a_session_restarts_with_the_same_plug_ins),
         cmocka_unit_test(unregister_works_in_every_state),
         cmocka_unit_test(registering_again_gives_one_profiler),
-        cmocka_unit_test(late_calls_of_one_that_is_gone_hit_nobody_else),
+        cmocka_unit_test(late_calls_of_one_that_is_gone_hit_no_other),
         cmocka_unit_test(more_profilers_than_there_is_room_for_are_refused),
         cmocka_unit_test(the_users_text_reaches_create),
         cmocka_unit_test(pausing_toggles_plug_ins_that_can_and_ends_others),

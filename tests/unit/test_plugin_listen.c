@@ -64,7 +64,7 @@ static void who_has_no_session_hears_nothing(void **state)
 {
     (void)state;
     fake *f = enter_with(0, "copies", LISTENS);
-    kineto_correlation_push(1); /* nobody records */
+    kineto_correlation_push(1); /* no session records */
     kineto_session *s = session_of(BIT(CPU_OP), 1 << 20, KINETO_RETAIN_OLDEST);
     kineto_correlation_push(2);
     kineto_correlation_pop();
@@ -217,7 +217,7 @@ static void what_nests_too_deep_is_left_out_on_both_sides(void **state)
     leave(0);
 }
 
-/* Each thread's ids are told on it, in its order, and in its own stack. */
+/* Each thread's ids are reported on it, in its order, and in its own stack. */
 static __thread uint64_t stack_of_thread[64], depth_of_thread, wrong_of_thread;
 
 static void remember(fake *f, uint64_t id)
@@ -296,7 +296,7 @@ static void a_push_inside_a_push_is_heard_once(void **state)
         kineto_correlation_pop();
     assert_int_equal(f->pops, 3);
     assert_int_equal(other->pops, 3);
-    leave(1); /* nobody is inside any more */
+    leave(1); /* no thread is inside any more */
     end(s);
     leave(0);
 }
@@ -371,7 +371,7 @@ static void wait_inside(fake *f, uint64_t id)
         usleep(1000); /* cancellation points */
 }
 
-static void a_thread_that_is_cancelled_inside_holds_nobody_up(void **state)
+static void a_thread_that_is_cancelled_inside_blocks_no_other(void **state)
 {
     (void)state;
     fake *f = enter_with(0, "cancelled", LISTENS);
@@ -392,7 +392,7 @@ static void a_thread_that_is_cancelled_inside_holds_nobody_up(void **state)
 }
 
 #else
-static void a_thread_that_is_cancelled_inside_holds_nobody_up(void **state)
+static void a_thread_that_is_cancelled_inside_blocks_no_other(void **state)
 {
     (void)state;
     skip(); /* the sanitizer does not know that a cancelled thread's stack is gone */
@@ -408,7 +408,7 @@ static void wait_for_leave(fake *f, uint64_t id)
         usleep(1000);
 }
 
-static void a_thread_that_stays_inside_is_told_and_does_not_stop_the_session(void **state)
+static void a_thread_that_stays_inside_is_reported_and_does_not_stop_the_session(void **state)
 {
     (void)state;
     fake *f = enter_with(0, "stuck", LISTENS), *other = enter_with(1, "other", LISTENS);
@@ -513,8 +513,8 @@ int main(int count, char **arguments)
         cmocka_unit_test(a_push_inside_a_push_is_heard_once),
         cmocka_unit_test(a_plug_in_may_deliver_and_record_inside_a_push),
         cmocka_unit_test(a_push_or_pop_that_fails_is_counted_and_the_other_hears_on),
-        cmocka_unit_test(a_thread_that_is_cancelled_inside_holds_nobody_up),
-        cmocka_unit_test(a_thread_that_stays_inside_is_told_and_does_not_stop_the_session),
+        cmocka_unit_test(a_thread_that_is_cancelled_inside_blocks_no_other),
+        cmocka_unit_test(a_thread_that_stays_inside_is_reported_and_does_not_stop_the_session),
         cmocka_unit_test(profilers_that_look_the_same_are_kept_apart),
     };
     if (count > 1)

@@ -113,7 +113,7 @@ static void the_same_values_have_one_number_and_others_another(void **state)
     leave(0);
 }
 
-static void a_number_that_nobody_got_is_refused_and_counted(void **state)
+static void an_unassigned_number_is_refused_and_counted(void **state)
 {
     (void)state;
     fake *f = enter(0, "wrong");
@@ -375,7 +375,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(a_key_is_the_whole_text_or_it_is_another),
         cmocka_unit_test(values_of_a_set_come_before_the_events_own),
         cmocka_unit_test(the_same_values_have_one_number_and_others_another),
-        cmocka_unit_test(a_number_that_nobody_got_is_refused_and_counted),
+        cmocka_unit_test(an_unassigned_number_is_refused_and_counted),
         cmocka_unit_test(sets_of_two_plug_ins_are_their_own),
         cmocka_unit_test(values_that_are_none_make_no_set),
         cmocka_unit_test(threads_register_the_same_sets_at_the_same_time),

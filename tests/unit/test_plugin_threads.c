@@ -152,7 +152,7 @@ static void two_builders_of_a_thread_have_an_event_each(void **state)
 
 static uint32_t stop_delivering;
 
-static void *deliver_until_told(void *argument)
+static void *deliver_until_signalled(void *argument)
 {
     worker *w = argument;
     while (!kb_load_acquire(&stop_delivering)) {
@@ -175,7 +175,7 @@ static void calls_that_race_with_the_end_are_taken_or_refused(void **state)
     stop_delivering = 0;
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){.f = f, .number = i};
-        threads[i] = start_thread(deliver_until_told, &workers[i]);
+        threads[i] = start_thread(deliver_until_signalled, &workers[i]);
     }
     uint64_t rows = 0, late = 0;
     for (int round = 0; round < ROUNDS; round++) {
@@ -230,7 +230,7 @@ static void *record_and_deliver(void *argument)
         if (end_session(s, (i + w->number) % 7 ? NULL : &t, NULL))
             break;
         kineto_trace_release(t);
-        usleep((unsigned)(next_random(&w->random) % 300)); /* sometimes nobody records */
+        usleep((unsigned)(next_random(&w->random) % 300)); /* sometimes no session records */
     }
     return NULL;
 }

@@ -542,7 +542,7 @@ static kineto_trace *old_trace(const old_row *rows, size_t count)
 
 /* 2 * 2 (batch) * 4 * 4 (places of the output) * 8 * 3 * 3 * 3 (weight) */
 #define ONE_CONV 13824
-static void convolutions_without_values_are_told_by_what_is_around_them(void **state)
+static void convolutions_without_values_are_recognised_by_what_is_around_them(void **state)
 {
     (void)state;
     static const char *const forward = "[[2,3,8,8],[8,3,3,3],[],[],[],[],[],[],[]]";
@@ -640,7 +640,7 @@ int main(void)
         cmocka_unit_test(a_function_may_ask_for_other_operators),
         cmocka_unit_test(wrong_calls_are_refused),
         cmocka_unit_test(what_was_taken_back_is_not_called_any_more),
-        cmocka_unit_test(convolutions_without_values_are_told_by_what_is_around_them),
+        cmocka_unit_test(convolutions_without_values_are_recognised_by_what_is_around_them),
         cmocka_unit_test(empty_traces_have_no_flops),
         cmocka_unit_test(a_trace_of_pytorch_has_the_flops_of_its_products),
         cmocka_unit_test(the_table_is_in_order_and_every_name_is_found),

@@ -71,7 +71,7 @@ static void a_range_that_was_not_recorded_may_be_passed_anywhere(void **state)
 {
     (void)state;
     KINETO_SITE_ARGS(more, KINETO_KIND_CPU_OP, "more", {"x", KINETO_ARG_INT});
-    kineto_range none = kineto_range_begin(&site_outer); /* nobody records */
+    kineto_range none = kineto_range_begin(&site_outer); /* no session records */
     assert_int_equal(none, 0);
     kineto_value v = {.i = 1};
     kineto_session *s = record();
@@ -418,7 +418,7 @@ static void memory_events_keep_every_number(void **state)
 }
 
 /* What was not there is no allocation: sums of memory must not have it, nor those of the file. */
-static void lack_of_memory_is_no_allocation(void **state)
+static void lack_of_memory_is_not_an_allocation(void **state)
 {
     (void)state;
     kineto_session *s = record();
@@ -594,7 +594,7 @@ int main(void)
         cmocka_unit_test(counters_have_a_value_per_series),
         cmocka_unit_test(flows_join_the_innermost_open_ranges),
         cmocka_unit_test(memory_events_keep_every_number),
-        cmocka_unit_test(lack_of_memory_is_no_allocation),
+        cmocka_unit_test(lack_of_memory_is_not_an_allocation),
         cmocka_unit_test(each_kind_is_recorded_only_when_enabled),
         cmocka_unit_test(threads_and_processes_bear_the_names_given_last),
         cmocka_unit_test(lines_of_a_program_reach_the_ledger), /* last: they stay in the pool */

@@ -281,7 +281,7 @@ static void arguments_too_large_cost_the_arguments_only(void **state)
                      {"list", KINETO_ARG_INTS});
     KINETO_SITE(plain, KINETO_KIND_CPU_OP, "plain");
     static int64_t many[5000];
-    /* each word looks like a record: whoever takes a leftover for one will show it */
+    /* each word looks like a record: a decoder that takes a leftover for one will show it */
     for (size_t i = 0; i < COUNT_OF(many); i++)
         many[i] = 6 | 2 << 6; /* an INSTANT of two words */
     kineto_session *s = record();

@@ -418,7 +418,7 @@ static void chunks_of_the_dead_are_given_back(void **state)
     kineto_trace_release(t);
 }
 
-/* Nobody records for a child that died with a session open, once a session ends. */
+/* The recording for a child that died with a session open ends once a session ends. */
 static void a_session_that_a_child_did_not_live_to_end_ends_with_the_parents(void **state)
 {
     (void)state;

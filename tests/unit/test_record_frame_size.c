@@ -1,5 +1,5 @@
 /* Frames of code without frame pointer, from entries of .eh_frame that are written here by hand:
- * every instruction that an unwinder may meet is followed, or the frame is not told. */
+ * every instruction that an unwinder may meet is followed, or the frame is not reported. */
 #include "unit.h"
 
 #include "record/unwind.h"
@@ -83,12 +83,12 @@ static void assert_frame(const uint8_t *code, size_t size, uint64_t at, uint64_t
 {
     kr_frame_size f;
     if (!size_with(&usual, code, size, at, &f))
-        fail_msg("not told, at %u", (unsigned)at);
+        fail_msg("not reported, at %u", (unsigned)at);
     assert_int_equal(f.bytes, bytes);
     assert_int_equal(f.frame_at, frame_at);
 }
 
-static void assert_not_told(const uint8_t *code, size_t size)
+static void assert_not_reported(const uint8_t *code, size_t size)
 {
     kr_frame_size f;
     assert_false(size_with(&usual, code, size, 0x80, &f));
@@ -97,7 +97,7 @@ static void assert_not_told(const uint8_t *code, size_t size)
     assert_frame((const uint8_t[]){__VA_ARGS__}, sizeof(uint8_t[]){__VA_ARGS__}, at, bytes,        \
                  frame_at)
 #define NOT_TOLD(...)                                                                              \
-    assert_not_told((const uint8_t[]){__VA_ARGS__}, sizeof(uint8_t[]){__VA_ARGS__})
+    assert_not_reported((const uint8_t[]){__VA_ARGS__}, sizeof(uint8_t[]){__VA_ARGS__})
 
 static void frames_grow_where_the_code_says(void **state)
 {
@@ -125,7 +125,7 @@ static void every_way_to_name_a_distance_is_followed(void **state)
     FRAME(0, 8, 0, 0x86, 2, 0x08, 6);    /* the same as before */
     FRAME(0, 8, 0, 0x86, 2, 0x06, 6);    /* as at the beginning */
     FRAME(0, 8, 0, 0x86, 2, 0xc6);       /* the same, short */
-    FRAME(0, 8, 0, 0x83, 2, 0x05, 3, 9); /* rbx: nobody's concern */
+    FRAME(0, 8, 0, 0x83, 2, 0x05, 3, 9); /* rbx: not needed */
     FRAME(0, 8, 0, 0x2e, 16);            /* arguments on the stack */
     FRAME(0, 8, 0, 0x08, 16, 0x06, 16);  /* the address: away and back */
     FRAME(0, 8, 0, 0x08, 16, 0xd0);
@@ -154,7 +154,7 @@ static void registers_that_are_kept_otherwise_only_matter_if_they_are_ours(void 
     NOT_TOLD(0x07, 16); /* where a thread begins */
 }
 
-static void what_is_not_that_simple_is_not_told(void **state)
+static void complex_frames_are_not_reported(void **state)
 {
     kr_frame_size f;
     (void)state;
@@ -183,10 +183,10 @@ static void heads_are_read_as_far_as_they_are_known(void **state)
     (void)state;
     for (size_t i = 0; i < KB_COUNT(known); i++)
         if (!size_with(&known[i], code, sizeof code, 0, &f) || f.bytes != 16)
-            fail_msg("not told: %s", known[i].letters);
+            fail_msg("not reported: %s", known[i].letters);
     for (size_t i = 0; i < KB_COUNT(other); i++)
         if (size_with(&other[i], code, sizeof code, 0, &f))
-            fail_msg("told: %u %u %s", other[i].version, other[i].encoding, other[i].letters);
+            fail_msg("reported: %u %u %s", other[i].version, other[i].encoding, other[i].letters);
     tables t = {.size = 0};
     put_function(&t, code, sizeof code); /* its common entry is itself: no common one */
     assert_false(kr_frame_size_of(t.bytes, START, START, &f));
@@ -194,7 +194,7 @@ static void heads_are_read_as_far_as_they_are_known(void **state)
 
 #else
 
-static void nothing_is_told_on_other_processors(void **state)
+static void nothing_is_reported_on_other_processors(void **state)
 {
     kr_frame_size f;
     (void)state;
@@ -210,10 +210,10 @@ int main(void)
         cmocka_unit_test(every_way_to_name_a_distance_is_followed),
         cmocka_unit_test(states_are_kept_and_come_back),
         cmocka_unit_test(registers_that_are_kept_otherwise_only_matter_if_they_are_ours),
-        cmocka_unit_test(what_is_not_that_simple_is_not_told),
+        cmocka_unit_test(complex_frames_are_not_reported),
         cmocka_unit_test(heads_are_read_as_far_as_they_are_known),
 #else
-        cmocka_unit_test(nothing_is_told_on_other_processors),
+        cmocka_unit_test(nothing_is_reported_on_other_processors),
 #endif
     };
     return RUN_TESTS(tests);

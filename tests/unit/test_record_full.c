@@ -44,7 +44,7 @@ static void the_oldest_are_kept_and_every_drop_is_counted(void **state)
     }
 }
 
-/* Records that did not fit leave nothing behind that could be taken for one. */
+/* Records that did not fit leave nothing that could be taken for one. */
 static void what_found_no_room_leaves_no_trace(void **state)
 {
     (void)state;

@@ -169,7 +169,7 @@ static void a_profiler_lives_once_per_session(void **state)
 {
     (void)state;
     fake *f = enter(0, "life");
-    assert_string_equal(f->calls, ""); /* nobody records */
+    assert_string_equal(f->calls, ""); /* no session records */
     for (int i = 0; i < 3; i++) {
         memset(f->calls, 0, sizeof f->calls);
         kineto_session *s = record();
@@ -182,7 +182,7 @@ static void a_profiler_lives_once_per_session(void **state)
     assert_int_equal(kineto_plugin_unregister(NULL), 1);
 }
 
-static void a_profiler_is_told_what_is_both_enabled_and_supported(void **state)
+static void a_profiler_receives_what_is_both_enabled_and_supported(void **state)
 {
     (void)state;
     fake *f = enter(0, "kinds");
@@ -763,7 +763,7 @@ int main(void)
     (void)kb_log_configure(KINETO_LOG_OFF, NULL, NULL); /* refusals are what is tested here */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_profiler_lives_once_per_session),
-        cmocka_unit_test(a_profiler_is_told_what_is_both_enabled_and_supported),
+        cmocka_unit_test(a_profiler_receives_what_is_both_enabled_and_supported),
         cmocka_unit_test(a_profiler_that_comes_or_goes_during_a_session_takes_part),
         cmocka_unit_test(interfaces_that_are_not_whole_are_refused),
         cmocka_unit_test(failures_cost_the_profilers_own_data_and_are_counted),

@@ -1,4 +1,4 @@
-/* kineto_record_past: ranges that are told when they are over. */
+/* kineto_record_past: ranges that are recorded after their end. */
 #include "unit.h"
 
 #include "../helpers/recording.h"
@@ -113,8 +113,8 @@ static void a_full_buffer_counts_past_ranges_as_lost(void **state)
     kineto_trace_release(t);
 }
 
-/* Whoever passes a wrong begin gets a range that can be read, and harms no other. */
-static void a_begin_that_was_never_read_is_no_harm(void **state)
+/* A caller that passes a wrong begin gets a range that can be read, and harms no other. */
+static void a_begin_that_was_never_read_is_harmless(void **state)
 {
     (void)state;
     kineto_session *s = record();
@@ -174,7 +174,7 @@ int main(void)
         cmocka_unit_test(a_past_range_has_its_arguments),
         cmocka_unit_test(past_ranges_fill_chunk_after_chunk),
         cmocka_unit_test(a_full_buffer_counts_past_ranges_as_lost),
-        cmocka_unit_test(a_begin_that_was_never_read_is_no_harm),
+        cmocka_unit_test(a_begin_that_was_never_read_is_harmless),
         cmocka_unit_test(each_thread_has_its_past_ranges),
     };
     return RUN_TESTS(tests);

@@ -368,7 +368,7 @@ static void reading_leaves_errno_alone(void **state)
 
 /* ---- sharing --------------------------------------------------------------------------------- */
 
-static void time_that_others_had_the_counters_is_told(void **state)
+static void time_that_others_had_the_counters_is_reported(void **state)
 {
     (void)state;
     kr_perf_values begin = {.value = {10, 20}, .wanted_ns = 100, .counted_ns = 90};
@@ -492,7 +492,7 @@ static void a_thread_that_cannot_count_is_in_the_ledger(void **state)
     assert_memory_equal(note, "a thread could not count", 24);
     kineto_trace_release(t);
     calls = 0;
-    t = counted_once("task-clock", &note); /* tries again, and is told again */
+    t = counted_once("task-clock", &note); /* tries again, and reports it again */
     assert_non_null(note);
     kineto_trace_release(t);
     kr_perf_open_instead = NULL;
@@ -533,7 +533,7 @@ int main(void)
         cmocka_unit_test(instructions_grow_with_what_is_done),
         cmocka_unit_test(threads_count_for_themselves),
         cmocka_unit_test(reading_leaves_errno_alone),
-        cmocka_unit_test(time_that_others_had_the_counters_is_told),
+        cmocka_unit_test(time_that_others_had_the_counters_is_reported),
         cmocka_unit_test(a_thread_counts_what_the_session_of_now_asked_for),
         cmocka_unit_test(what_is_counted_stays_while_a_session_counts),
         cmocka_unit_test_teardown(a_thread_that_cannot_count_is_in_the_ledger, without_test_hook),

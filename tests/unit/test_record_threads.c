@@ -285,7 +285,7 @@ static void work_once(int number)
     stepper_done[number]++;
 }
 
-/* Fills a chunk, and ends so many instructions after it began to record what has no room there. */
+/* Fills a chunk, and ends N instructions after it began to record what has no room there. */
 static void *end_in_change_of_chunks(void *argument)
 {
     int number = *(int *)argument;

@@ -59,8 +59,8 @@ static void a_full_table_refuses_new_names_only(void **state)
     assert_int_equal(kf_own_kind_find(table, kb_string("K31")), 63);
 }
 
-/* Who died while writing leaves a hole, and stops nobody. */
-static void entries_that_nobody_finished_are_passed_over(void **state)
+/* Who died while writing leaves a hole, and stops no other. */
+static void unfinished_entries_are_passed_over(void **state)
 {
     (void)state;
     kf_own_kind table[KINETO_KIND_OWN_COUNT] = {{.state = 1, .name = "half"}};
@@ -297,7 +297,7 @@ static void a_known_name_is_its_neutral_kind_with_that_spelling(void **state)
     assert_int_equal(kineto_rt_own_kind(NULL, 0, true), 0);
 }
 
-static void what_is_no_announcement_is_refused_whole(void **state)
+static void what_is_not_an_announcement_is_refused_whole(void **state)
 {
     (void)state;
     static const KinetoPlugin_ActivityTypeInfo bad[] = {
@@ -360,7 +360,7 @@ int main(void)
         cmocka_unit_test(the_same_name_has_one_kind),
         cmocka_unit_test(names_are_words_of_up_to_39_bytes),
         cmocka_unit_test(a_full_table_refuses_new_names_only),
-        cmocka_unit_test(entries_that_nobody_finished_are_passed_over),
+        cmocka_unit_test(unfinished_entries_are_passed_over),
         cmocka_unit_test(a_hostile_table_gives_nothing),
         cmocka_unit_test(own_kinds_are_wanted_by_bit_or_by_default),
         cmocka_unit_test(threads_that_announce_the_same_agree),
@@ -370,7 +370,7 @@ int main(void)
         cmocka_unit_test(numbers_have_names),
         cmocka_unit_test(announced_kinds_have_numbers_names_and_bits),
         cmocka_unit_test(a_known_name_is_its_neutral_kind_with_that_spelling),
-        cmocka_unit_test(what_is_no_announcement_is_refused_whole),
+        cmocka_unit_test(what_is_not_an_announcement_is_refused_whole),
         cmocka_unit_test(a_new_pool_learns_what_was_announced_before),
         cmocka_unit_test(numbers_run_out_and_say_so),
     };

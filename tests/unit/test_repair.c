@@ -24,7 +24,7 @@ static void list_repairs(run *r)
     }
 }
 
-/* All elements of an array, from behind its bracket on. */
+/* All elements of an array, from after its bracket on. */
 static void run_elements(run *r, kineto_string text, size_t at)
 {
     bool comma_due = false;
@@ -278,7 +278,7 @@ static void test_a_cut_event_without_its_time_is_lost_and_counted(void **state)
     check(HEAD "},{\"ph\":\"X\",\"name\":\"n\",\"ts\":NaN}]", HEAD "}\n", "lost_event@29+30");
 }
 
-static void test_a_byte_that_is_no_utf8_is_no_phase(void **state)
+static void test_a_byte_that_is_not_utf8_is_not_a_phase(void **state)
 {
     (void)state;
     check(HEAD "},{\"ph\":\"\xff\",\"name\":\"n\",\"ts\":1}]", HEAD "}\n", "lost_event@29+28");
@@ -470,14 +470,14 @@ static void test_a_text_that_ends_between_two_events_is_not_whole(void **state)
 }
 
 /* A header with a ledger, and how it comes out. */
-static void check_ledger(const char *own, const char *before, const char *behind)
+static void check_ledger(const char *own, const char *before, const char *after)
 {
     char text[400], expected[1000], listed[100];
     snprintf(text, sizeof text, "{\"ckineto\": %s, \"traceEvents\": [" HEAD "}]", own);
     size_t end = strlen(text);
     snprintf(listed, sizeof listed, "unbalanced@%zu+0 truncated@%zu+0", end, end);
     snprintf(expected, sizeof expected, KEPT "%s\n" BRACKETS("1", "%zu") ",\n" CUT("%zu") "%s}\n",
-             before, end, end, behind);
+             before, end, end, after);
     check_document(text, expected, listed);
 }
 
@@ -503,7 +503,7 @@ static void test_a_ledger_of_a_whole_trace_stays_as_it_is(void **state)
                    KEPT "{\"ledger\": [ 1 ]},\n\"a\": 1}\n", "trailing_comma@84+1");
 }
 
-static void test_what_is_no_trace_is_refused(void **state)
+static void test_what_is_not_a_trace_is_refused(void **state)
 {
     static const char *const none[] = {"",          "   ",    "hello",         "{\"name\": \"x\"}",
                                        "{\"a\":1}", "[1, 2]", "<html></html>", "\x1f\x8b\x08"};
@@ -735,7 +735,7 @@ int main(void)
         cmocka_unit_test(test_what_nests_too_deep_is_left_out),
         cmocka_unit_test(test_a_cut_event_keeps_what_is_whole),
         cmocka_unit_test(test_a_cut_event_without_its_time_is_lost_and_counted),
-        cmocka_unit_test(test_a_byte_that_is_no_utf8_is_no_phase),
+        cmocka_unit_test(test_a_byte_that_is_not_utf8_is_not_a_phase),
         cmocka_unit_test(test_the_end_of_the_array_is_found),
         cmocka_unit_test(test_a_document_that_follows_is_found),
         cmocka_unit_test(test_members_of_the_header_are_repaired_one_by_one),
@@ -746,7 +746,7 @@ int main(void)
         cmocka_unit_test(test_a_text_that_ends_between_two_events_is_not_whole),
         cmocka_unit_test(test_a_ledger_that_is_there_gains_lines),
         cmocka_unit_test(test_a_ledger_of_a_whole_trace_stays_as_it_is),
-        cmocka_unit_test(test_what_is_no_trace_is_refused),
+        cmocka_unit_test(test_what_is_not_a_trace_is_refused),
         cmocka_unit_test(test_the_list_is_bounded_and_the_counts_are_not),
         cmocka_unit_test(test_lists_of_two_parts_are_one_list),
         cmocka_unit_test(test_valid_events_pass_unchanged),

@@ -141,7 +141,7 @@ static void *burn_a_little(void *took)
     return NULL;
 }
 
-static void threads_of_the_library_are_told_apart(void **state)
+static void threads_of_the_library_are_distinguished(void **state)
 {
     (void)state;
     pthread_t threads[3];
@@ -252,7 +252,7 @@ int main(void)
         cmocka_unit_test(a_session_that_starts_again_begins_anew),
         cmocka_unit_test(a_ring_states_what_it_cost_since_it_began),
         cmocka_unit_test(children_that_were_waited_for_are_part_of_the_program),
-        cmocka_unit_test(threads_of_the_library_are_told_apart),
+        cmocka_unit_test(threads_of_the_library_are_distinguished),
         cmocka_unit_test(records_of_a_part_are_counted_by_their_times),
         cmocka_unit_test(a_program_that_sleeps_is_not_compared_with),
     };

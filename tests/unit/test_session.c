@@ -135,7 +135,7 @@ static void each_session_sees_its_own_kinds(void **state)
         kineto_range r = kineto_range_begin(&site_note);
         record_ops(i, i + 1);
         kineto_range_end(r);
-        kineto_instant_mark(&site_marker, NULL); /* of a kind that nobody records */
+        kineto_instant_mark(&site_marker, NULL); /* of a kind that no session records */
     }
     kineto_trace *a = finish(ops), *b = finish(notes);
     verify(a);
@@ -211,7 +211,7 @@ static void ranges_across_a_windows_edges_are_cut_and_flagged(void **state)
     for (uint64_t i = 0; i < 3; i++)
         assert_int_equal(find_nth(t, "note", i).flags, 0);
     kineto_trace_release(t);
-    kineto_range_end(b); /* long closed, nobody records */
+    kineto_range_end(b); /* long closed, no session records */
 }
 
 /* What an earlier session recorded does not come back, whatever its chunks still hold. */
@@ -598,7 +598,7 @@ static void counts_of_a_line_said_again_stop_at_what_a_number_holds(void **state
 }
 
 /* It does not begin and end as the program has something to say. */
-static void a_ring_has_all_that_was_said_and_takes_it_from_nobody(void **state)
+static void a_ring_has_all_metadata_and_takes_it_from_no_other(void **state)
 {
     (void)state;
     assert_int_equal(kineto_metadata_add("long ago", "1"), KINETO_OK);
@@ -621,7 +621,7 @@ int main(void)
         cmocka_unit_test(what_a_program_says_is_said_of_the_sessions_that_record),
         cmocka_unit_test(what_a_program_says_for_good_is_in_all_that_follow),
         cmocka_unit_test(counts_of_a_line_said_again_stop_at_what_a_number_holds),
-        cmocka_unit_test(a_ring_has_all_that_was_said_and_takes_it_from_nobody),
+        cmocka_unit_test(a_ring_has_all_metadata_and_takes_it_from_no_other),
         cmocka_unit_test(what_others_record_in_a_pause_is_theirs),
         cmocka_unit_test(calls_in_the_wrong_order_say_so),
         cmocka_unit_test(null_arguments_are_refused_or_fine),

@@ -197,7 +197,7 @@ static int open_descriptors(void)
     return count;
 }
 
-/* The same play with abstract sockets and with files, leaving nothing behind. */
+/* The same play with abstract sockets and with files, leaving no files. */
 static void in_both(void (*play)(scene *s))
 {
     char directory[] = "/tmp/ckdyno-XXXXXX"; /* a path of a socket is short */
@@ -207,7 +207,7 @@ static void in_both(void (*play)(scene *s))
         int before = open_descriptors();
         int probe = i == 0 ? socket_named(KO_DYNO_DAEMON, NULL) : -2;
         if (probe == -1) {
-            print_message("somebody else is '%s' here\n", KO_DYNO_DAEMON);
+            print_message("another process is '%s' here\n", KO_DYNO_DAEMON);
             continue;
         }
         if (probe >= 0)
@@ -324,7 +324,7 @@ IN_BOTH(who_is_busy_asks_for_nothing_and_stays_known)
     assert_int_equal(s->asked.wants, KO_DYNO_WANTS_ACTIVITIES);
 }
 
-IN_BOTH(no_interval_is_no_busy_loop)
+IN_BOTH(no_interval_is_not_a_busy_loop)
 {
     acquainted(s);
     answer(s, "");
@@ -349,7 +349,7 @@ IN_BOTH(a_configuration_is_handed_over_once)
     still_served(s);
 }
 
-IN_BOTH(a_late_answer_behind_a_newer_one_counts)
+IN_BOTH(a_late_answer_after_a_newer_one_counts)
 {
     acquainted(s);
     go_on(s); /* unanswered, so it waits, and asks again */
@@ -438,7 +438,7 @@ IN_BOTH(a_name_without_its_nul_is_another)
     still_served(s);
 }
 
-/* In a child that has become somebody else, with the daemon's name. */
+/* In a child with another user id, with the daemon's name. */
 static int send_as_nobody(scene *s)
 {
     char bytes[100];
@@ -469,7 +469,7 @@ IN_BOTH(another_user_is_not_heard_whatever_its_name)
         /* The mode of our file already keeps it out. */
         int expected = i == 0 && s->directory ? 3 : 0;
         if (WEXITSTATUS(status) == 2 || WEXITSTATUS(status) == 1)
-            print_message("cannot become somebody else here\n");
+            print_message("cannot change the user here\n");
         else
             assert_int_equal(WEXITSTATUS(status), expected);
         nothing_came(s);
@@ -498,10 +498,10 @@ IN_BOTH(descriptors_that_are_sent_along_are_not_taken)
     still_served(s);
 }
 
-/* ---- what is no answer ---------------------------------------------------------------------------
+/* ---- what is not an answer ---------------------------------------------------------------------------
  */
 
-IN_BOTH(what_is_no_answer_is_ignored_and_the_next_good_one_is_not)
+IN_BOTH(a_malformed_answer_is_ignored_and_the_next_good_one_is_not)
 {
     static const struct {
         uint64_t said;
@@ -680,11 +680,11 @@ IN_BOTH(a_socket_that_the_program_closed_is_replaced)
 }
 
 /* What a fork's child does: 0 if it asks for itself and leaves the parent alone. */
-static int as_child(scene *s, bool told)
+static int as_child(scene *s, bool informed)
 {
     ko_dyno_address parent = s->from;
     int32_t parent_pid = s->asked.pids[0];
-    if (told)
+    if (informed)
         ko_dyno_client_forked(s->client);
     go(s);
     if (!daemon_hears(s) || s->asked.pids[0] != getpid() || s->asked.pids[1] != parent_pid)
@@ -702,11 +702,11 @@ static int as_child(scene *s, bool told)
 IN_BOTH(after_a_fork_both_are_served)
 {
     acquainted(s);
-    for (int told = 0; told < 2; told++) {
+    for (int informed = 0; informed < 2; informed++) {
         int status = 1;
         pid_t child = fork();
         if (child == 0)
-            _exit(as_child(s, told));
+            _exit(as_child(s, informed));
         waitpid(child, &status, 0);
         assert_int_equal(status, 0);
         answer(s, "PARENT=1\n");
@@ -737,7 +737,7 @@ static void a_file_that_was_tidied_up_is_made_again(void **state)
     while (!daemon_hears(&s))
         go_on(&s);
     still_served(&s);
-    unlink(s.from.address.sun_path); /* and a file of somebody else is left alone */
+    unlink(s.from.address.sun_path); /* and a file of another program is left alone */
     FILE *f = fopen(s.from.address.sun_path, "w");
     fclose(f);
     char path[KO_DYNO_NAME_BYTES + 1];
@@ -747,7 +747,7 @@ static void a_file_that_was_tidied_up_is_made_again(void **state)
     remove_files(directory);
 }
 
-static void a_stale_file_of_a_daemon_is_no_daemon(void **state)
+static void a_stale_file_of_a_daemon_is_not_a_daemon(void **state)
 {
     (void)state;
     char directory[] = "/tmp/ckdyno-XXXXXX";
@@ -952,16 +952,16 @@ int main(void)
         cmocka_unit_test(the_job_is_that_of_slurm),
         cmocka_unit_test(polls_are_about_an_interval_apart_and_not_alike),
         cmocka_unit_test(who_is_busy_asks_for_nothing_and_stays_known),
-        cmocka_unit_test(no_interval_is_no_busy_loop),
+        cmocka_unit_test(no_interval_is_not_a_busy_loop),
         cmocka_unit_test(a_configuration_is_handed_over_once),
-        cmocka_unit_test(a_late_answer_behind_a_newer_one_counts),
+        cmocka_unit_test(a_late_answer_after_a_newer_one_counts),
         cmocka_unit_test(several_configurations_come_one_by_one_before_the_next_question),
         cmocka_unit_test(a_large_configuration_arrives_whole),
         cmocka_unit_test(who_is_not_the_daemon_is_not_heard),
         cmocka_unit_test(a_name_without_its_nul_is_another),
         cmocka_unit_test(another_user_is_not_heard_whatever_its_name),
         cmocka_unit_test(descriptors_that_are_sent_along_are_not_taken),
-        cmocka_unit_test(what_is_no_answer_is_ignored_and_the_next_good_one_is_not),
+        cmocka_unit_test(a_malformed_answer_is_ignored_and_the_next_good_one_is_not),
         cmocka_unit_test(random_bytes_are_ignored),
         cmocka_unit_test(more_than_a_mebibyte_is_ignored),
         cmocka_unit_test(a_full_queue_is_emptied_in_one_call),
@@ -971,7 +971,7 @@ int main(void)
         cmocka_unit_test(a_socket_that_the_program_closed_is_replaced),
         cmocka_unit_test(after_a_fork_both_are_served),
         cmocka_unit_test(a_file_that_was_tidied_up_is_made_again),
-        cmocka_unit_test(a_stale_file_of_a_daemon_is_no_daemon),
+        cmocka_unit_test(a_stale_file_of_a_daemon_is_not_a_daemon),
         cmocka_unit_test(directories_that_cannot_be_are_errors),
         cmocka_unit_test(without_descriptors_it_waits_for_some),
         cmocka_unit_test(it_stops_soon_whatever_it_waits_for),

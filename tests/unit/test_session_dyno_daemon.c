@@ -1,4 +1,4 @@
-/* The daemon before scripted clients: every fault that stops Dynolog must stop nobody here. One
+/* The daemon before scripted clients: every fault that stops Dynolog must stop no client here. One
  * thread plays all sides, so that each order of events is what it says. */
 #include "unit.h"
 
@@ -386,7 +386,7 @@ static void a_text_that_was_not_taken_is_given_at_the_next_poll(void **state)
 }
 
 /* As much as the buffer holds: it is the daemon's, for all together. */
-static void long_texts_that_nobody_reads_leave_room_for_short_answers(void **state)
+static void unread_long_texts_leave_room_for_short_answers(void **state)
 {
     (void)state;
     enum { SILENT = 40, TEXT = 199000 };
@@ -421,7 +421,7 @@ static void long_texts_that_nobody_reads_leave_room_for_short_answers(void **sta
     ko_dyno_daemon_destroy(d);
 }
 
-static void rpc_clients_that_are_silent_or_leave_hold_nobody_up(void **state)
+static void rpc_clients_that_are_silent_or_leave_block_no_other(void **state)
 {
     (void)state;
     ko_dyno_daemon *d = start(true);
@@ -627,7 +627,7 @@ static void expect_taken(const char *part)
         fail_msg("%s", err.message);
 }
 
-static void a_name_that_is_taken_says_by_whom_and_what_was_left_behind_is_replaced(void **state)
+static void a_name_that_is_taken_says_by_whom_and_leftovers_are_replaced(void **state)
 {
     (void)state;
     char path[128];
@@ -651,12 +651,12 @@ static void a_name_that_is_taken_says_by_whom_and_what_was_left_behind_is_replac
     assert_int_equal(unlink(path), 0);
     o.host = "not an address";
     assert_int_equal(ko_dyno_daemon_create(&o, &second, &err), KINETO_E_ARGUMENT);
-    assert_int_not_equal(stat(path, &st), 0); /* nothing stays behind */
+    assert_int_not_equal(stat(path, &st), 0); /* no file stays */
 }
 
-/* It cannot be asked whether it is left behind, by datagrams; nor by other users, whom its mode
+/* It cannot be asked whether it is left over, by datagrams; nor by other users, whom its mode
  * keeps out. */
-static void a_socket_that_refuses_us_is_not_left_behind(void **state)
+static void a_socket_that_refuses_us_is_removed(void **state)
 {
     (void)state;
     ko_dyno_address a;
@@ -700,7 +700,7 @@ static void a_descriptor_ends_waiting(void **state)
 }
 
 /* Last: abstract names are those of the network namespace, and this one is ours alone. */
-static void abstract_names_work_and_are_told_when_taken(void **state)
+static void abstract_names_work_and_are_reported_when_taken(void **state)
 {
     (void)state;
     if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
@@ -743,17 +743,17 @@ int main(void)
         cmocka_unit_test(datagrams_that_lie_are_consumed_and_the_next_one_is_served),
         cmocka_unit_test(a_sender_that_is_bound_elsewhere_is_ignored),
         cmocka_unit_test(a_text_that_was_not_taken_is_given_at_the_next_poll),
-        cmocka_unit_test(long_texts_that_nobody_reads_leave_room_for_short_answers),
-        cmocka_unit_test(rpc_clients_that_are_silent_or_leave_hold_nobody_up),
+        cmocka_unit_test(unread_long_texts_leave_room_for_short_answers),
+        cmocka_unit_test(rpc_clients_that_are_silent_or_leave_block_no_other),
         cmocka_unit_test(more_rpc_clients_than_are_taken_at_once_are_all_answered),
         cmocka_unit_test(rpc_lengths_that_lie_are_closed_at_once),
         cmocka_unit_test(rpc_frames_may_come_in_pieces_of_any_size),
         cmocka_unit_test(two_hundred_processes_lose_no_text_and_get_none_twice),
-        cmocka_unit_test(a_name_that_is_taken_says_by_whom_and_what_was_left_behind_is_replaced),
-        cmocka_unit_test(a_socket_that_refuses_us_is_not_left_behind),
+        cmocka_unit_test(a_name_that_is_taken_says_by_whom_and_leftovers_are_replaced),
+        cmocka_unit_test(a_socket_that_refuses_us_is_removed),
         cmocka_unit_test(a_port_that_is_taken_is_said),
         cmocka_unit_test(a_descriptor_ends_waiting),
-        cmocka_unit_test(abstract_names_work_and_are_told_when_taken),
+        cmocka_unit_test(abstract_names_work_and_are_reported_when_taken),
     };
     return cmocka_run_group_tests(tests, open_directory, close_directory);
 }

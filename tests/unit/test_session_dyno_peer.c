@@ -72,7 +72,7 @@ static void the_other_end_is_ours_by_any_address(void **state)
     }
 }
 
-static void another_user_is_told_apart(void **state)
+static void another_user_is_distinguished(void **state)
 {
     (void)state;
     if (geteuid() != 0)
@@ -109,7 +109,7 @@ static void another_user_is_told_apart(void **state)
 }
 
 /* A socket that was closed looks as if it were root's. */
-static void who_has_closed_is_nobody(void **state)
+static void a_closed_client_is_forgotten(void **state)
 {
     (void)state;
     for (int half = 0; half < 2; half++) {
@@ -131,7 +131,7 @@ static void who_has_closed_is_nobody(void **state)
     }
 }
 
-static void what_is_no_connection_has_no_other_end(void **state)
+static void what_is_not_a_connection_has_no_other_end(void **state)
 {
     (void)state;
     uint32_t user;
@@ -179,9 +179,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_other_end_is_ours_by_any_address),
-        cmocka_unit_test(another_user_is_told_apart),
-        cmocka_unit_test(who_has_closed_is_nobody),
-        cmocka_unit_test(what_is_no_connection_has_no_other_end),
+        cmocka_unit_test(another_user_is_distinguished),
+        cmocka_unit_test(a_closed_client_is_forgotten),
+        cmocka_unit_test(what_is_not_a_connection_has_no_other_end),
         cmocka_unit_test(lines_of_the_list_are_read_strictly),
     };
     return RUN_TESTS(tests);

@@ -82,7 +82,7 @@ static void a_text_that_could_not_be_sent_waits_again(void **state)
     expect(trigger(r, 7, 20, -1, 2), 1, 0, 1);
     text = ask(r, m, 3);
     assert_string_equal(text, copy);
-    ko_dyno_registry_give_back(r, &m, 999, text); /* nobody's */
+    ko_dyno_registry_give_back(r, &m, 999, text); /* unknown process */
     assert_null(ask(r, m, 3));
     free(copy);
     ko_dyno_registry_destroy(r);
@@ -100,8 +100,8 @@ static char *offer(void *context, const ko_dyno_process *process, int32_t wants)
     return strdup("B=2");
 }
 
-/* At once, the first time, too; to somebody who is busy nothing is given, but who asks is told. */
-static void a_text_may_be_offered_to_whoever_asks(void **state)
+/* At once, the first time, too; a busy process gets nothing, but its requester is informed. */
+static void a_text_may_be_offered_on_request(void **state)
 {
     (void)state;
     ko_dyno_registry *r = ko_dyno_registry_create();
@@ -261,7 +261,7 @@ static void ask_as(ko_dyno_registry *r, uint32_t user, int64_t job, int count)
 }
 
 /* 41 texts of 200 kB are 8 MiB. */
-static void what_waits_for_one_user_is_in_nobody_elses_way(void **state)
+static void messages_for_one_user_do_not_block_other_users(void **state)
 {
     (void)state;
     ko_dyno_registry *r = ko_dyno_registry_create();
@@ -325,14 +325,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_is_given_once_with_an_id_as_dynolog_adds_it),
         cmocka_unit_test(a_text_that_could_not_be_sent_waits_again),
-        cmocka_unit_test(a_text_may_be_offered_to_whoever_asks),
+        cmocka_unit_test(a_text_may_be_offered_on_request),
         cmocka_unit_test(pids_of_ancestors_and_jobs_choose_processes),
         cmocka_unit_test(a_limit_counts_from_the_lowest_pid),
         cmocka_unit_test(processes_with_the_same_set_share_an_entry_but_not_with_other_users),
         cmocka_unit_test(who_is_silent_for_a_minute_is_forgotten),
         cmocka_unit_test(a_flood_of_processes_is_bounded_and_takes_no_waiting_text),
         cmocka_unit_test(texts_are_bounded_and_a_refused_trigger_changes_nothing),
-        cmocka_unit_test(what_waits_for_one_user_is_in_nobody_elses_way),
+        cmocka_unit_test(messages_for_one_user_do_not_block_other_users),
         cmocka_unit_test(processes_on_a_gpu_are_counted),
     };
     return RUN_TESTS(tests);

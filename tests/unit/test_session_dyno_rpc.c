@@ -21,7 +21,7 @@ static char *ask(ko_dyno_registry *r, const char *request)
 {
     char *answer = NULL;
     size_t bytes = 0;
-    /* At its exact size, so that a sanitizer sees reads behind it. */
+    /* At its exact size, so that a sanitizer sees reads past it. */
     size_t n = strlen(request);
     char *copy = malloc(n ? n : 1);
     memcpy(copy, request, n);
@@ -48,7 +48,7 @@ static void expect(ko_dyno_registry *r, const char *request, const char *answer)
 
 #define FN "\"fn\":\"setKinetOnDemandRequest\""
 
-static void status_and_version_are_told(void **state)
+static void status_and_version_are_reported(void **state)
 {
     (void)state;
     ko_dyno_registry *r = registry_of(1, 0);
@@ -59,15 +59,15 @@ static void status_and_version_are_told(void **state)
 }
 
 /* Of ours only; of Dynolog's functions none tells it. */
-static void the_time_is_told(void **state)
+static void the_time_is_reported(void **state)
 {
     (void)state;
     ko_dyno_registry *r = registry_of(1, 0);
-    unsigned long long before = kb_clock_ns(CLOCK_REALTIME), told = 0;
+    unsigned long long before = kb_clock_ns(CLOCK_REALTIME), answered = 0;
     char *answer = ask(r, "{\"fn\":\"getTime\"}");
     assert_non_null(answer);
-    assert_int_equal(sscanf(answer, "{\"time_ns\":%llu}", &told), 1);
-    assert_true(told >= before && told <= kb_clock_ns(CLOCK_REALTIME));
+    assert_int_equal(sscanf(answer, "{\"time_ns\":%llu}", &answered), 1);
+    assert_true(answered >= before && answered <= kb_clock_ns(CLOCK_REALTIME));
     free(answer);
     ko_dyno_registry_destroy(r);
 }
@@ -133,7 +133,7 @@ static void what_is_missing_or_of_a_wrong_type_fails_in_words(void **state)
     ko_dyno_registry_destroy(r);
 }
 
-static void what_is_no_request_gets_no_answer(void **state)
+static void what_is_not_a_request_gets_no_answer(void **state)
 {
     (void)state;
     ko_dyno_registry *r = registry_of(20, 20);
@@ -215,7 +215,7 @@ static void any_bytes_are_answered_or_not_and_never_more(void **state)
     ko_dyno_registry_destroy(r);
 }
 
-/* ---- beside dyno's own ------------------------------------------------------------------------- */
+/* ---- next to dyno's own ------------------------------------------------------------------------- */
 
 static void processes_are_listed_with_when_they_asked(void **state)
 {
@@ -306,11 +306,11 @@ static void a_user_reaches_processes_of_its_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(status_and_version_are_told),
-        cmocka_unit_test(the_time_is_told),
+        cmocka_unit_test(status_and_version_are_reported),
+        cmocka_unit_test(the_time_is_reported),
         cmocka_unit_test(a_trigger_of_dyno_is_answered_as_dynolog_does),
         cmocka_unit_test(what_is_missing_or_of_a_wrong_type_fails_in_words),
-        cmocka_unit_test(what_is_no_request_gets_no_answer),
+        cmocka_unit_test(what_is_not_a_request_gets_no_answer),
         cmocka_unit_test(numbers_that_fit_nothing_do_no_harm),
         cmocka_unit_test(any_bytes_are_answered_or_not_and_never_more),
         cmocka_unit_test(processes_are_listed_with_when_they_asked),

@@ -1,4 +1,4 @@
-/* Dynolog's messages byte by byte, all that is no such message, addresses, ancestors. */
+/* Dynolog's messages byte by byte, all that is not such a message, addresses, ancestors. */
 #include "unit.h"
 
 #include "ondemand/dynolog/dyno.h"
@@ -394,7 +394,7 @@ static void names_of_ancestors_may_hold_anything(void **state)
     }
 }
 
-static void no_more_than_eleven_are_told(void **state)
+static void at_most_eleven_are_reported(void **state)
 {
     (void)state;
     int32_t line[16];
@@ -425,7 +425,7 @@ int main(void)
         cmocka_unit_test(senders_without_a_name_have_none),
         cmocka_unit_test(a_process_comes_first_then_its_parents),
         cmocka_unit_test(names_of_ancestors_may_hold_anything),
-        cmocka_unit_test(no_more_than_eleven_are_told),
+        cmocka_unit_test(at_most_eleven_are_reported),
     };
     return RUN_TESTS(tests);
 }

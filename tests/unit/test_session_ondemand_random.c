@@ -364,7 +364,7 @@ static size_t any_happenings(happening *out, size_t most, uint64_t *seed, const 
 /* ---- three ways ---------------------------------------------------------------------------------- */
 
 /* At the very time of another event the machine finds out by itself what is due, too. What undoes
- * or ends something is told after it has begun, or nothing of it would be in the history. */
+ * or ends something is reported after it has begun, or nothing of it would be in the history. */
 static bool must_wake(const host *o, int64_t next, ko_ondemand_event event)
 {
     bool undoes = event != KO_EVENT_REQUEST && event != KO_EVENT_STEP;
@@ -504,7 +504,7 @@ static void assert_not_stuck(host o, int64_t now)
     assert_int_not_equal(o.m.state, KO_ONDEMAND_WAIT);
 }
 
-static void test_nothing_that_is_told_at_any_time_breaks_it(void **state)
+static void test_nothing_that_is_reported_at_any_time_breaks_it(void **state)
 {
     (void)state;
     for (uint64_t round = 0; round < 3000; round++) {
@@ -558,7 +558,7 @@ int main(void)
             test_called_when_it_asks_it_does_what_it_does_when_called_each_microsecond),
         cmocka_unit_test(test_the_same_with_usual_times_and_getting_ready),
         cmocka_unit_test(test_the_same_in_programs_that_stop_stepping),
-        cmocka_unit_test(test_nothing_that_is_told_at_any_time_breaks_it),
+        cmocka_unit_test(test_nothing_that_is_reported_at_any_time_breaks_it),
         cmocka_unit_test(test_called_when_it_asks_each_window_ends),
     };
     return RUN_TESTS(tests);

@@ -26,7 +26,7 @@ static kineto_status resolve(const char *log_file, ko_request_source source)
     return ko_request_output_path(&r, source, PID, out, &err);
 }
 
-/* `tail` is put behind the allowed directory. */
+/* `tail` is put after the allowed directory. */
 static kineto_status request(const char *tail)
 {
     char path[2048];

@@ -303,7 +303,7 @@ static void keys_for_plugins_are_lines_and_replaced(void **state)
     assert_null(strstr(r.custom, "=9"));
 }
 
-static void whoever_asks_for_a_trace_turns_tracing_on(void **state)
+static void a_trace_request_turns_tracing_on(void **state)
 {
     (void)state;
     ko_request off = parsed("ACTIVITIES_ENABLED=0"), plain = parsed("PROFILE_WITH_STACK=1");
@@ -382,7 +382,7 @@ static void what_contradicts_itself_is_refused(void **state)
     assert_int_equal(ko_request_complete(&late, INT64_MAX, NULL), KINETO_E_ARGUMENT);
 }
 
-static void what_nobody_gave_has_the_defaults_of_libkineto(void **state)
+static void unset_options_have_the_defaults_of_libkineto(void **state)
 {
     (void)state;
     ko_request r = parsed("");
@@ -473,7 +473,7 @@ static void write_file(const char *text, size_t size)
 
 static void write_text(const char *text) { write_file(text, strlen(text)); }
 
-/* As if it had been written long ago, and so many seconds later. */
+/* As if it had been written long ago, and N seconds later. */
 static void set_age(int64_t later)
 {
     struct timespec times[2] = {{1000000 + later, 0}, {1000000 + later, 0}};
@@ -557,7 +557,7 @@ static void a_bad_file_is_said_once_and_what_held_goes_on(void **state)
     free(large);
 }
 
-static void what_is_no_file_holds_nobody_up(void **state)
+static void what_is_not_a_file_blocks_no_other(void **state)
 {
     (void)state;
     ko_config_file f;
@@ -602,15 +602,15 @@ int main(void)
         cmocka_unit_test(kinds_are_read_in_any_spelling),
         cmocka_unit_test(the_last_of_two_durations_counts),
         cmocka_unit_test(keys_for_plugins_are_lines_and_replaced),
-        cmocka_unit_test(whoever_asks_for_a_trace_turns_tracing_on),
+        cmocka_unit_test(a_trace_request_turns_tracing_on),
         cmocka_unit_test(a_request_counts_before_a_file),
         cmocka_unit_test(a_request_by_time_or_iteration_overrules_the_other_in_a_file),
         cmocka_unit_test(what_contradicts_itself_is_refused),
-        cmocka_unit_test(what_nobody_gave_has_the_defaults_of_libkineto),
+        cmocka_unit_test(unset_options_have_the_defaults_of_libkineto),
         cmocka_unit_test(any_text_is_read_or_refused_whole),
         cmocka_unit_test(a_file_is_read_when_it_changed),
         cmocka_unit_test(a_bad_file_is_said_once_and_what_held_goes_on),
-        cmocka_unit_test(what_is_no_file_holds_nobody_up),
+        cmocka_unit_test(what_is_not_a_file_blocks_no_other),
     };
     return cmocka_run_group_tests(tests, begin_files, end_files);
 }

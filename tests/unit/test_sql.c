@@ -639,7 +639,7 @@ static void absurd_queries_end_with_an_error(void **state)
 
 static atomic_bool is_over;
 
-/* More than once: an interrupt before the query runs is for nobody. */
+/* More than once: an interrupt before the query runs has no effect. */
 static void *interrupt_soon(void *sql)
 {
     do {
@@ -741,10 +741,10 @@ static void a_database_beyond_the_size_of_files_is_an_error_and_leaves_nothing(v
         sigset_t waiting;
         (void)signal(SIGXFSZ, SIG_DFL);
         setrlimit(RLIMIT_FSIZE, &limit);
-        bool told = ke_sqlite_write_path(t, path, NULL, &err) == KINETO_E_LIMIT &&
+        bool reported = ke_sqlite_write_path(t, path, NULL, &err) == KINETO_E_LIMIT &&
                     err.os_error == EFBIG && strstr(err.message, path);
         sigpending(&waiting);
-        _exit(told && !sigismember(&waiting, SIGXFSZ) ? 0 : 1);
+        _exit(reported && !sigismember(&waiting, SIGXFSZ) ? 0 : 1);
     }
     waitpid(child, &status, 0);
     assert_int_equal(status, 0);

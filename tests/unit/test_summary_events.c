@@ -109,14 +109,14 @@ static void own_time_is_what_callees_leave(void **state)
     kineto_function_events_destroy(e);
 }
 
-static void what_overlaps_in_part_is_no_callee(void **state)
+static void what_overlaps_in_part_is_not_a_callee(void **state)
 {
     (void)state;
     scene s = make_scene();
     add(&s, "outer", 0, 100);
     add(&s, "first", 10, 50);
     add(&s, "late", 40, 60);    /* ends after first: its caller is outer */
-    add(&s, "beyond", 90, 120); /* ends after outer: nobody's */
+    add(&s, "beyond", 90, 120); /* ends after outer: without parent */
     add(&s, "touches", 120, 120);
     kineto_function_events *e = events_of(&s, false);
     kineto_function_event late = find(e, "late", 0);
@@ -248,7 +248,7 @@ static void device_work_belongs_to_who_caused_it(void **state)
     assert_int_equal(outer.self_device_time_total_ns, 50);
     assert_int_equal(find(e, "step", 0).device_time_total_ns, 150);
     assert_int_equal(find(e, "step", 0).self_device_time_total_ns, 0);
-    assert_int_equal(find(e, "launch", 2).self_device_time_total_ns, 10); /* around it is nobody */
+    assert_int_equal(find(e, "launch", 2).self_device_time_total_ns, 10); /* nothing is around it */
     kineto_function_event k1 = find(e, "k1", 0);
     name_is(e, inner.kernel, "k1");
     name_is(e, k1.parent, "inner");
@@ -260,13 +260,13 @@ static void device_work_belongs_to_who_caused_it(void **state)
     kineto_function_events_destroy(e);
 }
 
-static void as_torch_counts_what_it_is_told(void **state)
+static void as_torch_counts_what_it_receives(void **state)
 {
     (void)state;
     scene s = make_scene();
     device_scene(&s);
     kineto_function_events *e = events_of(&s, true);
-    assert_int_equal(find(e, "outer", 0).device_time_total_ns, 100); /* k2 names nobody */
+    assert_int_equal(find(e, "outer", 0).device_time_total_ns, 100); /* k2 names no operator */
     /* what the device did for the annotation, and the kernel in it once more */
     assert_int_equal(find(e, "step", 0).device_time_total_ns, 430 + 100);
     assert_int_equal(find(e, "step", 0).self_device_time_total_ns, 430);
@@ -334,7 +334,7 @@ static void ids_may_be_far_apart(void **state)
     add_kind(&s, "b", s.thread, 200, 300, KINETO_KIND_CPU_OP, UINT64_MAX, 0);
     add_kind(&s, "k", s.stream, 0, 10, KINETO_KIND_CONCURRENT_KERNEL, UINT64_MAX, 0);
     add_kind(&s, "l", s.stream, 20, 30, KINETO_KIND_CONCURRENT_KERNEL, 1, 0);
-    add_kind(&s, "m", s.stream, 40, 50, KINETO_KIND_CONCURRENT_KERNEL, 77, 0); /* of nobody */
+    add_kind(&s, "m", s.stream, 40, 50, KINETO_KIND_CONCURRENT_KERNEL, 77, 0); /* without owner */
     kineto_function_events *e = events_of(&s, false);
     name_is(e, find(e, "k", 0).parent, "b");
     name_is(e, find(e, "l", 0).parent, "a");
@@ -507,14 +507,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_time_is_what_callees_leave),
-        cmocka_unit_test(what_overlaps_in_part_is_no_callee),
+        cmocka_unit_test(what_overlaps_in_part_is_not_a_callee),
         cmocka_unit_test(other_threads_do_not_nest),
         cmocka_unit_test(double_names_are_one_function),
         cmocka_unit_test(steps_have_one_name_and_overloads_are_apart),
         cmocka_unit_test(what_pytorch_never_shows_is_left_out),
         cmocka_unit_test(asynchronous_ones_have_no_own_time),
         cmocka_unit_test(device_work_belongs_to_who_caused_it),
-        cmocka_unit_test(as_torch_counts_what_it_is_told),
+        cmocka_unit_test(as_torch_counts_what_it_receives),
         cmocka_unit_test(device_work_of_a_folded_function_moves_to_its_caller),
         cmocka_unit_test(device_times_measured_from_the_host_are_legacy),
         cmocka_unit_test(ids_may_be_far_apart),

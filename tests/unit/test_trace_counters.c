@@ -394,7 +394,7 @@ static void own_kinds_are_chosen_by_name_by_default_or_all(void **state)
     uint32_t on = kf_own_kind_add(table, kb_string("on"), KINETO_KIND_GPU_MEMCPY, true);
     uint32_t off = kf_own_kind_add(table, kb_string("off"), KINETO_KIND_GPU_MEMCPY, false);
     kw_device d = {.clock = KINETO_PLUGIN_CLOCK_TICKS, .source = 1, .start = T(1), .end = T(2)};
-    const uint32_t kinds[] = {on, off, off + 1}; /* the last one is nobody's */
+    const uint32_t kinds[] = {on, off, off + 1}; /* the last one belongs to no counter */
     for (int i = 0; i < 3; i++) {
         d.kind = kinds[i];
         d.name = kw_string(&f.w, "x");
@@ -500,7 +500,7 @@ static void wrong_times_cost_their_event_only_and_name_the_plugin(void **state)
     kw_free(&f.w);
 }
 
-static void metadata_that_is_no_json_is_quoted_and_counted_for_its_plugin(void **state)
+static void metadata_that_is_not_json_is_quoted_and_counted_for_its_plugin(void **state)
 {
     (void)state;
     fixture f = make();
@@ -525,7 +525,7 @@ static void metadata_that_is_no_json_is_quoted_and_counted_for_its_plugin(void *
     kw_free(&f.w);
 }
 
-static void ledger_entries_are_told_in_windows_that_reach_them(void **state)
+static void ledger_entries_are_reported_in_windows_that_reach_them(void **state)
 {
     (void)state;
     fixture f = make();
@@ -650,8 +650,8 @@ int main(void)
         cmocka_unit_test(own_kinds_are_chosen_by_name_by_default_or_all),
         cmocka_unit_test(a_vendors_spelling_is_the_category_if_it_is_one_of_the_kind),
         cmocka_unit_test(wrong_times_cost_their_event_only_and_name_the_plugin),
-        cmocka_unit_test(metadata_that_is_no_json_is_quoted_and_counted_for_its_plugin),
-        cmocka_unit_test(ledger_entries_are_told_in_windows_that_reach_them),
+        cmocka_unit_test(metadata_that_is_not_json_is_quoted_and_counted_for_its_plugin),
+        cmocka_unit_test(ledger_entries_are_reported_in_windows_that_reach_them),
         cmocka_unit_test(the_shapes_of_other_writers_are_read),
         cmocka_unit_test(a_file_cannot_make_kinds_out_of_nonsense),
     };

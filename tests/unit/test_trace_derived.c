@@ -106,7 +106,7 @@ static void a_moment_before_the_end_is_inside(void **state)
     kineto_trace_release(t);
 }
 
-/* What takes as long, among so many short runs that the track is sorted. */
+/* What takes as long, among short runs, enough of them for the track to be sorted. */
 static void writers_are_minded_where_a_track_is_sorted(void **state)
 {
     (void)state;

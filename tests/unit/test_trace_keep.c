@@ -255,7 +255,7 @@ static void members_of_gzip_are_one_text(void **state)
     kineto_trace_release(plain);
 }
 
-/* Cut anywhere, with a wrong sum, or with something behind: what was read keeps its args. */
+/* Cut anywhere, with a wrong sum, or with something after: what was read keeps its args. */
 static void damaged_files_keep_the_args_of_what_was_read(void **state)
 {
     (void)state;
@@ -539,7 +539,7 @@ static void children_read_what_threads_of_their_parent_were_reading(void **state
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    skip(); /* the sanitizers do not stand forks beside other threads */
+    skip(); /* the sanitizers do not support forks while other threads run */
 #endif
     enum { READERS = 3, FORKS = 20 };
     pthread_t threads[READERS];

@@ -329,7 +329,7 @@ static void asynchronous_ids_count_where_the_format_says(void **state)
         ASYNC("b", GLOBAL, "2", "21")                                /* */
         ASYNC("e", GLOBAL, "1", "22")                                /* */
         ASYNC("e", GLOBAL, "2", "23")                                /* */
-        ASYNC("b", LOCAL, "1", "30")                                 /* of nobody */
+        ASYNC("b", LOCAL, "1", "30")                                 /* without owner */
         ASYNC("e", LOCAL, "2", "31")                                 /* */
         ASYNC("b", IN("x"), "1", "40")                               /* of one scope */
         ASYNC("b", IN("y"), "1", "41")                               /* */
@@ -543,7 +543,7 @@ static void missing_and_cut_files_say_so(void **state)
 }
 
 /* However far the thread that unpacks has come by then. */
-static void what_is_no_trace_and_damaged_is_refused_for_one_reason(void **state)
+static void what_is_not_a_trace_and_damaged_is_refused_for_one_reason(void **state)
 {
     (void)state;
     static const struct {
@@ -680,7 +680,7 @@ int main(void)
         cmocka_unit_test(headers_that_cannot_be_right_are_left_out),
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(missing_and_cut_files_say_so),
-        cmocka_unit_test(what_is_no_trace_and_damaged_is_refused_for_one_reason),
+        cmocka_unit_test(what_is_not_a_trace_and_damaged_is_refused_for_one_reason),
         cmocka_unit_test(changed_bytes_do_no_harm),
         cmocka_unit_test(real_traces_open),
         cmocka_unit_test(many_devices_take_no_longer_to_read_than_they_are_many),

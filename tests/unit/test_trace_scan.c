@@ -32,7 +32,7 @@ static size_t places_of(const char *text, uint32_t *out)
             continue;
         }
         bool op = c && strchr("{}[]:,", c), space = c && strchr(" \t\r\n", c);
-        if (op || (!space && !in_scalar)) /* a quote right behind a word belongs to that */
+        if (op || (!space && !in_scalar)) /* a quote right after a word belongs to that */
             out[count++] = i;
         in_string = c == '"';
         in_scalar = !op && !space && c != '"';

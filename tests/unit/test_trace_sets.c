@@ -227,7 +227,7 @@ static void args_of_a_row_end_where_they_would_without_sharing(void **state)
     free(text);
 }
 
-/* The first one of a key stays, in rows with so many keys that they are not looked through, too. */
+/* The first one of a key stays, also in rows with too many keys for a linear search. */
 static void rows_with_many_keys_have_each_once(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Memory with a limit: what was put there stays, the limit is kept, a full file is no failure, and
- * a trace that was opened with a limit is the same as without. */
+/* Memory with a limit: what was put there stays, the limit is kept, a full file is not a failure,
+ * and a trace that was opened with a limit is the same as without. */
 #include "trace/model/store.h"
 #include "trace/trace.h"
 
@@ -120,7 +120,7 @@ static int use_a_file_that_may_not_grow(void)
     return good ? 0 : 3;
 }
 
-static void a_file_without_room_is_no_failure(void **state)
+static void a_file_without_room_is_not_a_failure(void **state)
 {
     (void)state;
     in_a_child(use_a_file_that_may_not_grow);
@@ -302,7 +302,7 @@ int main(void)
         cmocka_unit_test(memory_keeps_what_is_in_it),
         cmocka_unit_test(vectors_grow_from_the_heap_into_the_file),
         cmocka_unit_test(without_a_store_it_is_the_heap),
-        cmocka_unit_test(a_file_without_room_is_no_failure),
+        cmocka_unit_test(a_file_without_room_is_not_a_failure),
         cmocka_unit_test(a_directory_that_is_not_there_is_named),
         cmocka_unit_test(a_trace_with_a_limit_is_the_same),
         cmocka_unit_test(a_child_does_not_disturb_its_parent),

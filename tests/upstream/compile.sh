@@ -30,7 +30,7 @@ compile() {
 old_names() { # compiler, language
     constants=$here/constants.c
     compile "$1" "$2" "$constants" -Werror || fault "$1 ($2): constants.c does not compile: $(cat "$work/messages")"
-    [ ! -s "$work/messages" ] || fault "$1 ($2): old names warn though nobody asked: $(cat "$work/messages")"
+    [ ! -s "$work/messages" ] || fault "$1 ($2): old names warn without being requested: $(cat "$work/messages")"
     compile "$1" "$2" "$constants" -DKINETO_DEPRECATED_KINDS || fault "$1 ($2): a warning became an error"
     warned=$(grep -o "'KINETO_KIND_[A-Z0-9_]*'.* is deprecated" "$work/messages" | sort -u | wc -l)
     [ "$warned" -eq 14 ] || fault "$1 ($2): $warned of 14 old names are pointed out"
@@ -66,7 +66,7 @@ types() { # compiler, language
     type="const KinetoPlugin_ProfilerInterface"
     registers "$1" "$2" "$type" $upstream -DKINETO_UPSTREAM_NAMES ||
         fault "$1 ($2): $upstream is not there: $(cat "$work/messages")"
-    ! registers "$1" "$2" "$type" $upstream || fault "$1 ($2): $upstream is there though nobody asked"
+    ! registers "$1" "$2" "$type" $upstream || fault "$1 ($2): $upstream is there without being requested"
     ! registers "$1" "$2" void $upstream -DKINETO_UPSTREAM_NAMES || fault "$1 ($2): $upstream accepts void *"
 }
 

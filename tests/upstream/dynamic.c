@@ -49,7 +49,7 @@ static void plugin_profiler_lifecycle(void **state)
 {
     (void)state;
     load();
-    assert_string_equal(life(), "rq"); /* registered, asked; nobody records */
+    assert_string_equal(life(), "rq"); /* registered, asked; no session records */
     kineto_plugin_info info = plugin_named("dynamic");
     assert_int_equal(info.state, KINETO_PLUGIN_LOADED);
     assert_int_equal(info.type_count, 3);
@@ -58,7 +58,7 @@ static void plugin_profiler_lifecycle(void **state)
                                      KINETO_KIND_BIT(KINETO_KIND_GPU_MEMCPY));
     assert_non_null(strstr(info.path, "dynamic"));
 
-    kineto_correlation_push(11); /* before a session nobody hears it */
+    kineto_correlation_push(11); /* before a session it has no effect */
     kineto_session *s = record();
     assert_string_equal(life(), "rqcs");
     kineto_correlation_pop(); /* nor a pop whose push was not heard */
@@ -76,7 +76,7 @@ static void plugin_profiler_lifecycle(void **state)
     kineto_trace_release(finish(other)); /* none of its kinds: not its session */
     assert_string_equal(life(), "rqcs([])tpdcstpd");
     unload();
-    kineto_trace_release(finish(record())); /* nobody is called any more */
+    kineto_trace_release(finish(record())); /* no function is called any more */
 }
 
 /* The same whether the trace comes from the recording or out of a file. */

@@ -1,6 +1,6 @@
-/* A program whose profiler registers itself before main. Ends with 0 if it was there, was told of
- * the session, and its event is in the trace. Prints what it finds. As C and, by load_time.cc, as
- * C++. */
+/* A program whose profiler registers itself before main. Ends with 0 if it was there, was notified
+ * of the session, and its event is in the trace. Prints what it finds. As C and, by load_time.cc,
+ * as C++. */
 #include <ckineto/ckineto.h>
 #include "../helpers/sessions.h"
 

@@ -1,4 +1,4 @@
-/* A library that somebody loads later: what it sees is what the program sees. */
+/* A library that is loaded later: it sees the same as the program. */
 #include <ckineto/host.h>
 
 #define EXPORTED __attribute__((visibility("default")))

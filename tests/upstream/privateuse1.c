@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-/* ---- what tests begin with: nobody is registered --------------------------------------------------- */
+/* ---- state at the begin of tests: nothing is registered --------------------------------------------------- */
 
 static bool initialised; /* by a test that ran before in this process */
 
@@ -193,7 +193,7 @@ static void registering_again_replaces_and_warns(void **state)
     begin();
 }
 
-static void replacing_takes_effect_at_once_where_nobody_records(void **state)
+static void replacing_takes_effect_at_once_while_no_session_records(void **state)
 {
     (void)state;
     begin();
@@ -300,7 +300,7 @@ static void one_that_fails_is_forwarded_again_with_the_next_session(void **state
     begin();
 }
 
-static void one_that_fails_replaces_nobody(void **state)
+static void one_that_fails_replaces_no_other(void **state)
 {
     (void)state;
     begin();
@@ -386,7 +386,7 @@ static void who_left_may_come_again(void **state)
         assert_int_equal(kineto_privateuse1_unregister(), KINETO_OK);
         assert_string_equal(m->calls, "qcstpd");
     }
-    kineto_session *s = record(); /* also while somebody records: it joins at once */
+    kineto_session *s = record(); /* also during a session: it joins at once */
     mock *m = enter(0, "again");
     assert_string_equal(m->calls, "qcs");
     usleep(1000);
@@ -453,13 +453,13 @@ static const struct CMUnitTest tests[] = {
     {"PrivateUse1ProfilerTest.EndToEndProfiling", end_to_end_profiling, NULL, NULL, NULL},
     cmocka_unit_test(the_four_pass_in_one_process_in_any_order),
     cmocka_unit_test(registering_again_replaces_and_warns),
-    cmocka_unit_test(replacing_takes_effect_at_once_where_nobody_records),
+    cmocka_unit_test(replacing_takes_effect_at_once_while_no_session_records),
     cmocka_unit_test(replacing_while_a_session_runs_takes_effect_at_the_next),
     cmocka_unit_test(the_last_of_several_replacements_counts),
     cmocka_unit_test(a_session_that_is_started_again_has_the_new_one),
     cmocka_unit_test(interfaces_that_lack_functions_are_refused),
     cmocka_unit_test(one_that_fails_is_forwarded_again_with_the_next_session),
-    cmocka_unit_test(one_that_fails_replaces_nobody),
+    cmocka_unit_test(one_that_fails_replaces_no_other),
     cmocka_unit_test(a_profiler_may_not_change_the_registry_itself),
     cmocka_unit_test(unregistering_withdraws_from_the_host),
     cmocka_unit_test(unregistering_ends_its_part_in_a_session_that_runs),

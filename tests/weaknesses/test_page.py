@@ -3,7 +3,7 @@
 usage: test_page.py SOURCE-DIRECTORY
 
 A row names files in `quotes`, and after each the tests in it. A folder of tests that this tree lacks
-is told, and the test is skipped if there is nothing worse.
+is reported, and the test is skipped if there is nothing worse.
 """
 import os
 import re

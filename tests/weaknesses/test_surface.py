@@ -1,5 +1,5 @@
 """Nothing public is dead: every exported function is called by a test, an example or the command,
-and every setting is read by the library or by what is installed beside it.
+and every setting is read by the library or by what is installed next to it.
 
 usage: test_surface.py SOURCE-DIRECTORY
 """

@@ -21,7 +21,7 @@ SKIPPED = 77
 
 
 def refuse(word):
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 def once(pairs):
@@ -68,7 +68,7 @@ class Weaknesses(unittest.TestCase):
         return strict(self.text()), [int(word) for word in out]
 
     def converted(self, events, **header):
-        """What becomes of a trace of somebody else."""
+        """What becomes of a trace of another program."""
         source = os.path.join(self.directory, "source.json")
         with open(source, "w", encoding="utf-8") as file:
             json.dump({"schemaVersion": 1, **header, "traceEvents": events}, file)
@@ -232,7 +232,7 @@ class Weaknesses(unittest.TestCase):
         blanks = text.count(" ") + text.count("\n") + text.count("\t")
         self.assertLess(blanks, len(text) / 50)
 
-    def test_30_nobody_waits_for_a_trace_that_is_written(self):
+    def test_30_writing_a_trace_blocks_no_thread(self):
         said = 0
         for _ in range(20):  # on one processor a short write may pass without a turn of the other thread
             said = max(said, int(self.run_here(PROGRAM, "meanwhile", self.path).stdout))

@@ -1,8 +1,8 @@
-"""Write what is in the traces of a folder into its README.md, below the line that says so, and their
-sums into SHA256SUMS.
+"""Write the contents of the traces of a folder into its README.md, below a marker line, and their checksums
+into SHA256SUMS.
 
 describe.py FOLDER: for each file its size, what Python's json makes of it, and how many events of each
-phase it holds. A file that is no valid JSON is listed with Python's words.
+phase it holds. A file that is not valid JSON is listed with Python's error message.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""What tools/capture records: small programs, each of which shows one side of PyTorch's traces.
+"""The programs that tools/capture records: each one covers one aspect of PyTorch's traces.
 
 workload.py SCENARIO FOLDER writes FOLDER/SCENARIO.json, or what the scenario says; "all" runs all of
 them, each in a process of its own. What a version of PyTorch cannot do is skipped with a word (status
@@ -60,7 +60,7 @@ def save(profiler, folder, name):
     profiler.export_chrome_trace(os.path.join(folder, name))
 
 
-# ---- scenarios: what is measured
+# ---- scenarios: kinds of measurement
 
 
 def training(folder):
@@ -110,7 +110,7 @@ def flops(folder):
 
 
 def empty(folder):
-    """Nothing happened."""
+    """A window without any work."""
     with profile(activities=CPU) as p:
         pass
     save(p, folder, "empty.json")
@@ -148,7 +148,7 @@ def multiply_beside(x):
 
 
 def threads(folder):
-    """Work on threads of TorchScript and of backward, beside the main thread."""
+    """Work on threads of TorchScript and of backward, in addition to the main thread."""
     x = torch.ones(32, 32, requires_grad=True)
     for _ in range(3):  # it is compiled first
         multiply_beside(x)
@@ -182,7 +182,7 @@ def nested(folder):
 
 
 class Pictures(torch.utils.data.Dataset):
-    """Made when they are asked for, as pictures are read and unpacked."""
+    """Samples are created on demand, as pictures are read and decoded."""
 
     def __len__(self):
         return 60
@@ -204,8 +204,8 @@ def careless_step(model, optimizer, pictures, classes, kept):
 
 
 def faults(folder):
-    """What the rules of findings are about, as a program does it: pictures are loaded by the thread that trains, a
-    tensor is walked by its elements, a bias stands before a batch norm, and losses are kept with their graphs."""
+    """The problems that the rules of findings detect: pictures are loaded by the thread that trains, a tensor is
+    read element by element, a bias precedes a batch norm, and losses are kept with their graphs."""
     torch.manual_seed(1)
     model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.BatchNorm2d(32), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 14 * 14, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -220,7 +220,7 @@ def faults(folder):
             p.step()
 
 
-# ---- scenarios: what names and values hold
+# ---- scenarios: contents of names and values
 
 
 def say(names):

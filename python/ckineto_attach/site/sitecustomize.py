@@ -1,8 +1,8 @@
 """Attaches ckineto to PyTorch before 2.5, which does not call entry points (newer ones do).
 
 `ckineto record` puts this folder on PYTHONPATH. Python imports the first sitecustomize that it finds, so
-that the one of the distribution or environment, which this one hides, is run from here. Nothing else
-happens unless such a PyTorch is installed. Never raises.
+this one runs the sitecustomize of the distribution or environment, which it hides. Nothing else happens
+unless such a PyTorch is installed. Never raises.
 """
 import os
 import sys
@@ -28,7 +28,7 @@ def _run_hidden():
 
 
 def _old_torch():
-    """Is there a PyTorch that needs this? Says so without importing it."""
+    """Whether a PyTorch before 2.5 is installed; finds out without importing it."""
     from importlib.machinery import PathFinder
 
     spec = PathFinder.find_spec("torch", _other_folders())

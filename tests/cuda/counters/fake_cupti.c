@@ -1,4 +1,4 @@
-/* All that a library must have beside PM sampling to be found as CUPTI. */
+/* All that a library must have besides PM sampling to be found as CUPTI. */
 #include "cupti.h"
 
 __attribute__((visibility("default"))) cp_result cuptiGetVersion(uint32_t *version);

@@ -1,5 +1,5 @@
-/* What is around the samplers in a test: a host that keeps what it is told, and as much of the rest
- * of the source as they call. */
+/* What is around the samplers in a test: a host that stores what it receives, and as much of the
+ * rest of the source as they call. */
 #ifndef TESTS_CUDA_FAKE_HOST_H
 #define TESTS_CUDA_FAKE_HOST_H
 
@@ -44,7 +44,7 @@ const host_line *host_line_of(const char *reason);
 /* Lines that do not only say that this machine was too busy for the rate. */
 uint32_t host_lines(void);
 uint64_t host_samples(const char *name, int32_t device);
-/* Up to 20 s for so many samples of a set. */
+/* Wait up to 20 s for N samples of a set. */
 void host_wait(const char *name, int32_t device, uint64_t samples);
 int host_series(const host_set *set, const char *series);
 

@@ -1,4 +1,4 @@
-/* Power and such, against a stand-in for NVML and a host that keeps what it is told. */
+/* Power and such, against a stand-in for NVML and a host that stores what it receives. */
 #include "../../unit/unit.h"
 
 #include "fake_host.h"
@@ -106,7 +106,7 @@ static void what_init_says_becomes_a_sentence(void **state)
     assert_int_equal(control->calls[FAKE_NVML_shutdown], 0);
 }
 
-static void an_old_host_is_told(void **state)
+static void an_old_host_is_reported(void **state)
 {
     (void)state;
     fake_host *host = host_new();
@@ -115,7 +115,7 @@ static void an_old_host_is_told(void **state)
         KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, registerCounters);
     assert_false(cp_nvml_start(&options, &host->builder, why));
     assert_non_null(strstr(why, "too old"));
-    /* One without a ledger is new enough, and what it shall be told is dropped. */
+    /* One without a ledger is new enough, and ledger lines for it are dropped. */
     host->builder.unpaddedStructSize =
         KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, addCounterSamples);
     control->fails[FAKE_NVML_energy] = CP_NVML_NOT_SUPPORTED;
@@ -284,7 +284,7 @@ static void sampling_begins_when_the_program_has_started_cuda(void **state)
     assert_non_null(host_line_of("no counters of GPUs"));
 }
 
-static void a_program_without_gpus_of_nvml_is_told(void **state)
+static void a_program_without_gpus_of_nvml_is_reported(void **state)
 {
     (void)state;
     fake_host *host = host_new();
@@ -409,7 +409,7 @@ static void readings_slower_than_the_interval_are_skipped_and_said(void **state)
 
 /* ---- life ----------------------------------------------------------------------------------------- */
 
-static void a_hundred_sessions_leave_nothing_behind(void **state)
+static void a_hundred_sessions_leave_no_files(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -501,7 +501,7 @@ int main(void)
         T(a_library_that_cannot_be_opened_is_named),
         T(nothing_happens_where_it_is_not_asked_for),
         T(what_init_says_becomes_a_sentence),
-        T(an_old_host_is_told),
+        T(an_old_host_is_reported),
         T(a_second_start_is_refused_and_leaves_the_first),
         T(every_gpu_has_its_counters_with_units),
         T(energy_only_grows),
@@ -512,7 +512,7 @@ int main(void)
         T(an_instance_has_the_counters_of_its_gpu_once),
         T(without_cuda_the_numbers_are_those_of_nvml),
         T(sampling_begins_when_the_program_has_started_cuda),
-        T(a_program_without_gpus_of_nvml_is_told),
+        T(a_program_without_gpus_of_nvml_is_reported),
         T(what_a_gpu_cannot_measure_is_left_out_and_said_once),
         T(a_series_stands_under_its_name_where_others_are_missing),
         T(each_call_may_fail_from_the_start),
@@ -520,7 +520,7 @@ int main(void)
         T(a_gpu_that_is_lost_is_left_alone_and_the_others_go_on),
         T(rows_that_find_no_room_are_said),
         T(readings_slower_than_the_interval_are_skipped_and_said),
-        T(a_hundred_sessions_leave_nothing_behind),
+        T(a_hundred_sessions_leave_no_files),
         T(signals_of_the_program_do_not_reach_the_thread),
         T(a_fork_leaves_the_sampler_to_the_parent),
     };

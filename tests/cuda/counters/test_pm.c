@@ -1,4 +1,4 @@
-/* PM sampling, against a stand-in for CUPTI's and a host that keeps what it is told. */
+/* PM sampling, against a stand-in for CUPTI's and a host that stores what it receives. */
 #include "../../unit/unit.h"
 
 #include "fake_host.h"
@@ -232,7 +232,7 @@ static void the_clock_of_the_samples_is_found(void **state)
     assert_int_equal(clock_used(later), KINETO_PLUGIN_CLOCK_DEVICE);
 }
 
-static void a_clock_that_nobody_knows_is_fitted_and_said(void **state)
+static void an_unknown_clock_is_fitted_and_reported(void **state)
 {
     (void)state;
     fake_host *host = host_new();
@@ -312,7 +312,7 @@ static void too_many_metrics_are_refused(void **state)
     refused(host_new(), names, "use at most 64");
 }
 
-static void a_cupti_without_pm_sampling_is_told_from_one_with(void **state)
+static void a_cupti_without_pm_sampling_is_distinguished_from_one_with(void **state)
 {
     (void)state;
     use_library(OLD_CUPTI_LIBRARY);
@@ -412,7 +412,7 @@ static void what_is_refused_later_stands_in_the_ledger(void **state)
 
 /* ---- life ----------------------------------------------------------------------------------------- */
 
-static void a_hundred_sessions_leave_nothing_behind(void **state)
+static void a_hundred_sessions_leave_no_files(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -459,17 +459,17 @@ int main(void)
         T(the_interval_and_the_device_are_as_asked),
         T(older_gpus_count_in_cycles),
         T(the_clock_of_the_samples_is_found),
-        T(a_clock_that_nobody_knows_is_fitted_and_said),
+        T(an_unknown_clock_is_fitted_and_reported),
         T(times_that_make_no_sense_are_counted),
         T(nothing_happens_where_it_is_not_asked_for),
         T(what_cannot_be_sampled_is_explained),
         T(too_many_metrics_are_refused),
-        T(a_cupti_without_pm_sampling_is_told_from_one_with),
+        T(a_cupti_without_pm_sampling_is_distinguished_from_one_with),
         T(results_of_cupti_become_sentences),
         T(each_call_may_fail),
         T(sampling_begins_when_the_program_has_started_cuda),
         T(what_is_refused_later_stands_in_the_ledger),
-        T(a_hundred_sessions_leave_nothing_behind),
+        T(a_hundred_sessions_leave_no_files),
         T(a_fork_leaves_sampling_to_the_parent),
     };
     return RUN_TESTS(tests);

@@ -35,7 +35,7 @@ static void structs_of_the_host_part_are_the_same(void **state)
          CUpti_Device_GetChipName_Params_STRUCT_SIZE);
     SAME(cp_pm_chip_name, device, CUpti_Device_GetChipName_Params, deviceIndex);
     SAME(cp_pm_chip_name, name, CUpti_Device_GetChipName_Params, pChipName);
-    /* Later releases have a member behind the ones that we fill. */
+    /* Later releases have a member after the ones that we fill. */
     SAME(cp_pm_host_initialize, struct_size, CUpti_Profiler_Host_Initialize_Params, structSize);
     SAME(cp_pm_host_initialize, profiler_type, CUpti_Profiler_Host_Initialize_Params, profilerType);
     SAME(cp_pm_host_initialize, chip_name, CUpti_Profiler_Host_Initialize_Params, pChipName);
@@ -62,7 +62,7 @@ static void structs_of_the_host_part_are_the_same(void **state)
     SAME(cp_pm_passes, config_size, CUpti_Profiler_Host_GetNumOfPasses_Params, configImageSize);
     SAME(cp_pm_passes, config, CUpti_Profiler_Host_GetNumOfPasses_Params, pConfigImage);
     SAME(cp_pm_passes, passes, CUpti_Profiler_Host_GetNumOfPasses_Params, numOfPasses);
-    /* From CUDA 13 on there is a member behind the ones that we give. */
+    /* From CUDA 13 on there is a member after the ones that we give. */
     SAME(cp_pm_metric, struct_size, CUpti_Profiler_Host_GetMetricProperties_Params, structSize);
     SAME(cp_pm_metric, type, CUpti_Profiler_Host_GetMetricProperties_Params, metricType);
     SAME(cp_pm_metric, name, CUpti_Profiler_Host_GetMetricProperties_Params, pMetricName);

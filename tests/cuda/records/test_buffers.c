@@ -208,7 +208,7 @@ static void when_none_is_left_they_are_asked_for_soon(void **state)
     end();
 }
 
-static void a_buffer_that_does_not_come_back_is_told_once(void **state)
+static void a_buffer_that_does_not_come_back_is_reported_once(void **state)
 {
     (void)state;
     char why[CP_TEXT_BYTES];
@@ -259,7 +259,7 @@ static void what_the_host_does_not_take_was_requested(void **state)
     end();
 }
 
-static void what_nobody_wants_is_not_delivered(void **state)
+static void unwanted_kinds_are_not_delivered(void **state)
 {
     (void)state;
     begin(CUDA_12_4);
@@ -313,10 +313,10 @@ int main(void)
         cmocka_unit_test(a_cupti_that_finds_no_end_does_not_hold_us),
         cmocka_unit_test(late_records_without_an_end_do_not_hold_us),
         cmocka_unit_test(when_none_is_left_they_are_asked_for_soon),
-        cmocka_unit_test(a_buffer_that_does_not_come_back_is_told_once),
+        cmocka_unit_test(a_buffer_that_does_not_come_back_is_reported_once),
         cmocka_unit_test(buffers_that_cupti_has_stay_where_they_are),
         cmocka_unit_test(what_the_host_does_not_take_was_requested),
-        cmocka_unit_test(what_nobody_wants_is_not_delivered),
+        cmocka_unit_test(unwanted_kinds_are_not_delivered),
         cmocka_unit_test(bytes_of_chance_do_no_harm),
     };
     return RUN_TESTS(tests);

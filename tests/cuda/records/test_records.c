@@ -133,7 +133,7 @@ static void a_device_that_the_driver_does_not_know_has_no_occupancy(void **state
     end();
 }
 
-static void when_a_kernel_was_queued_is_told_where_it_is_known(void **state)
+static void when_a_kernel_was_queued_is_reported_where_it_is_known(void **state)
 {
     (void)state;
     begin(CUDA_12_4);
@@ -497,7 +497,7 @@ int main(void)
         cmocka_unit_test(old_releases_say_less),
         cmocka_unit_test(new_releases_say_priority_and_clusters),
         cmocka_unit_test(a_device_that_the_driver_does_not_know_has_no_occupancy),
-        cmocka_unit_test(when_a_kernel_was_queued_is_told_where_it_is_known),
+        cmocka_unit_test(when_a_kernel_was_queued_is_reported_where_it_is_known),
         cmocka_unit_test(a_kernel_without_times_is_counted),
         cmocka_unit_test(a_graph_as_a_whole_is_one_activity),
         cmocka_unit_test(names_of_kernels_are_demangled),

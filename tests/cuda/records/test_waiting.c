@@ -30,7 +30,7 @@ static void a_program_without_operators_waits_for_nothing(void **state)
     end();
 }
 
-static void an_operator_that_is_told_after_its_launch_is_found(void **state)
+static void an_operator_that_is_delivered_after_its_launch_is_found(void **state)
 {
     (void)state;
     begin(CUDA_12_4);
@@ -160,7 +160,7 @@ static void old_launches_make_room_for_new_ones(void **state)
     assert_int_equal(cp_correlations_forgotten(c), 0);
     assert_int_equal(cp_correlations_get(c, 1), 0);
     assert_int_equal(cp_correlations_forgotten(c), 1);
-    cp_correlations_put(c, 1, 5); /* too late, and in nobody's place */
+    cp_correlations_put(c, 1, 5); /* too late, and in no slot */
     assert_int_equal(cp_correlations_get(c, 1), 0);
     cp_correlations_destroy(c);
 }
@@ -204,7 +204,7 @@ static uint8_t *write_event(uint32_t correlation, uint32_t stream, uint32_t even
     return r;
 }
 
-static void a_stream_that_is_waited_for_has_a_row_beside_it(void **state)
+static void a_stream_that_is_waited_for_has_a_row_next_to_it(void **state)
 {
     (void)state;
     begin(CUDA_12_4);
@@ -300,7 +300,7 @@ static void a_recording_may_come_a_buffer_later_than_the_wait(void **state)
     write_event(20, 8, 4);
     written_read(w, &d);
     assert_arg(host_find("Event Sync", 0), "wait_on_stream", "8");
-    for (uint32_t i = 0; i < 32; i++) { /* nobody waits for ever */
+    for (uint32_t i = 0; i < 32; i++) { /* no wait is endless */
         write_event(100 + i, 8, 9);
         written_read(w, &d);
     }
@@ -308,7 +308,7 @@ static void a_recording_may_come_a_buffer_later_than_the_wait(void **state)
     end();
 }
 
-static void an_event_that_is_recorded_over_and_over_is_told_apart(void **state)
+static void an_event_that_is_recorded_over_and_over_is_distinguished(void **state)
 {
     (void)state;
     begin(CUDA_12_4);
@@ -323,7 +323,7 @@ static void an_event_that_is_recorded_over_and_over_is_told_apart(void **state)
     end();
 }
 
-static void a_wait_for_what_nobody_saw_says_so(void **state)
+static void a_wait_for_unrecorded_work_says_so(void **state)
 {
     (void)state;
     begin(CUDA_12_4);
@@ -416,7 +416,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_and_its_call_belong_to_the_operator),
         cmocka_unit_test(a_program_without_operators_waits_for_nothing),
-        cmocka_unit_test(an_operator_that_is_told_after_its_launch_is_found),
+        cmocka_unit_test(an_operator_that_is_delivered_after_its_launch_is_found),
         cmocka_unit_test(an_operator_may_come_a_buffer_later_than_its_kernel),
         cmocka_unit_test(work_of_a_call_outside_of_operators_waits_for_the_call_only),
         cmocka_unit_test(work_whose_call_never_comes_is_delivered_after_some_buffers),
@@ -425,14 +425,14 @@ int main(void)
         cmocka_unit_test(annotations_of_users_are_no_operators),
         cmocka_unit_test(old_launches_make_room_for_new_ones),
         cmocka_unit_test(ids_of_launches_may_wrap),
-        cmocka_unit_test(a_stream_that_is_waited_for_has_a_row_beside_it),
+        cmocka_unit_test(a_stream_that_is_waited_for_has_a_row_next_to_it),
         cmocka_unit_test(waits_for_a_context_are_on_the_devices_row),
         cmocka_unit_test(a_wait_names_the_last_recording_before_it),
         cmocka_unit_test(where_cupti_names_the_recording_it_is_believed),
         cmocka_unit_test(a_recording_may_come_later_in_the_buffer_than_the_wait),
         cmocka_unit_test(a_recording_may_come_a_buffer_later_than_the_wait),
-        cmocka_unit_test(an_event_that_is_recorded_over_and_over_is_told_apart),
-        cmocka_unit_test(a_wait_for_what_nobody_saw_says_so),
+        cmocka_unit_test(an_event_that_is_recorded_over_and_over_is_distinguished),
+        cmocka_unit_test(a_wait_for_unrecorded_work_says_so),
         cmocka_unit_test(waits_of_streams_that_do_nothing_are_not_shown),
         cmocka_unit_test(waits_of_streams_can_be_left_out),
         cmocka_unit_test(thousands_of_events_and_streams_are_bounded),

@@ -1,4 +1,5 @@
-/* Records of all kinds and versions as CUPTI writes them, and a host that keeps what it is told. */
+/* Records of all kinds and versions as CUPTI writes them, and a host that stores what it
+ * receives. */
 #include "written.h"
 
 cp_cupti_api cp_cupti;
@@ -60,7 +61,7 @@ uint8_t *written_add(written *w, uint32_t kind)
     return at;
 }
 
-/* In memory of just this size, so that a sanitizer sees who reads behind it. */
+/* In memory of just this size, so that a sanitizer sees reads past it. */
 void written_read(written *w, cp_decoder *d)
 {
     uint8_t *copy = malloc(w->used + 1);

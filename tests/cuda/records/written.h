@@ -1,4 +1,4 @@
-/* Buffers of records as a test writes them, and a host that keeps what it is told. */
+/* Buffers of records as a test writes them, and a host that stores what it receives. */
 #ifndef TESTS_CUDA_WRITTEN_H
 #define TESTS_CUDA_WRITTEN_H
 
@@ -59,13 +59,13 @@ typedef struct keeping_host {
 /** The one host, empty. */
 keeping_host *host_new(void);
 void host_free(void);
-/** The n-th activity of this name; NULL: there are not so many. */
+/** The n-th activity of this name; NULL: there are fewer. */
 const kept *host_find(const char *name, uint32_t n);
 uint32_t host_count(const char *name);
 /** Value of an arg as text, "" if there is none. Static storage. */
 const char *arg(const kept *k, const char *key);
 uint64_t host_line(const char *reason);
-/** What it says beside; "" if there is no such line. */
+/** Its other lines; "" if there is no such line. */
 const char *host_line_detail(const char *reason);
 bool host_has_row(const char *row);
 

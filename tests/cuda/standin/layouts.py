@@ -47,7 +47,7 @@ def without_comments(text):
 
 
 def body_end(text, at):
-    """Behind the brace that closes the one before `at`."""
+    """The position after the brace that closes the one before `at`."""
     depth = 1
     while depth:
         depth += {"{": 1, "}": -1}.get(text[at], 0)

@@ -65,7 +65,7 @@ static void two(void)
     kineto_session *session = begin();
     add("add", "3");
     end(session);
-    add("add", "2"); /* nobody records these */
+    add("add", "2"); /* not recorded */
     session = begin();
     add("add", "4");
     end(session);

@@ -2,7 +2,7 @@
  * says what its script can ask for.
  *
  *   layouts.c   records' layouts, of the real headers or frozen.def; values by name of the field
- *   script.c    the script: what is told, what fails, what is slow, what is replayed
+ *   script.c    the script: what is reported, what fails, what is slow, what is replayed
  *   calls.c     what every call does first: log, fail, wait
  *   writer.c    records → buffers that the tool gives, and the thread that hands them back
  *   work.c      simulated work on streams, and the thread's turn when some is complete

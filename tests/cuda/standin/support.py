@@ -49,7 +49,7 @@ def environment(which="own12", script=None, log=None, **more):
 
 def run(command, env, timeout=120):
     if any(word.startswith("fork") for word in command[1:]):
-        # A child that was forked beside threads may wait for ever for the locks of the leak sanitizer.
+        # A child that was forked while threads run may wait for ever for the locks of the leak sanitizer.
         env = {**env, "ASAN_OPTIONS": env.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
     return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=timeout)

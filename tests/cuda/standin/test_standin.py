@@ -16,7 +16,7 @@ def field(words):
     return result
 
 
-class Told:
+class Output:
     """What the tool printed."""
 
     def __init__(self, result):
@@ -37,16 +37,16 @@ def tool(which, *way, kinds=ALL, script="", log=None, **more):
     with temporary() as folder:
         env = environment(which, write(folder, "script", script), log,
                           TOOL_CUPTI=f"libcupti.so.{major}", **more)
-        return Told(run([os.path.join(STANDIN, "standin-tool" + major), kinds, *way], env))
+        return Output(run([os.path.join(STANDIN, "standin-tool" + major), kinds, *way], env))
 
 
 def check_add(which):
-    told = tool(which, "add", "3")
-    launches = {c["correlationId"]: c for c in told.of("API")}
-    work = told.of("Kernel") + told.of("Memcpy") + told.of("Memset")
-    check(told.status == 0 and told.rest["sum"] == 18, f"{which}: {told.rest} {told.error}")
-    check(len(told.of("Kernel")) == 3 and len(work) == 15, f"{which}: {len(work)} pieces of work")
-    check(told.rest["dropped"] == 0, f"{which}: {told.rest}")
+    output = tool(which, "add", "3")
+    launches = {c["correlationId"]: c for c in output.of("API")}
+    work = output.of("Kernel") + output.of("Memcpy") + output.of("Memset")
+    check(output.status == 0 and output.rest["sum"] == 18, f"{which}: {output.rest} {output.error}")
+    check(len(output.of("Kernel")) == 3 and len(work) == 15, f"{which}: {len(work)} pieces of work")
+    check(output.rest["dropped"] == 0, f"{which}: {output.rest}")
     before = 0
     for w in sorted(work, key=lambda w: w["start"]):
         launch = launches.get(w["correlationId"])
@@ -54,9 +54,9 @@ def check_add(which):
             check(launch["start"] <= w["start"] < w["end"], f"{which}: {launch} and {w}")
         check(w["start"] >= before, f"{which}: overlaps on its stream: {w}")
         before = w["end"]
-        check(told.rest["begin"] <= w["start"] and w["end"] <= told.rest["end"], f"{which}: {w}")
-    check(all(k["name"] == "_Z9add_floatPKfS0_Pfi" for k in told.of("Kernel")), f"{which}: names")
-    external = {e["correlationId"]: e["externalId"] for e in told.of("External")}
+        check(output.rest["begin"] <= w["start"] and w["end"] <= output.rest["end"], f"{which}: {w}")
+    check(all(k["name"] == "_Z9add_floatPKfS0_Pfi" for k in output.of("Kernel")), f"{which}: names")
+    external = {e["correlationId"]: e["externalId"] for e in output.of("External")}
     check(all(external.get(w["correlationId"]) == 77 for w in work), f"{which}: operators")
 
 
@@ -72,50 +72,50 @@ def check_graph(which):
 def check_ways(which):
     for way, kernels in (("threads", 8), ("streams", 4), ("driver", 2), ("contexts", 2), ("reset", 2),
                          ("fork", 4), ("devices", 2)):
-        told = tool(which, way, "2")
-        check(told.status == 0, f"{which} {way}: status {told.status} {told.error}")
-        found = told.of("Kernel")
+        output = tool(which, way, "2")
+        check(output.status == 0, f"{which} {way}: status {output.status} {output.error}")
+        found = output.of("Kernel")
         check(len(found) == kernels, f"{which} {way}: {len(found)} kernels")
         ids = [k["correlationId"] for k in found]
         check(len(set(ids)) == len(ids), f"{which} {way}: an id is there twice")
-    told = tool(which, "threads", "3", TOOL_PER_THREAD="1")
-    check(len(told.of("Kernel")) == 12 and told.rest["buffers"] >= 5,
-          f"{which}: buffers per thread: {told.rest}")
-    told = tool(which, "devices", "4", script="device h100\ndevice t4\n")
-    check({k["deviceId"] for k in told.of("Kernel")} == {0, 1}, f"{which}: two devices")
-    check(len(told.of("MemcpyPtoP")) == 4, f"{which}: copies between devices")
+    output = tool(which, "threads", "3", TOOL_PER_THREAD="1")
+    check(len(output.of("Kernel")) == 12 and output.rest["buffers"] >= 5,
+          f"{which}: buffers per thread: {output.rest}")
+    output = tool(which, "devices", "4", script="device h100\ndevice t4\n")
+    check({k["deviceId"] for k in output.of("Kernel")} == {0, 1}, f"{which}: two devices")
+    check(len(output.of("MemcpyPtoP")) == 4, f"{which}: copies between devices")
 
 
 def check_delivery(which):
     whole = tool(which, "add", "20")
     for script, words in (("fill 3", "partly filled"), ("empty_every 2\nfill 5", "empty ones"),
                           ("shuffle 7", "unordered"), ("complete_slow_us 2000\nfill 10", "slow")):
-        told = tool(which, "add", "20", script=script)
-        check(len(told.records) == len(whole.records), f"{which} {words}: {len(told.records)}")
-        check(told.rest["dropped"] == 0, f"{which} {words}: {told.rest}")
-        check((told.rest["empty"] > 0) == ("empty" in words), f"{which} {words}: {told.rest}")
-    told = tool(which, "add", "20", script="version 26\n", TOOL_NO_BUFFERS="1")
-    check(told.status == -6, f"{which}: before CUDA 12.9 it cannot do without buffers: {told.status}")
-    told = tool(which, "add", "20", script="version 27\n", TOOL_NO_BUFFERS="1")
-    check(not told.records and told.rest["dropped"] == len(whole.records), f"{which}: {told.rest}")
-    told = tool(which, "add", "20", TOOL_BUFFER_BYTES="1024")
-    check(len(told.records) == len(whole.records), f"{which}: small buffers")
+        output = tool(which, "add", "20", script=script)
+        check(len(output.records) == len(whole.records), f"{which} {words}: {len(output.records)}")
+        check(output.rest["dropped"] == 0, f"{which} {words}: {output.rest}")
+        check((output.rest["empty"] > 0) == ("empty" in words), f"{which} {words}: {output.rest}")
+    output = tool(which, "add", "20", script="version 26\n", TOOL_NO_BUFFERS="1")
+    check(output.status == -6, f"{which}: before CUDA 12.9 it cannot do without buffers: {output.status}")
+    output = tool(which, "add", "20", script="version 27\n", TOOL_NO_BUFFERS="1")
+    check(not output.records and output.rest["dropped"] == len(whole.records), f"{which}: {output.rest}")
+    output = tool(which, "add", "20", TOOL_BUFFER_BYTES="1024")
+    check(len(output.records) == len(whole.records), f"{which}: small buffers")
 
 
 def check_errors(which):
     for code in (8, 14, 27, 35, 39, 999):
-        told = tool(which, "add", "1", script=f"fail cuptiActivityEnable 2 {code}")
-        check(told.results == [("cuptiActivityEnable", code)], f"{which}: {code}: {told.results}")
+        output = tool(which, "add", "1", script=f"fail cuptiActivityEnable 2 {code}")
+        check(output.results == [("cuptiActivityEnable", code)], f"{which}: {code}: {output.results}")
     with temporary() as folder:
         log = os.path.join(folder, "log")
-        told = tool(which, "add", "2", script="fail cuptiActivityFlushAll * 999\nslow cuInit 1 1000",
+        output = tool(which, "add", "2", script="fail cuptiActivityFlushAll * 999\nslow cuInit 1 1000",
                     log=log)
         calls = [c[0] for c in calls_of(log)]
         check(calls.count("cudaLaunchKernel") == 2, f"{which}: the log has {calls}")
         check(("cuptiActivityFlushAll", 1, 999) in calls_of(log), f"{which}: the failure is logged")
     check(tool(which, "add", "1", script="fail cudaLaunchKernel 1 700").rest["sum"] == 700000006,
           f"{which}: a call of the program fails")
-    check(tool(which, "add", "1", script="nonsense").status == 98, f"{which}: a mistake is told")
+    check(tool(which, "add", "1", script="nonsense").status == 98, f"{which}: a mistake is reported")
 
 
 def check_replay(which):
@@ -123,15 +123,15 @@ def check_replay(which):
               "record Memcpy5 start=0 end=0 bytes=12 copyKind=1\nbuffer\nempty\n"
               "record Kernel5 start=raw:44 end=raw:33 name=null\nbytes ff00ff00 0102030405060708\n"
               "drop 7\n")
-    told = tool(which, "replay", "5", kinds="10", script="version 22\n" + script)
-    kernel = told.of("Kernel9")[0]
+    output = tool(which, "replay", "5", kinds="10", script="version 22\n" + script)
+    kernel = output.of("Kernel9")[0]
     check(abs((kernel["end"] - kernel["start"]) / 3 - 11000) < 40, f"{which}: duration {kernel}")
-    check(kernel["end"] <= told.rest["end"] and kernel["streamId"] == 9, f"{which}: {kernel}")
-    check(told.of("Memcpy5")[0]["start"] == 0, f"{which}: a time of 0 stays")
-    check(("?", {"kind": 0xff00ff}) in told.records, f"{which}: bytes that are no record")
-    check(told.rest["dropped"] == 7 and told.rest["empty"] == 1, f"{which}: {told.rest}")
+    check(kernel["end"] <= output.rest["end"] and kernel["streamId"] == 9, f"{which}: {kernel}")
+    check(output.of("Memcpy5")[0]["start"] == 0, f"{which}: a time of 0 stays")
+    check(("?", {"kind": 0xff00ff}) in output.records, f"{which}: bytes that are no record")
+    check(output.rest["dropped"] == 7 and output.rest["empty"] == 1, f"{which}: {output.rest}")
     # Kernel5 is read with the tool's layouts: what matters is that it came.
-    check(len(told.records) == 4, f"{which}: {told.records}")
+    check(len(output.records) == 4, f"{which}: {output.records}")
 
 
 for standin in STANDINS:

@@ -37,7 +37,7 @@ static pthread_key_t own_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
 /* Guarded by si_lock. */
-static writer *writers, *forgotten; /* the latter of threads that a fork has left behind */
+static writer *writers, *forgotten; /* the latter of threads that do not exist after a fork */
 static extent *extents;
 static filled *first_filled, *last_filled;
 static uint64_t sealed, handed_back;

@@ -1,4 +1,4 @@
-/* A program that uses what is installed: records itself and writes the file that it is told. */
+/* A program that uses what is installed: records itself and writes the file of its argument. */
 #include <ckineto/ckineto.h>
 
 #include <stdio.h>

@@ -242,7 +242,7 @@ int process(kp_process *p)
         check(b->add_event && b->set_name && b->set_flow && b->add_metadata && b->add_device &&
                   b->add_resource,
               "the builder lacks functions");
-        // Who was told no kinds delivers a kernel and its launch.
+        // A profiler without kinds delivers a kernel and its launch.
         std::vector<int32_t> types = session.types;
         if (types.empty())
             types = {KP_KERNEL, KP_CUDA_RUNTIME};

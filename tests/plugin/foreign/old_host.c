@@ -43,7 +43,7 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* `bytes` that nothing may be read behind; begins with them as a size. Never freed. */
+/* `bytes` that nothing may be read after; begins with them as a size. Never freed. */
 static void *guarded(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -1,4 +1,4 @@
-/* Files that PyTorch writes beside a trace, with anything in them: execution traces, and memory
+/* Files that PyTorch writes next to a trace, with anything in them: execution traces, and memory
  * over time in its raw form. The first byte says which ('0', else). */
 #include "read.h"
 
