@@ -43,7 +43,7 @@ static kineto_status read_query_stream(FILE *in, const char *name, query_text *o
     size_t n = 1;
     while (n > 0 && out->count <= MAX_BYTES) {
         if (!kb_vec_reserve(out, out->count + CHUNK_BYTES))
-            return kb_fail(err, KINETO_E_MEMORY, "out of memory for the query in %s", name);
+            return kb_fail(err, KINETO_E_MEMORY, "query in %s: out of memory", name);
         n = fread(out->data + out->count, 1, CHUNK_BYTES, in);
         out->count += n;
     }

@@ -546,7 +546,7 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
 {
     char *environment = kc_plugins_environment(&plugins);
     if (!environment)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     kc_entry_options entry = {.pool_path = ks_collector_pool_path(c),
                               .log_file = log_file,
                               .log_level = get_given_log_level(),

@@ -237,7 +237,7 @@ static kineto_status save_memory_timeline(const kineto_function_events *events,
     char *text = strdup(categories ? categories : "");
     kineto_memory_rule *rules = calloc(max, sizeof *rules);
     kineto_status status =
-        text && rules ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        text && rules ? KINETO_OK : kb_fail_memory(err, NULL);
     if (!status && categories)
         status = parse_category_rules(text, rules, &o.rule_count, err);
     o.rules = rules;

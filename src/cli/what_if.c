@@ -85,7 +85,7 @@ kineto_status kc_what_if(const kineto_trace *trace, const kineto_analysis_option
     kineto_status status = kineto_critical_path_create(trace, options, &path, err);
     for (size_t i = 0; i < texts->count && !status; i++)
         if (!(copies[i] = strdup(texts->data[i])))
-            status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+            status = kb_fail_memory(err, NULL);
     if (!status)
         status = print_all_what_ifs(path, texts, copies, out, err);
     for (size_t i = 0; i < texts->count; i++)

@@ -159,7 +159,7 @@ kineto_status kineto_trace_arrow_stream(const kineto_trace *trace, const char *t
     ke_arrow_shared *shared = s ? make_arrow_shared(trace, t) : NULL;
     if (!shared) {
         free(s);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for the dictionaries of an Arrow stream");
+        return kb_fail_memory(err, "dictionaries of an Arrow stream");
     }
     s->shared = shared;
     *out = (struct ArrowArrayStream){get_stream_schema, get_next_batch, get_stream_error,

@@ -66,7 +66,7 @@ void ke_progress(const ke_job *job, uint64_t done)
 
 kineto_status ke_fail_memory(const ke_job *job, kineto_error *err)
 {
-    return kb_fail(err, KINETO_E_MEMORY, "no memory to write a trace of %llu activities",
+    return kb_fail(err, KINETO_E_MEMORY, "write a trace of %llu activities: out of memory",
                    (unsigned long long)job->census.activities);
 }
 

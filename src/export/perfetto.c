@@ -348,7 +348,7 @@ kineto_status ke_perfetto_write(const kineto_trace *trace, kb_sink *sink, const 
         report_perfetto(&w, kb_sink_bytes(sink) - before, result);
     free_perfetto(&w);
     if (!ok)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to write a trace of %llu activities",
+        return kb_fail(err, KINETO_E_MEMORY, "write a trace of %llu activities: out of memory",
                        (unsigned long long)kineto_trace_count(trace));
     return KINETO_OK; /* errors of the sink are reported when it is closed */
 }

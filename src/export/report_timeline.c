@@ -88,12 +88,12 @@ kineto_status ke_timeline_create(const kineto_trace *trace, ke_timeline *out, ki
         kineto_trace_track(trace, i, &track);
         const kineto_row *rows = kineto_trace_track_rows(trace, i);
         if (!rows && track.count)
-            return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+            return kb_fail_memory(err, NULL);
         for (uint64_t j = 0; j < track.count; j++)
             if (is_timeline_row(trace, rows[j]))
                 out->rows[out->count++] = rows[j];
     }
-    return out->rows ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return out->rows ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
 void ke_timeline_free(ke_timeline *timeline)
@@ -564,7 +564,7 @@ kineto_status ke_put_timeline(const ke_timeline *timeline, kb_sink *sink, kineto
         fill_columns(&w);
     else
         w.out_of_memory = true;
-    status = w.out_of_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory")
+    status = w.out_of_memory ? kb_fail_memory(err, NULL)
                              : write_timeline_data(&w, err);
     free_timeline_writer(&w);
     return status;
@@ -587,5 +587,5 @@ kineto_status ke_put_timeline_args(const ke_timeline *timeline, uint64_t first, 
     }
     kb_sink_write(sink, "]", 1);
     kb_vec_free(&text);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

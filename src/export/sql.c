@@ -149,7 +149,7 @@ kineto_status ke_sql_open_at(const kineto_trace *trace, const char *path, const 
     *out = NULL;
     ke_sql *sql = calloc(1, sizeof *sql);
     if (!sql)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to open SQLite");
+        return kb_fail_memory(err, "open SQLite");
     /* Only the count of references changes, so the cast away from const is safe. */
     sql->trace = kineto_trace_retain(trace);
     KB_ASSERT(trace && path && prefix);
@@ -159,7 +159,7 @@ kineto_status ke_sql_open_at(const kineto_trace *trace, const char *path, const 
         rc = add_sql_tables(sql, prefix);
     kineto_status status = KINETO_OK;
     if (rc && !sql->db)
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory to open SQLite");
+        status = kb_fail_memory(err, "open SQLite");
     else if (rc)
         status = ke_sql_fail(sql, err, rc, "cannot open SQLite");
     if (status)
@@ -258,7 +258,7 @@ kineto_status ke_sql_prepare(ke_sql *sql, kineto_string text, size_t *used, ke_s
     ke_sql_query *query = calloc(1, sizeof *query);
     if (!query) {
         sqlite3_finalize(statement);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for the query");
+        return kb_fail_memory(err, "query");
     }
     *query = (ke_sql_query){sql, statement};
     *out = query;

@@ -202,7 +202,7 @@ static kineto_status run_in_child(kv_check_report *r, const kv_scenario *scenari
     if (status)
         return status;
     if (o.ending == KV_EXITED && o.code == KV_NO_MEMORY)
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory for the check");
+        status = kb_fail_memory(err, "check");
     else
         *finished = evaluate_outcome(r, scenario, site, &o, &how);
     kv_outcome_free(&o);

@@ -226,7 +226,7 @@ static kineto_status open_pipes(const kv_isolation *how, int ends[PIPES][2], pip
             return kb_fail_os(err, errno, "cannot prepare a pipe to a child process");
         in[i].bytes = calloc(1, in[i].capacity);
         if (!in[i].bytes)
-            return kb_fail(err, KINETO_E_MEMORY, "out of memory for a child process");
+            return kb_fail_memory(err, "child process");
     }
     return KINETO_OK;
 }

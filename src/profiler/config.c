@@ -202,7 +202,7 @@ kineto_status kp_config_copy(const kineto_profiler_config *from, kp_config *out,
         copy_config_texts(out, &x->performance_events, x->performance_event_count))
         return KINETO_OK;
     kp_config_free(out);
-    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return kb_fail_memory(err, NULL);
 }
 
 void kp_config_free(kp_config *config)

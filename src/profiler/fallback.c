@@ -331,7 +331,7 @@ kineto_status kp_fallback_open(kineto_stubs_slot slot, uint64_t max_ops, kp_fall
 {
     kp_fallback *f = calloc(1, sizeof *f);
     if (!f)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for the device times of operators");
+        return kb_fail_memory(err, "device times of operators");
     kineto_status status = kp_stubs_acquire(slot, &f->stubs, err);
     if (status != KINETO_OK) {
         free(f);

@@ -263,7 +263,7 @@ static kineto_status export_profile(const kineto_trace *trace, kb_sink *sink, ki
     if (replay_allocations(&p))
         write_profile(&p, sink);
     else
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     free_profile(&p);
     return status;
 }

@@ -54,7 +54,7 @@ kineto_status kineto_profile_run_create(const kineto_profile_run_options *option
         return status;
     kineto_profile_run *p = calloc(1, sizeof *p);
     if (!p)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     p->options = all;
     if (!p->options.activities)
         p->options.activities = (1u << KINETO_NUM_ACTIVITY_TYPES) - 1;
@@ -98,7 +98,7 @@ static kineto_status put_header_line(kineto_profile_run *p, const char *key, cha
         return KINETO_OK;
     free(line.key);
     free(json_value);
-    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return kb_fail_memory(err, NULL);
 }
 
 static kineto_status add_header_json(kineto_profile_run *p, const char *key, const char *json_value,
@@ -251,7 +251,7 @@ static kineto_status stop_with_additions(kineto_profile_run *p, ledger_additions
                                          kineto_profiler_result **result, kineto_error *err)
 {
     if (!put_trace_id(p) || !collect_header_lines(p, a))
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     collect_ledger_notes(p, a);
     if (p->profiler->session) {
         ks_extras *extras = ks_session_extras(p->profiler->session);
@@ -305,7 +305,7 @@ static kineto_status hand_over_cycle(kineto_profile_run *p, kineto_error *err)
     if (!kb_vec_push(&p->cycles, p->stopped)) {
         kineto_profiler_result_release(p->stopped);
         p->stopped = NULL;
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     }
     p->stopped = NULL;
     return p->options.on_trace_ready ? p->options.on_trace_ready(p, p->options.user, err)

@@ -49,7 +49,7 @@ static kineto_status merge_cycles(const kineto_profile_run *p, kineto_trace **ou
 {
     const kineto_trace **traces = calloc(p->cycles.count, sizeof *traces);
     if (!traces)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     for (size_t i = 0; i < p->cycles.count; i++)
         traces[i] = kineto_profiler_result_trace(p->cycles.data[i]);
     kineto_status status = kineto_trace_merge(traces, p->cycles.count, NULL, out, err);

@@ -183,7 +183,7 @@ kineto_status kp_profiler_create(const kineto_profiler_config *config, uint32_t 
     *out = NULL;
     kineto_profiler *p = calloc(1, sizeof *p);
     if (!p)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     kineto_status status = kp_config_copy(config, &p->config, err);
     const kineto_profiler_config *c = &p->config.values;
     if (!status)
@@ -469,7 +469,7 @@ kineto_status kineto_profiler_stop(kineto_profiler *p, kineto_profiler_result **
     kp_preempt_windows(p, false);
     kineto_profiler_result *result = out && !status ? kp_result_create(trace) : NULL;
     if (out && !status && !result)
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     kineto_status handed = hand_over_fallback(p, result, status ? NULL : err);
     status = status ? status : handed;
     if (status) {

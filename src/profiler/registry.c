@@ -456,7 +456,7 @@ static kineto_status stop_ondemand_profiler(kineto_profiler *p, kineto_profiler_
     if (!status && out) {
         *out = kp_result_create(NULL);
         if (!*out)
-            status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+            status = kb_fail_memory(err, NULL);
     }
     return status;
 }

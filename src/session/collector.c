@@ -205,7 +205,7 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
     *out = NULL;
     ks_collector *c = calloc(1, sizeof *c);
     if (!c)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     c->options = *options;
     c->window = UINT32_MAX;
     c->interval_ns = MAX_INTERVAL_NS;

@@ -231,7 +231,7 @@ static kineto_status read_pool(ks_input *in, const kf_pool *pool, kineto_error *
     s->dictionary_words = pool->dictionary_words;
     s->dictionary = calloc(pool->dictionary_words, sizeof *s->dictionary);
     if (!s->dictionary)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for the names of the recording");
+        return kb_fail_memory(err, "names of the recording");
     for (uint32_t i = 0; i < pool->chunk_count; i++)
         visit_chunk(s, pool, i);
     ks_words_copy(in->control, pool->control, sizeof *in->control);
@@ -380,7 +380,7 @@ static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header 
         s->dictionary_words = header.dictionary_bytes / 8;
         s->dictionary = calloc(s->dictionary_words + 1u, sizeof *s->dictionary);
         if (!s->dictionary)
-            return kb_fail(err, KINETO_E_MEMORY, "no memory for the names in '%s'", path);
+            return kb_fail(err, KINETO_E_MEMORY, "names in '%s': out of memory", path);
     }
     struct stat st;
     uint64_t size = fstat(s->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
@@ -448,7 +448,7 @@ static kineto_status read_pool_and_spool(ks_input *in, const kf_pool *pool, cons
     if (status == KINETO_OK && path)
         status = read_spool(in, path, header, pool != NULL, err);
     if (status == KINETO_OK && s->out_of_memory)
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory for a copy of the recording");
+        status = kb_fail_memory(err, "copy of the recording");
     if (status == KINETO_OK && pool)
         settle_lapped(in, pool, s->evicted_after - s->evicted_before);
     return status;
@@ -466,7 +466,7 @@ static kineto_status open_input(const kf_pool *pool, const char *path, const ks_
         in->state = calloc(1, sizeof *in->state);
     }
     if (!in || !in->control || !in->state) {
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
         goto done;
     }
     in->state->fd = -1;

@@ -104,7 +104,7 @@ static void *load_pool_file(int fd, const char *path, size_t *bytes, kineto_erro
     *bytes = (size_t)st.st_size;
     void *map = kb_os_map(*bytes);
     if (!map)
-        kb_fail(err, KINETO_E_MEMORY, "no memory for the %zu bytes of '%s'", *bytes, path);
+        kb_fail(err, KINETO_E_MEMORY, "%zu bytes of '%s': out of memory", *bytes, path);
     else if (!read_sparse_file(fd, map, st.st_size)) {
         kb_fail_os(err, errno, "cannot read '%s'", path);
         kb_os_unmap(map, *bytes);

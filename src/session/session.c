@@ -200,7 +200,7 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
             NULL; /* a ring that begins meanwhile may overwrite them: only copies are safe */
     kf_control *control = aligned_alloc(_Alignof(kf_control), sizeof *control);
     if (!reader || !control) {
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory while reading the recording");
+        status = kb_fail_memory(err, "reading the recording");
         goto done;
     }
     ks_words_copy(control, pool->control, sizeof *control);
@@ -482,7 +482,7 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
         return status;
     kineto_session *s = create_session(&read, extras);
     if (!s)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     void (*hook)(void) = kb_load_acquire(&prepare_hook);
     if (hook)
         hook();
@@ -532,7 +532,7 @@ static kineto_status join_starting_thread(kineto_session *s, kineto_error *err)
 {
     kt_build_thread_span span = {.tid = kb_os_tid(), .from_ticks = s->start_ticks};
     bool fine = s->options.threads != KINETO_THREADS_CALLER || kb_vec_push(&s->threads, span);
-    return fine ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return fine ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
 /* The span of the calling thread that is still open; NULL: the thread is not in the session. */
@@ -569,7 +569,7 @@ kineto_status kineto_session_join(kineto_session *s, kineto_error *err)
     if (before && kineto_rt_joined(s->slot))
         status = kb_fail(err, KINETO_E_STATE, "the thread is in the session already");
     else if (!kb_vec_push(&s->threads, span))
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     else
         kineto_rt_join(s->slot, true);
     unlock_sessions();
@@ -734,7 +734,7 @@ kineto_status kineto_session_pause(kineto_session *s, bool paused, kineto_error 
     if (!paused && was_paused)
         last->to_ticks = now;
     else if (paused && !was_paused && !kb_vec_push(&s->pauses, (kt_build_thread_span){.from_ticks = now}))
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     if (!status)
         kf_window_pause(control, s->slot, paused);
     unlock_sessions();

@@ -135,7 +135,7 @@ kineto_status ks_spool_create(const char *path, const kf_pool *pool, const char 
     *out = NULL;
     ks_spool *s = calloc(1, sizeof *s);
     if (!s)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     kineto_status status;
     snprintf(s->path, sizeof s->path, "%s", path);
     s->fd = kb_os_clear_of_standard(kb_os_create(AT_FDCWD, path, O_RDWR, 0600));
@@ -146,7 +146,7 @@ kineto_status ks_spool_create(const char *path, const kf_pool *pool, const char 
     if (ring_prepare(s, ring_chunks))
         status = write_spool_head(s, pool, pool_path, err);
     else
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory for a ring of %llu chunks",
+        status = kb_fail(err, KINETO_E_MEMORY, "ring of %llu chunks: out of memory",
                          (unsigned long long)ring_chunks);
     if (status)
         unlink(path);

@@ -28,7 +28,7 @@ static kineto_status fail_at_line(const place *at, kineto_error *err, const char
 /* The same message for every allocation of this file. */
 static kineto_status fail_rules_memory(kineto_error *err)
 {
-    return kb_fail(err, KINETO_E_MEMORY, "no memory for rules about kernels");
+    return kb_fail_memory(err, "rules about kernels");
 }
 
 /* ---- pieces of text -------------------------------------------------------------------------- */

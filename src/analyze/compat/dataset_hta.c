@@ -468,6 +468,6 @@ kineto_status ka_hta_fill_dataset(ka_dataset *s, kineto_error *err)
     free(f.ranges);
     free(f.index);
     if (!status && f.no_memory)
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     return status;
 }

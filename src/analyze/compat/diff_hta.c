@@ -161,7 +161,7 @@ kineto_status ka_hta_compare_traces(const kineto_trace *before, const kineto_tra
         if (c.list.data[i].count[0] || c.list.data[i].count[1])
             put_sums_row(t, &c.list.data[i]);
     if (!status && c.no_memory)
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
+        status = kb_fail_memory(err, "compare two traces");
     if (!status)
         ka_sort(t, (const int[]){1, 0});
     kb_intern_free(&c.names);

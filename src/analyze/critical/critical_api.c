@@ -25,7 +25,7 @@ kineto_status kineto_critical_path_create(const kineto_trace *trace,
         return status;
     kineto_critical_path *cp = calloc(1, sizeof *cp);
     if (!cp)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     cp->trace = kineto_trace_retain(trace);
     cp->options = how;
     ka_path_window window = {cp->options.annotation, cp->options.instance};

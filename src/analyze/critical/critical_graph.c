@@ -681,5 +681,5 @@ kineto_status ka_path_finish(ka_path *p, kineto_error *err)
     free(o.place);
     /* Again, for nodes of which edges were dropped. */
     ok = ok && add_starts(p) && sort_edges(p) && compute_path(p);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

@@ -101,7 +101,7 @@ kineto_status ka_path_overlay(const ka_path *p, kineto_trace **out, kineto_error
         put_path(&o);
         ok = !o.copy.failed;
     }
-    status = ok ? kt_builder_finish(o.b, out, err) : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    status = ok ? kt_builder_finish(o.b, out, err) : kb_fail_memory(err, NULL);
     kt_copy_free(&o.copy);
     kt_builder_destroy(o.b);
     return status;

@@ -48,7 +48,7 @@ static kineto_status find_window(const ka_dataset *s, const ka_path_window *wind
     if (!window->annotation || !*window->annotation)
         return KINETO_OK;
     if (!find_instances(s, window->annotation, &found))
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     else if (!found.count)
         status = kb_fail(err, KINETO_E_NOT_FOUND, "no host range has '%.80s' in its name",
                          window->annotation);
@@ -268,7 +268,7 @@ kineto_status ka_analyze_critical(const ka_dataset *s, kineto_analysis *a, kinet
     bool ok = status || !operators || put_path_operators(&path, operators);
     ka_path_free(&path);
     if (!ok)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     if (status == KINETO_E_NOT_FOUND && !window.annotation) {
         note_why(summary, why.message);
         note_why(edges, why.message);

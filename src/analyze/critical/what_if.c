@@ -216,11 +216,11 @@ kineto_status ka_what_if(const ka_path *p, const kineto_what_if_scale *scales, s
                        "what-if is not supported with these definitions; use the exact ones");
     kineto_what_if_result r = {.size = result->size};
     bool ok = factors_create(&f, p);
-    kineto_status status = ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    kineto_status status = ok ? KINETO_OK : kb_fail_memory(err, NULL);
     for (size_t i = 0; i < count && !status; i++)
         status = scale_one(&f, &scales[i], err);
     if (!status && !evaluate_factors(&f, &r))
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     if (!status)
         memcpy(result, &r, KB_MIN(result->size, sizeof r));
     factors_free(&f);

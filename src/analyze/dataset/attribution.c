@@ -50,7 +50,7 @@ kineto_status ka_attribution_get(const ka_dataset *s, uint32_t parts, ka_attribu
     bool ok = !m->no_memory;
     *v = ok ? *m->attribution : (ka_attribution){.dataset = s};
     pthread_mutex_unlock(&m->lock);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
 void ka_attribution_destroy(ka_attribution *v)

@@ -225,18 +225,18 @@ kineto_status ka_dataset_create(const kineto_trace *trace, const kineto_analysis
         .trace = trace, .options = options, .definitions = ka_definitions_of(options->definitions)};
     s->memory = calloc(1, sizeof *s->memory);
     if (!s->memory)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     pthread_mutex_init(&s->memory->lock, NULL);
     s->rank = rank_of_trace(trace, options);
     if (!kt_step_list_make(trace, options->step_pattern, !s->definitions->plain_step_names,
                            &s->memory->step_rows))
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     kineto_status status = s->definitions->fill_dataset(s, err);
     if (status)
         return status;
     close_slices(s->memory);
     if (!classify_work(s, s->memory, rules) || !order_work(s->memory) || !group_by_call(s->memory))
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     publish_arrays(s, s->memory);
     return KINETO_OK;
 }

@@ -445,7 +445,7 @@ static kineto_status drop_unselected(filling *f, kineto_error *err)
         return status;
     uint32_t *moved = malloc((f->m->slices.count + 1) * sizeof *moved);
     if (!moved)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     keep_slices(f, &c, moved);
     keep_work(f, &c, moved);
     for (size_t i = 0; i < f->m->steps.count; i++)
@@ -476,7 +476,7 @@ static kineto_status fill_from_tracks(filling *f, kineto_error *err)
     free(f->own_steps);
     free(f->first_own);
     if (!status && f->no_memory)
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     return status;
 }
 

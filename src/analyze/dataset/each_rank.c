@@ -44,7 +44,7 @@ kineto_status ka_visit_ranks(const kineto_trace *t, ka_rank_visitor *visit, void
     visiting v = {t, visit, context, kb_array_zeroed((size_t)count + 1, 1)};
     kineto_status status = KINETO_OK;
     if (!v.seen || !kt_add_trace_ranks(&ranks, t))
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     for (size_t i = 0; !status && i < ranks.count; i++)
         status = visit_rank(&v, ranks.data[i], err);
     *without = 0;

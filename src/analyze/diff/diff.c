@@ -76,7 +76,7 @@ static kineto_status find_both(ka_diff *d, const kineto_trace *before, const kin
     if (!status)
         status = find_in(after, &d->after, warm, how, &b, err);
     if (!status && !ka_diff_put_findings(d, a, b))
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory to compare findings");
+        status = kb_fail_memory(err, "compare findings");
     kineto_findings_destroy(a);
     kineto_findings_destroy(b);
     return status;
@@ -109,7 +109,7 @@ static kineto_status compare_sides(ka_diff *d, const kineto_trace *before,
         ok = ka_diff_put_tables(d) && ka_diff_put_summary(d);
         ka_diff_put_conditions(d);
     }
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
+    return ok ? KINETO_OK : kb_fail_memory(err, "compare two traces");
 }
 
 /* The comparison by the exact definitions. */
@@ -166,7 +166,7 @@ kineto_status kineto_diff_run(const kineto_trace *before, const kineto_trace *af
         status = d->compare_traces ? d->compare_traces(before, after, &o, facts, err)
                                    : compare_exact(before, after, &o, facts, err);
     if (!status && !has_memory(facts))
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of two traces");
+        status = kb_fail_memory(err, "facts of two traces");
     if (status) {
         kineto_analysis_destroy(facts);
         return status;

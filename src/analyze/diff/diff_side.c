@@ -283,7 +283,7 @@ static kineto_status add_all_ranks(ka_side *side, kineto_error *err)
     uint64_t without;
     side->has_rank = kb_array_zeroed((size_t)kineto_trace_count(trace) + 1, 1);
     if (!side->has_rank)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
+        return kb_fail_memory(err, "compare two traces");
     kineto_status status = ka_visit_ranks(trace, add_rank_part, side, &without, err);
     if (!side->rank_count) { /* none has an activity */
         free(side->has_rank);
@@ -557,7 +557,7 @@ kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options 
         ok = ka_side_take_samples(side);
     }
     if (!ok || side->no_memory)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
+        return kb_fail_memory(err, "compare two traces");
     return KINETO_OK;
 }
 

@@ -204,7 +204,7 @@ static kineto_status check_memory(const kineto_analysis *a, kineto_error *err)
 {
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
         if (a->tables[i].no_memory)
-            return kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of a trace");
+            return kb_fail_memory(err, "facts of a trace");
     return KINETO_OK;
 }
 
@@ -306,7 +306,7 @@ kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analysis
     if (!ka_streams_missing(trace, m->options.streams, m->dataset.rank, m->facts->no_streams,
                             sizeof m->facts->no_streams) ||
         !kb_vec_push(&m->facts->seen, ((ka_seen){m->dataset.rank, m->dataset.work_count > 0})))
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of a trace");
+        return kb_fail_memory(err, "facts of a trace");
     return fill_tables(m->facts, &m->dataset, m->options.threads, err);
 }
 
@@ -439,7 +439,7 @@ kineto_status kineto_analysis_add(kineto_analysis *to, const kineto_analysis *fr
             ka_table_add(&to->tables[i], &from->tables[i]);
     for (size_t i = 0; i < from->seen.count; i++)
         if (!kb_vec_push(&to->seen, from->seen.data[i]))
-            return kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of a trace");
+            return kb_fail_memory(err, "facts of a trace");
     if (!to->deferred)
         reduce_ranks(to);
     return check_memory(to, err);

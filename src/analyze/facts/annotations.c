@@ -206,5 +206,5 @@ kineto_status ka_analyze_annotations(const ka_dataset *s, kineto_analysis *a, ki
         ka_note(kernels, "the trace has no user annotations that work could belong to");
     else if (kernels)
         ok &= put_kernels(s, kernels);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

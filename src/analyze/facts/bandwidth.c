@@ -198,5 +198,5 @@ kineto_status ka_analyze_bandwidth(const ka_dataset *s, kineto_analysis *a, kine
     kb_vec_free(&c.list);
     kb_intern_free(&c.labels);
     free(c.label_of);
-    return c.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
+    return c.no_memory ? kb_fail_memory(err, NULL) : KINETO_OK;
 }

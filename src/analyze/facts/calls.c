@@ -138,5 +138,5 @@ kineto_status ka_analyze_calls(const ka_dataset *s, kineto_analysis *a, kineto_e
     if (ok)
         put_calls(t, s, &c);
     ka_calls_free(&c);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

@@ -474,5 +474,5 @@ kineto_status ka_analyze_collectives(const ka_dataset *s, kineto_analysis *a, ki
         note_none(s, groups);
     }
     gathering_free(&g);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

@@ -206,5 +206,5 @@ kineto_status ka_analyze_counters_ops(const ka_dataset *s, kineto_analysis *a, k
         put_counters(s, ka_table_of(a, KA_TABLE_counters), &ranges, &launched);
     kb_vec_free(&ranges);
     kb_vec_free(&launched);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

@@ -19,7 +19,7 @@ static kineto_status put_overlap(const ka_attribution *v, size_t team, ka_table 
     ka_spans both = {0};
     size_t cursors[3] = {0};
     if (!ka_spans_both(work, talk, &both))
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     for (size_t i = 0; i < v->windows.count; i++) {
         const ka_window *w = &v->windows.data[i];
         if (!ka_in_team(v, team, w))
@@ -86,7 +86,7 @@ kineto_status ka_analyze_distributed(const ka_dataset *s, kineto_analysis *a, ki
     if (!status && overlap && !talks)
         ka_note(overlap, "no communication in the trace");
     if (!status && marks && !put_marks(&v, marks))
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     return status;
 }
 

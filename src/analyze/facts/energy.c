@@ -213,5 +213,5 @@ kineto_status ka_analyze_energy(const ka_dataset *s, kineto_analysis *a, kineto_
     if (!ka_table_rows(t))
         ka_note(t, "no samples of power or energy: record with --plugin-config cuda.nvml_ms=100");
     meters_free(&all);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

@@ -360,7 +360,7 @@ kineto_status ka_analyze_execution_trace(const ka_dataset *s, kineto_analysis *a
     if (!status && !j.no_memory)
         join_nodes(&j, t);
     if (!status && j.no_memory)
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory to join an execution trace");
+        status = kb_fail_memory(err, "join an execution trace");
     ka_calls_free(&j.calls);
     kb_vec_free(&j.nodes);
     kb_vec_free(&j.room);

@@ -278,5 +278,5 @@ kineto_status ka_analyze_gpu_summary(const ka_dataset *s, kineto_analysis *a, ki
     }
     kb_vec_free(&kernels.list);
     kb_intern_free(&kernels.launches);
-    return status ? status : ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return status ? status : ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

@@ -87,7 +87,7 @@ kineto_status ka_analyze_idle(const ka_dataset *s, kineto_analysis *a, kineto_er
     ka_stream_idle *by_stream = calloc((size_t)s->stream_count + 1, sizeof *by_stream);
     if (!by_stream || !sum_streams(s, by_stream)) {
         free(by_stream);
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     }
     for (uint32_t i = 0; i < s->stream_count; i++)
         put_idle_categories(s, t, &s->streams[i], &by_stream[i]);

@@ -606,7 +606,7 @@ kineto_status ka_idleness_make(ka_idleness *idle, const ka_dataset *s, kineto_er
     bool ok = ka_hosts_make(&idle->hosts, s);
     idle->device_of = malloc(((size_t)s->stream_count + 1) * sizeof *idle->device_of);
     ok = ok && idle->device_of && find_devices(idle) && fill_devices(idle) && find_unrecorded(idle);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
 void ka_idleness_free(ka_idleness *idle)

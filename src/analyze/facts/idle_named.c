@@ -364,7 +364,7 @@ static kineto_status name_all(naming *n, const ka_dataset *s, kineto_error *err)
     bool ok = n->tallies && (n->path_of || !n->want_operators) &&
               kb_vec_push(&n->paths, (path){0, 0, 0}) &&
               ka_idleness_walk(&n->idle, add_named_gap, n->want_operators ? add_part : NULL, n);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
 static void naming_free(naming *n)
@@ -392,7 +392,7 @@ kineto_status ka_analyze_idle_named(const ka_dataset *s, kineto_analysis *a, kin
         return KINETO_OK;
     }
     if (!n)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     n->path_seed = kb_os_exec_id();
     n->want_gaps = gaps != NULL;
     n->want_operators = operators != NULL;

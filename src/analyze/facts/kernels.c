@@ -63,7 +63,7 @@ kineto_status ka_analyze_kernels(const ka_dataset *s, kineto_analysis *a, kineto
         put_work_name(s, t, &names.data[i]);
     kb_vec_free(&names);
     if (!ok)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     if (s->definitions->rows_by_name)
         KA_SORT(t, KA_UP(kernels, kernel_type), KA_UP(kernels, name));
     else

@@ -239,5 +239,5 @@ kineto_status ka_analyze_op_launch(const ka_dataset *s, kineto_analysis *a, kine
     kb_vec_free(&q.list);
     kb_vec_free(&q.names);
     free(q.table);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

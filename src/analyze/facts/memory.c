@@ -559,5 +559,5 @@ kineto_status ka_analyze_memory(const ka_dataset *s, kineto_analysis *a, kineto_
     }
     kb_vec_free(&m.records);
     kb_vec_free(&m.devices);
-    return status ? status : ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return status ? status : ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

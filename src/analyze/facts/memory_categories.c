@@ -49,7 +49,7 @@ static kineto_status read_changes(kineto_string text, const char *path, change_l
         change c = {.order = (uint32_t)out->count};
         good = read_change(&scan, &c) && out->count < UINT32_MAX;
         if (good && !kb_vec_push(out, c))
-            return kb_fail(err, KINETO_E_MEMORY, "no memory for memory over time");
+            return kb_fail_memory(err, "memory over time");
     }
     if (good && !scan.problem && kt_scan_end(&scan))
         return KINETO_OK;

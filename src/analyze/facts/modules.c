@@ -271,17 +271,17 @@ static kineto_status make_module_list(modules *m, ka_attribution *v, kineto_erro
     if (!m->no_memory)
         find_modules(m);
     if (m->no_memory)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     if (!m->list.count)
         return KINETO_OK;
     kineto_status status = ka_attribution_get(m->s, KA_ATTRIBUTION_OPERATORS, v, err);
     if (status)
         return status;
     if (!number_operators(m))
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     give_operators(m);
     give_device_time(m);
-    return fold_backward(m) ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return fold_backward(m) ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
 /* Table modules. Makes the part KA_ATTRIBUTION_OPERATORS of the view only if the trace has

@@ -186,7 +186,7 @@ kineto_status ka_analyze_operators(const ka_dataset *s, kineto_analysis *a, kine
     kineto_status status = ka_attribution_get(
         s, KA_ATTRIBUTION_OPERATORS | KA_ATTRIBUTION_CALLS | KA_ATTRIBUTION_FLOPS, &v, err);
     if (!status && v.ops.count && (!group_all(&g) || !put_operator_groups(&g, t)))
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     if (!g.shown)
         ka_note(t, "no operators in the trace");
     grouping_free(&g);

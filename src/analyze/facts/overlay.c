@@ -206,7 +206,7 @@ static kineto_status draw_tables(drawing *d, uint32_t what, kineto_trace **out, 
 {
     kineto_status status = KINETO_OK;
     if (!kt_copy_begin(&d->copy, d->b, d->t))
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to copy a trace");
+        return kb_fail_memory(err, "copy a trace");
     kt_copy_all(&d->copy);
     if (what & (DRAW_QUEUES | DRAW_SEQUENCES))
         status = draw_scope(d, what, err);
@@ -216,7 +216,7 @@ static kineto_status draw_tables(drawing *d, uint32_t what, kineto_trace **out, 
         return status;
     note_drawn_rows(d);
     if (d->no_memory || d->copy.failed)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to draw into a trace");
+        return kb_fail_memory(err, "draw into a trace");
     return kt_builder_finish(d->b, out, err);
 }
 

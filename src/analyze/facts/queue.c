@@ -192,5 +192,5 @@ kineto_status ka_analyze_queue(const ka_dataset *s, kineto_analysis *a, kineto_e
         ka_note(c.series, "%s", none);
     kb_vec_free(&c.lengths);
     kb_vec_free(&c.tally);
-    return c.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
+    return c.no_memory ? kb_fail_memory(err, NULL) : KINETO_OK;
 }

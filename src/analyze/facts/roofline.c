@@ -371,5 +371,5 @@ kineto_status ka_analyze_roofline(const ka_dataset *s, kineto_analysis *a, kinet
         ka_note(mfu, "too little: the inputs of %llu calls do not say how much they compute",
                 (unsigned long long)r.unusable);
     roofline_free(&r);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

@@ -274,7 +274,7 @@ kineto_status ka_analyze_sequences(const ka_dataset *s, kineto_analysis *a, kine
     if (find_sequences(&f))
         put_sequences(&f, t);
     finding_free(&f);
-    return f.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
+    return f.no_memory ? kb_fail_memory(err, NULL) : KINETO_OK;
 }
 
 /* ---- where they are -------------------------------------------------------------------------- */

@@ -480,5 +480,5 @@ kineto_status ka_analyze_step_statistics(const ka_dataset *s, kineto_analysis *a
     else if (ok)
         ka_note(outliers, "no step took much longer than the others");
     ka_durations_free(&d);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

@@ -93,7 +93,7 @@ kineto_status ka_analyze_steps(const ka_dataset *s, kineto_analysis *a, kineto_e
     kineto_status status = ka_attribution_get(s, KA_ATTRIBUTION_ROLES, &v, err);
     for (size_t team = 0; !status && team < ka_team_count(&v); team++)
         if (!put_team(&v, team, t))
-            status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+            status = kb_fail_memory(err, NULL);
     if (!v.windows.count)
         ka_note(t, "nothing in the trace has a duration");
     else if (!v.has_steps)

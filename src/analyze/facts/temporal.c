@@ -56,7 +56,7 @@ static kineto_status put_overlap(const ka_dataset *s, const busy *b, ka_table *t
     else
         ka_put_none(t);
     kb_vec_free(&both);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
 /* ---- kinds at the same time ------------------------------------------------------------------ */
@@ -136,7 +136,7 @@ static kineto_status put_kind_rows(const ka_dataset *s, const busy *b, ka_table 
             put_kind_row(t, types, sums[types], all);
     KA_SORT(t, KA_DOWN(kernel_types, sum_us), KA_UP(kernel_types, kernel_type));
     free(edges);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
 /* Tables temporal_breakdown, kernel_types and overlap, from the unions of work by type. */
@@ -154,7 +154,7 @@ kineto_status ka_analyze_temporal(const ka_dataset *s, kineto_analysis *a, kinet
         return KINETO_OK;
     }
     if (!collect_busy(s, &b))
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = kb_fail_memory(err, NULL);
     if (!status && breakdown)
         put_breakdown(s, &b, breakdown);
     if (!status && overlap)

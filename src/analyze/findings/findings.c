@@ -222,7 +222,7 @@ static kineto_status copy_across_tables(const kineto_analysis *facts, kineto_ana
             continue;
         ka_table_add(to, &facts->tables[i]);
         if (to->no_memory)
-            status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+            status = kb_fail_memory(err, NULL);
     }
     return status;
 }
@@ -273,7 +273,7 @@ static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *tra
     free(f.path);
     ka_measured_free(&m);
     if (!status && f.no_memory)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     return status;
 }
 
@@ -287,7 +287,7 @@ kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_findings_o
     if (facts)
         *facts = NULL;
     if (!found)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     found->evidence_limit = o->evidence ? KB_MIN(o->evidence, 1000u) : 5;
     kineto_status status = ka_parse_rules(o->rules, &found->chosen, err);
     if (!status)

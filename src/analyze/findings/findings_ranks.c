@@ -135,7 +135,7 @@ static kineto_status compare_ranks(kineto_findings *to, kineto_error *err)
     size_t from = to->found.count;
     ka_run_rules(&f, KA_NEEDS_RANKS);
     ka_set_savings(to, &f, from);
-    return f.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
+    return f.no_memory ? kb_fail_memory(err, NULL) : KINETO_OK;
 }
 
 /* Findings are sorted also if the comparison failed: they stay usable. */
@@ -157,7 +157,7 @@ kineto_status kineto_findings_add(kineto_findings *to, const kineto_findings *fr
     for (size_t i = 0; i < from->found.count; i++)
         if (!(ka_finding_spec_of(from->found.data[i].rule)->needs & KA_NEEDS_RANKS) &&
             !merge_finding(to, &from->found.data[i]))
-            return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+            return kb_fail_memory(err, NULL);
     merge_verdicts(to, from);
     merge_steps(to, from);
     to->quality = KB_MIN(to->quality, from->quality);

@@ -158,7 +158,7 @@ static kineto_status compute_averages(kineto_averages *a, kineto_error *err)
     bool ok = ka_stacks_create(&a->tops) && group_events(&g);
     kb_map_free(&g.by_key);
     kb_vec_free(&g.older);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory: grouping functions");
+    return ok ? KINETO_OK : kb_fail_memory(err, "grouping functions");
 }
 
 kineto_status kineto_averages_create(kineto_function_events *events,
@@ -180,7 +180,7 @@ kineto_status kineto_averages_create(kineto_function_events *events,
                        all.flops);
     kineto_averages *a = calloc(1, sizeof *a);
     if (!a)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory: grouping functions");
+        return kb_fail_memory(err, "grouping functions");
     a->options = all;
     a->options.python_functions |= a->options.each_event;
     a->events = events;

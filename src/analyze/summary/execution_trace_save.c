@@ -504,7 +504,7 @@ static kineto_status number_nodes(execution_graph *g, kineto_error *err)
         g->rows[g->count++] = order[i];
     }
     return order || !rows ? KINETO_OK
-                          : kb_fail(err, KINETO_E_MEMORY, "out of memory: numbering operators");
+                          : kb_fail_memory(err, "numbering operators");
 }
 
 /* Maps backward operators to their forward ones. False: out of memory. */
@@ -590,7 +590,7 @@ kineto_status kineto_execution_trace_save(const kineto_trace *trace, const char 
     kineto_status status = KINETO_OK;
     if (!g.node_of_row || !g.rows || !g.node_of_track || !kt_prepare(trace, true, false) ||
         !index_forward_flows(&g))
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory: execution trace");
+        status = kb_fail_memory(err, "execution trace");
     if (status == KINETO_OK)
         status = number_nodes(&g, err);
     if (status == KINETO_OK && !g.count)

@@ -248,7 +248,7 @@ kineto_status ka_event_arguments_read(const kineto_function_events *e, uint32_t 
     if (ok)
         return KINETO_OK;
     ka_event_arguments_free(out);
-    return kb_fail(err, KINETO_E_MEMORY, "out of memory: arguments of functions");
+    return kb_fail_memory(err, "arguments of functions");
 }
 
 void ka_event_arguments_free(ka_event_arguments *a)

@@ -268,7 +268,7 @@ kineto_status kineto_function_events_create(const kineto_trace *trace,
         return status;
     kineto_function_events *e = calloc(1, sizeof *e);
     if (!e)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory: functions of a trace");
+        return kb_fail_memory(err, "functions of a trace");
     e->references = 1;
     e->trace = kineto_trace_retain(trace);
     e->as_torch = all.as_torch;
@@ -278,7 +278,7 @@ kineto_status kineto_function_events_create(const kineto_trace *trace,
     kb_vec_free(&p.memory);
     if (!ok) {
         kineto_function_events_destroy(e);
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory: functions of a trace");
+        return kb_fail_memory(err, "functions of a trace");
     }
     *out = e;
     return KINETO_OK;

@@ -357,7 +357,7 @@ static kineto_status make_timeline(const kineto_function_events *e,
         }
     }
     kb_vec_free(&records);
-    return ok ? status : kb_fail(err, KINETO_E_MEMORY, "out of memory: memory over time");
+    return ok ? status : kb_fail_memory(err, "memory over time");
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

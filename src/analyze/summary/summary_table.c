@@ -61,7 +61,7 @@ static kineto_status sort_table_rows(ka_summary_table *t, kineto_error *err)
     t->order = malloc(ka_column_bytes(count, sizeof *t->order));
     if (!rows || !t->order) {
         free(rows);
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory: sorting the rows of a table");
+        return kb_fail_memory(err, "sorting the rows of a table");
     }
     for (uint32_t i = 0; i < count; i++) {
         kineto_average row;

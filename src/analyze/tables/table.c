@@ -106,7 +106,7 @@ kineto_status ka_facts_create(kineto_analysis **out, kineto_error *err)
 {
     *out = calloc(1, sizeof **out);
     if (!*out)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++) {
         ka_table *t = &(*out)->tables[i];
         t->id = (ka_table_id)i;

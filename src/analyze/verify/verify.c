@@ -79,7 +79,7 @@ kineto_status kineto_verify_run(const kineto_trace *trace, const kineto_verify_o
     free(v.implausible);
     if (v.no_memory) {
         kineto_verify_report_destroy(v.report);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to verify a trace");
+        return kb_fail_memory(err, "verify a trace");
     }
     ka_report_sort(v.report);
     *out = v.report;

@@ -18,11 +18,11 @@ kineto_status kc_save_text(const kc_diff_output *d, void (*put)(const kc_diff_ou
     kb_sink *sink;
     FILE *out = open_memstream(&text, &size);
     if (!out)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory to write %s", path);
+        return kb_fail(err, KINETO_E_MEMORY, "write %s: out of memory", path);
     put(d, out);
     bool ok = fclose(out) == 0;
     kineto_status status = ok ? kb_sink_open_file(path, kb_compression_of(path), &sink, err)
-                              : kb_fail(err, KINETO_E_MEMORY, "out of memory to write %s", path);
+                              : kb_fail(err, KINETO_E_MEMORY, "write %s: out of memory", path);
     if (!status) {
         kb_sink_write(sink, text, size);
         status = kb_sink_close(sink, err);

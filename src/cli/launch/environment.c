@@ -47,7 +47,7 @@ static kineto_status extend_variable(const char *name, const char *item, char se
     size_t size = strlen(old) + strlen(item) + 2;
     char *joined = malloc(size);
     if (!joined)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     snprintf(joined, size, "%s%c%s", prepend ? item : old, separator, prepend ? old : item);
     kineto_status status = set_environment_variable(name, joined, err);
     free(joined);

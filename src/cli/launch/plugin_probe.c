@@ -135,7 +135,7 @@ static kineto_status store_description(kc_plugin_file *plugin, const profiler_de
                                        kineto_error *err)
 {
     if (p->info.state == KINETO_PLUGIN_LOADED && p->info.name[0] && !store_profiler(plugin, p))
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     if (p->info.state == KINETO_PLUGIN_SKIPPED && plugin->state != KC_PLUGIN_LOADED)
         plugin->state = KC_PLUGIN_SKIPPED;
     if (p->info.reason[0] && plugin->state != KC_PLUGIN_LOADED)

@@ -96,7 +96,7 @@ static kineto_status append_plugin(kc_plugins *p, char *path, const char *revisi
     kc_plugin_file plugin = {.path = path, .origin = origin};
     struct stat st;
     if (!path)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     snprintf(plugin.revision, sizeof plugin.revision, "%s", revision);
     if (stat(path, &st) != 0) {
         plugin.state = KC_PLUGIN_REFUSED;
@@ -121,7 +121,7 @@ static kineto_status append_plugin(kc_plugins *p, char *path, const char *revisi
     if (kb_vec_push(&p->list, plugin))
         return KINETO_OK;
     free(path);
-    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return kb_fail_memory(err, NULL);
 }
 
 static bool does_path_exist(const char *path)
@@ -178,7 +178,7 @@ static kineto_status append_directory_error(kc_plugins *p, char *directory, kc_p
     if (kb_vec_push(&p->list, plugin))
         return KINETO_OK;
     free(directory);
-    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return kb_fail_memory(err, NULL);
 }
 
 /* Owns the path of the directory. */
@@ -188,7 +188,7 @@ static kineto_status append_directory(kc_plugins *p, char *directory, const char
     struct dirent **names = NULL;
     kineto_status status = KINETO_OK;
     if (!directory)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     int count = scandir(directory, &names, has_library_name, compare_entry_names);
     if (count < 0 && !(origin == KC_PLUGIN_INSTALLED && errno == ENOENT))
         return append_directory_error(p, directory, origin, errno, err);

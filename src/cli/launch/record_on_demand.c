@@ -213,7 +213,7 @@ static kineto_status add_end_listener(on_demand_host *h, kineto_error *err)
     int fd = e ? kc_child_signals(err) : -1;
     if (fd < 0) {
         free(e);
-        return e ? err->code : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return e ? err->code : kb_fail_memory(err, NULL);
     }
     e->child = h->child;
     e->listener = (ko_listener){.name = "the program's end",

@@ -31,7 +31,7 @@ static kc_process *find_or_add_process(kc_traceable *r, int64_t pid)
 /* KINETO_E_MEMORY, for the list. */
 static kineto_status fail_no_memory(kineto_error *err)
 {
-    return kb_fail(err, KINETO_E_MEMORY, "out of memory for the list of processes");
+    return kb_fail_memory(err, "list of processes");
 }
 
 /* ---- control sockets ------------------------------------------------------------------------- */

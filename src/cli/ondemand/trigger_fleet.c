@@ -409,7 +409,7 @@ static kineto_status append_host(kc_fleet *fleet, const char *name, kineto_error
     host.daemon.limit_ms = HOST_TIMEOUT_MS;
     kineto_status status = kc_daemon_parse(fleet->request, name, &host.daemon, err);
     if (status == KINETO_OK && !kb_vec_push(&fleet->hosts, host))
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory for hosts");
+        status = kb_fail_memory(err, "hosts");
     return status;
 }
 

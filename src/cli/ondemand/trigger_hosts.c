@@ -44,7 +44,7 @@ static kineto_status append_host_name(kc_names *names, kineto_string name, kinet
     if (copy && kb_vec_push(names, copy))
         return KINETO_OK;
     free(copy);
-    return kb_fail(err, KINETO_E_MEMORY, "out of memory for names of hosts");
+    return kb_fail_memory(err, "names of hosts");
 }
 
 /* Names are separated by commas, blanks and line breaks; # begins a comment. */
@@ -68,7 +68,7 @@ static kineto_status read_host_file(const char *path, kc_names *out, kineto_erro
 {
     char *text = malloc(MAX_TEXT_BYTES);
     if (!text)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for names of hosts");
+        return kb_fail_memory(err, "names of hosts");
     errno = 0;
     size_t bytes = kb_os_read_file(path, text, MAX_TEXT_BYTES);
     kineto_status status = KINETO_OK;
@@ -102,7 +102,7 @@ static kineto_status spawn_command(const char *const *argv, int out_fd, pid_t *p
 {
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory to run %s", argv[0]);
+        return kb_fail(err, KINETO_E_MEMORY, "run %s: out of memory", argv[0]);
     posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     int os_error =

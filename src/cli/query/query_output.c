@@ -182,7 +182,7 @@ static kineto_status write_json_result(ke_sql_query *query, kc_query_output *out
     uint64_t before = out->results;
     for (size_t i = 0; i < ke_sql_width(query) && status == KINETO_OK; i++)
         if (!append_column_name(&n, ke_sql_name(query, i)))
-            status = kb_fail(err, KINETO_E_MEMORY, "out of memory for a line of the result");
+            status = kb_fail_memory(err, "line of the result");
     if (status == KINETO_OK)
         status = write_row_objects(query, out, &n, err);
     free_column_names(&n);

@@ -245,7 +245,7 @@ kineto_status kc_query_write_table(ke_sql_query *query, kc_query_output *out, ki
         append_column_names(&t, query);
     kineto_status status = t.failed ? KINETO_OK : write_all_lines(&t, query, err);
     if (t.failed && status == KINETO_OK)
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory for the result");
+        status = kb_fail_memory(err, "result");
     kb_vec_free(&t.cells);
     kb_vec_free(&t.text);
     free(t.columns);

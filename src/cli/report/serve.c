@@ -323,7 +323,7 @@ kineto_status kc_server_run(kc_server *server, kineto_error *err)
         free(all);
         if (stop >= 0)
             close(stop);
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for the server");
+        return kb_fail_memory(err, "server");
     }
     for (size_t i = 0; i < MAX_CONNECTIONS; i++)
         all[i].socket = all[i].file = -1;

@@ -110,7 +110,7 @@ kineto_status kc_counters_make(const kineto_trace *trace, kc_counters *out, kine
     if (ok)
         return KINETO_OK;
     kc_counters_free(out);
-    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return kb_fail_memory(err, NULL);
 }
 
 void kc_counters_free(kc_counters *c)

@@ -79,7 +79,7 @@ kineto_status kc_memory_make(const kineto_trace *trace, kc_memory *out, kineto_e
     if (ok)
         return KINETO_OK;
     kc_memory_free(out);
-    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return kb_fail_memory(err, NULL);
 }
 
 void kc_memory_free(kc_memory *m)

@@ -210,7 +210,7 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
     if (!c.failed)
         return KINETO_OK;
     kc_summary_free(out);
-    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return kb_fail_memory(err, NULL);
 }
 
 void kc_summary_free(kc_summary *s)

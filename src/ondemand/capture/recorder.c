@@ -171,7 +171,7 @@ kineto_status ko_recorder_create(const ko_recorder_options *options, ko_recorder
 {
     ko_recorder *r = *out = calloc(1, sizeof *r);
     if (!r)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     r->options = *options;
     return KINETO_OK;
 }

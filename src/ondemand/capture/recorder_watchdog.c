@@ -109,7 +109,7 @@ ko_listener *ko_recorder_watchdog_create(const ko_recorder_options *options, kin
         return NULL;
     watchdog *w = calloc(1, sizeof *w);
     if (!w) {
-        kb_fail(err, KINETO_E_MEMORY, "out of memory for a watchdog");
+        kb_fail_memory(err, "watchdog");
         return NULL;
     }
     w->collector = options->collector;

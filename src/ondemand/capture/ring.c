@@ -297,7 +297,7 @@ static kineto_status snapshot_ring(const char *reason, kineto_trace **out, kinet
     dump_texts *texts = malloc(sizeof *texts);
     kineto_status status = KINETO_OK;
     if (!texts)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a dump of the ring");
+        return kb_fail_memory(err, "dump of the ring");
     lock_ring(&ring.lock);
     if (!ring.session || ring.pid != kb_os_pid()) {
         status = kb_fail(err, KINETO_E_STATE,

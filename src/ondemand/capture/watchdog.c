@@ -260,7 +260,7 @@ ko_listener *ko_watchdog_create(const kineto_control_options *o, kineto_error *e
     }
     watchdog *w = calloc(1, sizeof *w);
     if (!w) {
-        kb_fail(err, KINETO_E_MEMORY, "out of memory for a watchdog");
+        kb_fail_memory(err, "watchdog");
         return NULL;
     }
     w->most = o->dump_limit ? o->dump_limit : KO_MAX_AUTOMATIC_DUMPS;

@@ -43,11 +43,11 @@ kineto_status ko_controller_create(const ko_controller_options *options, const k
     ko_controller *c = calloc(1, sizeof *c);
     *out = NULL;
     if (!c)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to listen for requests");
+        return kb_fail_memory(err, "listen for requests");
     init_controller(c, options, driver);
     kineto_status status = ko_waiting_open(c, err);
     if (status == KINETO_OK && !init_controller_locks(c)) {
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory for the locks of a controller");
+        status = kb_fail_memory(err, "locks of a controller");
         ko_waiting_close(c);
     }
     if (status != KINETO_OK) {

@@ -61,7 +61,7 @@ kineto_status ko_job_start(ko_controller *c, ko_job_kind kind, const ko_intake *
 {
     ko_job *job = calloc(1, sizeof *job);
     if (!job)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to write '%s'", what->path);
+        return kb_fail(err, KINETO_E_MEMORY, "write '%s': out of memory", what->path);
     job->controller = c;
     job->kind = kind;
     job->what = *what;

@@ -455,7 +455,7 @@ kineto_status ko_dyno_client_create(const char *directory, ko_dyno_client **out,
     *out = NULL;
     if (!c || !(c->buffer = malloc(BUFFER_BYTES))) {
         free(c);
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a Dynolog client");
+        return kb_fail_memory(err, "Dynolog client");
     }
     c->socket = (kb_guarded_fd)KB_GUARDED_FD_NONE;
     c->pid = kb_os_pid();

@@ -207,7 +207,7 @@ static kineto_status open_daemon(ko_dyno_daemon *d, const ko_dyno_daemon_options
     if (o->token)
         d->token = strdup(o->token);
     if (!d->registry || (has_directory && !d->directory) || (o->token && !d->token))
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a daemon");
+        return kb_fail_memory(err, "daemon");
     kineto_status status = open_datagrams(d, err);
     if (status != KINETO_OK || o->no_rpc)
         return status;
@@ -220,7 +220,7 @@ kineto_status ko_dyno_daemon_create(const ko_dyno_daemon_options *o, ko_dyno_dae
     ko_dyno_daemon *d = calloc(1, sizeof *d);
     *out = NULL;
     if (!d)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a daemon");
+        return kb_fail_memory(err, "daemon");
     kineto_status status = open_daemon(d, o, err);
     if (status == KINETO_OK)
         *out = d;

@@ -401,7 +401,7 @@ static kineto_status select_processes(ko_dyno_registry *r, const ko_dyno_trigger
         if (p->job != t->job)
             break;
         if (matches_trigger(p, t, wanted) && !consider_process(p, t->limit, out, g))
-            return kb_fail(err, KINETO_E_MEMORY, "out of memory for the processes of a trigger");
+            return kb_fail_memory(err, "processes of a trigger");
     }
     return KINETO_OK;
 }
@@ -467,7 +467,7 @@ static kineto_status check_user_shares(const ko_dyno_registry *r, size_t text_by
         skip_users_over_limit(&all, g, out);
     kb_vec_free(&all);
     if (!added)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for the processes of a trigger");
+        return kb_fail_memory(err, "processes of a trigger");
     if (!wanted || g->count)
         return KINETO_OK;
     return kb_fail(
@@ -489,7 +489,7 @@ static kineto_status write_texts(ko_dyno_registry *r, kineto_string config, gift
     for (size_t i = 0; i < g->count; i++) {
         g->data[i].text = format_config_text(r, g->data[i].to, config);
         if (!g->data[i].text || !kb_vec_push(&out->triggered, g->data[i].to->leaf))
-            return kb_fail(err, KINETO_E_MEMORY, "out of memory for the texts of a trigger");
+            return kb_fail_memory(err, "texts of a trigger");
     }
     return KINETO_OK;
 }
@@ -536,7 +536,7 @@ kineto_status ko_dyno_registry_trigger(ko_dyno_registry *r, const ko_dyno_trigge
         return status;
     int32_t *pids = malloc(KB_MAX(t->pid_count, 1u) * sizeof *pids);
     if (!pids)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for %u pids", t->pid_count);
+        return kb_fail(err, KINETO_E_MEMORY, "%u pids: out of memory", t->pid_count);
     if (t->pid_count)
         memcpy(pids, t->pids, t->pid_count * sizeof *pids);
     ko_dyno_registry_age(r, now_ns);

@@ -124,7 +124,7 @@ static kineto_status read_json_pids(kineto_string raw, pid_list *out, kineto_err
         if (pid < 0 || pid > INT32_MAX)
             return kb_fail(err, KINETO_E_ARGUMENT, "invalid pid %lld", (long long)pid);
         if (!kb_vec_push(out, (int32_t)pid))
-            return kb_fail(err, KINETO_E_MEMORY, "out of memory for pids");
+            return kb_fail_memory(err, "pids");
     }
     return KINETO_OK;
 }
@@ -137,7 +137,7 @@ static kineto_status read_json_text(kineto_string raw, kineto_string *out, kinet
         return fail_wrong_type(err, "string", raw);
     char *text = malloc(raw.size);
     if (!text)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a configuration");
+        return kb_fail_memory(err, "configuration");
     char *end = kt_json_unescape(text, kt_json_inside(raw), &replaced);
     if (replaced) {
         free(text);

@@ -104,7 +104,7 @@ static kineto_status read_answer_pids(kineto_string raw, ko_rpc_pids *out, kinet
         if (!kt_json_int(item, &pid) || pid < INT32_MIN || pid > INT32_MAX)
             return fail_malformed("a pid is not a number", err);
         if (!kb_vec_push(out, (int32_t)pid))
-            return kb_fail(err, KINETO_E_MEMORY, "no memory for pids");
+            return kb_fail_memory(err, "pids");
     }
     return KINETO_OK;
 }
@@ -188,7 +188,7 @@ static kineto_status read_listed_process(kineto_string raw, ko_rpc_list *out, ki
     p.pid_count = (uint32_t)out->pids.count - p.pids_at;
     return kb_vec_push(&out->processes, p)
                ? KINETO_OK
-               : kb_fail(err, KINETO_E_MEMORY, "no memory for a list of processes");
+               : kb_fail_memory(err, "list of processes");
 }
 
 static kineto_status read_processes(kineto_string raw, ko_rpc_list *out, kineto_error *err)

@@ -277,7 +277,7 @@ static kineto_status send_frame(const exchange *x, kineto_string text, kineto_er
     int32_t size = (int32_t)text.size;
     char *frame = malloc(sizeof size + text.size);
     if (!frame)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to ask a daemon");
+        return kb_fail_memory(err, "ask a daemon");
     memcpy(frame, &size, sizeof size);
     memcpy(frame + sizeof size, text.data, text.size);
     kineto_status status = send_all(x, (kineto_string){frame, sizeof size + text.size}, err);
@@ -296,7 +296,7 @@ static kineto_status receive_text(const exchange *x, size_t size, char **out, ki
         char *grown = realloc(text, room + 1);
         text = grown ? grown : text;
         status = grown ? receive_all(x, text + have, room - have, 1, err)
-                       : kb_fail(err, KINETO_E_MEMORY, "no memory for a daemon's answer");
+                       : kb_fail_memory(err, "daemon's answer");
     }
     if (status != KINETO_OK) {
         free(text);

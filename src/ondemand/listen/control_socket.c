@@ -489,7 +489,7 @@ ko_listener *ko_control_socket_create(uint32_t pid, kineto_error *err)
     ko_control_socket *s = calloc(1, sizeof *s);
     if (!s || pthread_mutex_init(&s->lock, NULL) != 0) {
         free(s);
-        kb_fail(err, KINETO_E_MEMORY, "no memory for a control socket");
+        kb_fail_memory(err, "control socket");
         return NULL;
     }
     s->listener = (ko_listener){.name = "control socket",

@@ -78,7 +78,7 @@ ko_listener *ko_dyno_listener_create(uint64_t poll_interval_ns, kineto_error *er
 {
     dyno_listener *d = calloc(1, sizeof *d);
     if (!d) {
-        kb_fail(err, KINETO_E_MEMORY, "out of memory for a Dynolog listener");
+        kb_fail_memory(err, "Dynolog listener");
         return NULL;
     }
     if (ko_dyno_client_create(kb_setting("KINETO_IPC_SOCKET_DIR"), &d->client, err) != KINETO_OK) {

@@ -288,7 +288,7 @@ static kineto_status submit_trigger_file(const file_listener *f, ko_controller *
     char *text = NULL;
     kineto_status status = check_trigger_file(f, fd, err);
     if (status == KINETO_OK && !(text = malloc(KO_REQUEST_TEXT_BYTES + 1)))
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory to read it");
+        status = kb_fail_memory(err, "read it");
     if (status == KINETO_OK)
         status = read_trigger_text(fd, text, &size, err);
     close(fd);
@@ -443,7 +443,7 @@ ko_listener *ko_file_listener_create(const char *path, kineto_error *err)
 {
     file_listener *f = calloc(1, sizeof *f);
     if (!f) {
-        kb_fail(err, KINETO_E_MEMORY, "out of memory for a trigger file");
+        kb_fail_memory(err, "trigger file");
         return NULL;
     }
     f->listener = (ko_listener){.name = "trigger file",

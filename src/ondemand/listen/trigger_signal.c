@@ -288,7 +288,7 @@ ko_listener *ko_signal_listener_create(int signal, kineto_error *err)
 {
     signal_listener *s = calloc(1, sizeof *s);
     if (!s)
-        kb_fail(err, KINETO_E_MEMORY, "out of memory for a signal listener");
+        kb_fail_memory(err, "signal listener");
     if (!s || check_signal(signal, err) != KINETO_OK || open_bell(signal, err) != KINETO_OK) {
         free(s);
         return NULL;

@@ -272,7 +272,7 @@ static kineto_status create_pipe_end(const char *url, pipe_end **out, kineto_err
 {
     pipe_end *p = calloc(1, sizeof *p);
     if (!p)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for an output");
+        return kb_fail_memory(err, "output");
     p->fd = -1;
     p->timeout_ms = read_timeout_ms();
     ko_request_show(kb_string(url), p->shown, sizeof p->shown);

@@ -39,7 +39,7 @@ kineto_status kineto_control_start(const kineto_control_options *options, kineto
 {
     ko_settings *s = calloc(1, sizeof *s);
     if (!s)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     kineto_status status = read_control_options(options, s, err);
     if (!status) {
         ko_environment_add(s);

@@ -456,7 +456,7 @@ kineto_status ko_life_ensure(kineto_error *err)
     if (!life.controller) {
         ko_settings *none = calloc(1, sizeof *none);
         status =
-            none ? start_control(none, false, err) : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+            none ? start_control(none, false, err) : kb_fail_memory(err, NULL);
         free(none);
     }
     pthread_mutex_unlock(&life.lock);

@@ -112,7 +112,7 @@ static kineto_status load_config_fd(ko_config_file *f, int fd, ko_request *r, bo
         return KINETO_OK;
     char *text = malloc(KO_REQUEST_TEXT_BYTES + 1);
     if (!text)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to read '%s'", f->path);
+        return kb_fail(err, KINETO_E_MEMORY, "read '%s': out of memory", f->path);
     kineto_status status = read_config_file(f, fd, text, &size, err);
     if (status == KINETO_OK)
         status = accept_config_text(f, &identity, (kineto_string){text, size}, r, changed, err);

@@ -135,7 +135,7 @@ kineto_status ko_control_connect(uint32_t pid, ko_control_peer **out, kineto_err
     ko_control_peer *p = malloc(sizeof *p);
     if (!p) {
         close(fd);
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a connection to process %u", pid);
+        return kb_fail(err, KINETO_E_MEMORY, "connection to process %u: out of memory", pid);
     }
     p->fd = fd;
     p->pid = pid;
@@ -347,7 +347,7 @@ static kineto_status collect_listening_pids(DIR *all, const char *directory, pid
             !is_listening(&at))
             continue;
         if (!kb_vec_push(found, pid))
-            return kb_fail(err, KINETO_E_MEMORY, "no memory for a list of processes");
+            return kb_fail_memory(err, "list of processes");
     }
     return KINETO_OK;
 }

@@ -57,7 +57,7 @@ struct kt_seek_point {
 
 static kineto_status fail_source_memory(const kt_inflate *s, kineto_error *err)
 {
-    return kb_fail(err, KINETO_E_MEMORY, "no memory to read %s", s->path);
+    return kb_fail(err, KINETO_E_MEMORY, "read %s: out of memory", s->path);
 }
 
 /* Fails with `what` and the position in the compressed file. */
@@ -316,7 +316,7 @@ kineto_status kt_inflate_open(int fd, const char *path, kt_inflate **out, kineto
     *out = NULL;
     if (!s) {
         close(fd);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to read %s", path);
+        return kb_fail(err, KINETO_E_MEMORY, "read %s: out of memory", path);
     }
     s->fd = fd;
     s->path = path;

@@ -452,7 +452,7 @@ kineto_status kt_input_open(const char *path, kt_input **out, kineto_error *err)
     kt_input *in = create_input(path);
     if (!in) {
         close(fd);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to read %s", path);
+        return kb_fail(err, KINETO_E_MEMORY, "read %s: out of memory", path);
     }
     kineto_status status = open_input_descriptor(in, fd, path, err);
     if (status != KINETO_OK)

@@ -163,7 +163,7 @@ kineto_status kt_seek_index_close(kt_seek_index *k, const char *base, size_t siz
     free_idle_packers(k);
     if (ok && !k->out_of_memory)
         return KINETO_OK;
-    return kb_fail(err, KINETO_E_MEMORY, "no memory to keep the arguments of a trace");
+    return kb_fail_memory(err, "keep the arguments of a trace");
 }
 
 /* ---- after the text was read ----------------------------------------------------------------- */

@@ -29,7 +29,7 @@ struct kineto_files {
 
 static kineto_status fail_list_memory(kineto_error *err)
 {
-    return kb_fail(err, KINETO_E_MEMORY, "no memory for a list of files");
+    return kb_fail_memory(err, "list of files");
 }
 
 /* ---- one file -------------------------------------------------------------------------------- */

@@ -263,7 +263,7 @@ static kineto_status survey_file(kineto_survey *s, const kineto_files *files, ui
                          .error = &error};
     *more = kept && (!how->visit || how->visit(&view, how->user));
     kineto_trace_release(trace);
-    return kept ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory for a survey of files");
+    return kept ? KINETO_OK : kb_fail_memory(err, "survey of files");
 }
 
 kineto_status kineto_files_survey(const kineto_files *files, const kineto_survey_options *options,
@@ -282,7 +282,7 @@ kineto_status kineto_files_survey(const kineto_files *files, const kineto_survey
     for (uint32_t i = 0; s && more && status == KINETO_OK && i < kineto_files_count(files); i++)
         status = survey_file(s, files, i, &how, &more, err);
     if (!s || (status == KINETO_OK && !kt_survey_settle(s, files, more)))
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory for a survey of files");
+        status = kb_fail_memory(err, "survey of files");
     if (status != KINETO_OK || !out) {
         kineto_survey_destroy(s);
         return status;

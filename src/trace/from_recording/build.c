@@ -720,7 +720,7 @@ kineto_status kt_build(const kf_input *input, const kf_control *control,
     *out = NULL;
     kt_build_state *s = calloc(1, sizeof *s);
     if (!s)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory while building a trace");
+        return kb_fail_memory(err, "building a trace");
     s->input = input;
     s->input_kept = *input;
     s->input_kept.done = NULL;

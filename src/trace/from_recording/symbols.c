@@ -58,7 +58,7 @@ struct kt_symbols {
 kineto_status kt_symbols_create(kt_symbols **out, kineto_error *err)
 {
     *out = calloc(1, sizeof **out);
-    return *out ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory for symbols");
+    return *out ? KINETO_OK : kb_fail_memory(err, "symbols");
 }
 
 void kt_symbols_destroy(kt_symbols *s)
@@ -111,7 +111,7 @@ kineto_status kt_symbols_add(kt_symbols *s, const kt_module *module, kineto_erro
     uint32_t index = find_or_add_file(s, module);
     part p = {module->start, module->end, module->file_offset, index};
     if (index == UINT32_MAX || !kb_vec_push(&s->parts, p))
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for symbols");
+        return kb_fail_memory(err, "symbols");
     return KINETO_OK;
 }
 
@@ -208,7 +208,7 @@ kineto_status kt_symbols_add_map(kt_symbols *s, uint32_t pid, const char *path, 
     free(text);
     if (s->made.count)
         qsort(s->made.data, s->made.count, sizeof s->made.data[0], compare_generated_functions);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory for symbols");
+    return ok ? KINETO_OK : kb_fail_memory(err, "symbols");
 }
 
 /* The name of the generated function that contains an address. */

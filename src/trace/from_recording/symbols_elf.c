@@ -312,7 +312,7 @@ static kineto_status read_elf_tables(kt_elf *e, const char *path, kineto_error *
     if (!read_elf_segments(e, &head))
         return kb_fail(err, KINETO_E_FORMAT, "%s: damaged ELF file", path);
     if (!read_elf_sections(e, &head))
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for the symbols of %s", path);
+        return kb_fail(err, KINETO_E_MEMORY, "symbols of %s: out of memory", path);
     return KINETO_OK;
 }
 
@@ -348,7 +348,7 @@ kineto_status kt_elf_open(const char *path, kt_elf **out, kineto_error *err)
     e = calloc(1, sizeof *e);
     if (!e) {
         close(fd);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for the symbols of %s", path);
+        return kb_fail(err, KINETO_E_MEMORY, "symbols of %s: out of memory", path);
     }
     e->fd = fd;
     e->bytes = (uint64_t)st.st_size;
@@ -360,7 +360,7 @@ kineto_status kt_elf_open_memory(const void *image, size_t bytes, kt_elf **out, 
     *out = NULL;
     kt_elf *e = calloc(1, sizeof *e);
     if (!e)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for the symbols of an image");
+        return kb_fail_memory(err, "symbols of an image");
     e->fd = -1;
     e->image = image;
     e->bytes = bytes;

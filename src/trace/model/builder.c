@@ -14,7 +14,7 @@ kineto_status kt_builder_create(kt_builder **out, kineto_error *err)
     if (!b || !t || kb_intern_id(&t->strings, kb_string("")) == KB_INTERN_NONE) {
         free(b);
         free(t);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for a trace");
+        return kb_fail_memory(err, "trace");
     }
     t->references = 1;
     pthread_mutex_init(&t->derived.mutex, NULL);

@@ -346,7 +346,7 @@ kineto_status kt_store_create(uint64_t limit_bytes, kt_store **out, kineto_error
     *out = NULL;
     kt_store *s = calloc(1, sizeof *s);
     if (!s)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        return kb_fail_memory(err, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -9,7 +9,7 @@
 
 kineto_status kt_read_no_memory(kt_reader *r)
 {
-    return kb_fail(r->err, KINETO_E_MEMORY, "no memory to read a trace");
+    return kb_fail_memory(r->err, "read a trace");
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */

@@ -103,7 +103,7 @@ static kineto_status finish_repair(kt_fix *f, const kt_repaired *start, size_t o
     for (uint32_t i = 0; i < KT_REPAIR_KINDS; i++)
         kt_repairs_count(repairs, (kt_repair_kind)i, f->uncounted[i]);
     kb_vec_free(&f->changes);
-    return f->no_memory ? kb_fail(err, KINETO_E_MEMORY, "no memory to repair a trace") : KINETO_OK;
+    return f->no_memory ? kb_fail_memory(err, "repair a trace") : KINETO_OK;
 }
 
 /* ---- between elements ------------------------------------------------------------------------ */

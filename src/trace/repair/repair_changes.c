@@ -210,5 +210,5 @@ kineto_status kt_repair_state_losses(kineto_string own, const kt_repairs *r, con
         append_bytes(out, lines + 1, size - 2) && append_bytes(out, at.after, strlen(at.after)) &&
         append_bytes(out, own.data + at.to, own.size - at.to);
     free(lines);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory to repair a trace");
+    return ok ? KINETO_OK : kb_fail_memory(err, "repair a trace");
 }

@@ -34,7 +34,7 @@ typedef struct document {
 
 static kineto_status fail_repair_memory(const document *d)
 {
-    return kb_fail(d->err, KINETO_E_MEMORY, "no memory to repair a trace");
+    return kb_fail_memory(d->err, "repair a trace");
 }
 
 static kineto_string remaining_text(const document *d)

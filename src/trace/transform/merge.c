@@ -8,7 +8,7 @@
 
 static kineto_status fail_merge_memory(kineto_error *err)
 {
-    return kb_fail(err, KINETO_E_MEMORY, "no memory to merge traces");
+    return kb_fail_memory(err, "merge traces");
 }
 
 kineto_status kt_merger_begin(kt_merger *m, const char *const *paths, size_t count,

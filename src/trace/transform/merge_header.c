@@ -157,7 +157,7 @@ kineto_status kt_merge_put_header(kt_merger *m, kineto_error *err)
 {
     shared_value *keys = count_shared_members(m);
     if (!keys)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for the header of a merged trace");
+        return kb_fail_memory(err, "header of a merged trace");
     for (size_t i = 0; i < m->members.count; i++) {
         const kt_merge_member *member = &m->members.data[i];
         if (member->source == 0 && is_shared_member(m, keys, member))

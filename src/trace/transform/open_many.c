@@ -39,7 +39,7 @@ static kineto_status choose_part(many_opener *o, kineto_trace *trace,
     *part = NULL;
     if (!(identity->rank_count > 1 ? kt_add_trace_ranks(&o->ranks, trace)
                                    : kt_add_rank(&o->ranks, identity->rank)))
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to open files");
+        return kb_fail_memory(err, "open files");
     if (!o->how.only_rank || identity->rank == o->how.rank) {
         *part = kineto_trace_retain(trace);
         return KINETO_OK;
@@ -115,7 +115,7 @@ static kineto_status merge_listed_files(many_opener *o, kineto_trace **out, kine
     uint32_t count = kineto_files_count(o->files);
     const char **paths = malloc((count + (size_t)1) * sizeof *paths);
     if (!paths)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to open files");
+        return kb_fail_memory(err, "open files");
     for (uint32_t i = 0; i < count; i++)
         paths[i] = kineto_files_path(o->files, i);
     kineto_status status = kt_merger_begin(&o->merger, paths, count, err);

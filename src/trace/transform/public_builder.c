@@ -11,7 +11,7 @@ struct kineto_builder {
 
 static kineto_status fail_builder_memory(kineto_error *err)
 {
-    return kb_fail(err, KINETO_E_MEMORY, "no memory to build a trace");
+    return kb_fail_memory(err, "build a trace");
 }
 
 kineto_status kineto_builder_create(kineto_builder **out, kineto_error *err)

@@ -7,7 +7,7 @@
 
 static kineto_status fail_scrub_memory(kineto_error *err)
 {
-    return kb_fail(err, KINETO_E_MEMORY, "no memory to scrub a trace");
+    return kb_fail_memory(err, "scrub a trace");
 }
 
 /* ---- preparation ----------------------------------------------------------------------------- */

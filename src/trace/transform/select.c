@@ -45,7 +45,7 @@ typedef struct selector {
 
 static kineto_status fail_select_memory(const selector *s)
 {
-    return kb_fail(s->err, KINETO_E_MEMORY, "no memory to select from a trace of %llu activities",
+    return kb_fail(s->err, KINETO_E_MEMORY, "select from a trace of %llu activities: out of memory",
                    (unsigned long long)s->t->count);
 }
 

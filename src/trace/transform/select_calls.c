@@ -17,7 +17,7 @@ typedef struct call_selector {
 
 static kineto_status fail_calls_memory(const call_selector *l)
 {
-    return kb_fail(l->err, KINETO_E_MEMORY, "no memory to select from a trace of %llu activities",
+    return kb_fail(l->err, KINETO_E_MEMORY, "select from a trace of %llu activities: out of memory",
                    (unsigned long long)l->t->count);
 }
 

@@ -78,7 +78,7 @@ kineto_status kt_step_filter_make(kt_step_filter *s, const kineto_trace *t, cons
         ok = add_step_span(s, &list.rows.data[i]);
     kt_step_list_free(&list);
     if (!ok)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to select by steps");
+        return kb_fail_memory(err, "select by steps");
     if (!s->any)
         return kt_fail_no_steps(pattern, err);
     if (!s->spans.count)
