@@ -4,9 +4,9 @@
  * failed or the output could not be written, 2 if options are wrong or a trace cannot be read. */
 #include "cli/open_many.h"
 
-#include "cli/what_if.h"
-#include "cli/facts.h"
-#include "cli/findings.h"
+#include "cli/what_if_option.h"
+#include "cli/print_facts.h"
+#include "cli/print_findings.h"
 #include "analyze/facts/analyses.h"
 #include "analyze/findings/finding.h"
 #include "export/export.h"

@@ -2,7 +2,7 @@
  * plug-ins) run in a child process with a time limit, so that a crash or a hang is a verdict. */
 #include "cli/cli.h"
 #include "cli/install_paths.h"
-#include "cli/launch/probes.h"
+#include "cli/doctor_probes.h"
 
 #include <errno.h>
 #include <fcntl.h>

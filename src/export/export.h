@@ -76,7 +76,7 @@ bool ke_parse_python_name(kineto_string name, kineto_string *file, uint32_t *lin
  */
 void ke_split_unit(kineto_string key, kineto_string *series, kineto_string *unit);
 
-/* ---- csv.c ----------------------------------------------------------------------------------- */
+/* ---- trace_csv.c ----------------------------------------------------------------------------------- */
 /** Writes a field of CSV, quoted if necessary. */
 void ke_csv_text(kb_sink *sink, kineto_string s);
 
@@ -88,13 +88,13 @@ typedef KB_VEC(char) ke_text;
 bool ke_args_json(const kineto_trace *trace, kineto_row row, ke_text *out, uint64_t *replaced);
 /** Write the members of an object that the caller has opened. */
 void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *snapshot);
-/** Write tables (facts.c; at most row_limit rows of each, 0: all) or findings (findings.c) as a
+/** Write tables (tables_csv_json.c; at most row_limit rows of each, 0: all) or findings (findings_json.c) as a
  *  JSON object. */
 void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit);
 void ke_put_findings(kb_json *j, const kineto_findings *findings);
-/** The descriptors of all tables (tables.def), as JSON; "-" is the standard output (facts.c). */
+/** The descriptors of all tables (tables.def), as JSON; "-" is the standard output (tables_csv_json.c). */
 kineto_status ke_save_table_list(const char *path, kineto_error *err);
-/** The same of the rules of findings (findings.c). */
+/** The same of the rules of findings (findings_json.c). */
 kineto_status ke_save_rule_list(const char *path, kineto_error *err);
 void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line); /* without the detail */
 void ke_put_ledger(kb_json *j, const kineto_trace *trace); /* the member "ledger", with details */

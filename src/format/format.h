@@ -647,7 +647,7 @@ typedef struct kf_part {
 uint32_t kf_dictionary_add(const kf_pool *pool, kf_entry_type type, const kf_part *parts,
                            uint32_t part_count);
 
-/* ---- ring.c [rt]: end times of overwritten events ---- */
+/* ---- evict.c [rt]: end times of overwritten events ---- */
 /** Begin to count for a ring of length_ticks, unless the counters already serve a longer one. */
 void kf_evicted_prepare(kf_control *control, uint64_t length_ticks);
 /** Events that ended at `ticks` or later and were overwritten. The resolution is the ring's length

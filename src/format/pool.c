@@ -1,4 +1,4 @@
-/* The pool: its layout, windows, clock snapshots and dictionary. Chunks are in chunks.c and ring.c.
+/* The pool: its layout, windows, clock snapshots and dictionary. Chunks are in chunks.c and evict.c.
  * Part of libckineto-rt, so libc only and no heap. Everything that writers call is lock-free: a
  * process may be killed between any two instructions here and the others go on. */
 #include "format/pool.h"

@@ -1,4 +1,4 @@
-/* What the files of the pool share (pool.c, chunks.c, ring.c, steps.c, follow.c). All are part of
+/* What the files of the pool share (pool.c, chunks.c, evict.c, steps.c, follow.c). All are part of
  * libckineto-rt. The three kf_contents_… steps run, in this order, when a chunk gets new
  * contents. */
 #ifndef KF_POOL_H
@@ -44,7 +44,7 @@ bool kf_chunk_win(kf_descriptor *d, uint64_t claim, uint64_t owner);
 /** Recompute the gate and the wants from the open windows, and wake the followers. */
 void kf_gate_update(kf_control *control);
 
-/* ---- ring.c [rt]: policy RING ---- */
+/* ---- evict.c [rt]: policy RING ---- */
 /** Make the oldest sealed chunk that is not protected LIVE for `owner`, zeroed. UINT32_MAX:
  *  none. */
 uint32_t kf_ring_claim(const kf_pool *pool, uint64_t owner);

@@ -257,7 +257,7 @@ static inline void kr_undo(kr_cursor *c)
 void kr_cursor_put_name(kr_cursor *c);
 kineto_status kr_threads_init(void);
 
-/* ---- cost.c: the cost of recording itself ---- */
+/* ---- unit_cost.c: the cost of recording itself ---- */
 /** Measure what records cost on this machine, before anything is recorded. */
 void kr_cost_calibrate(kf_control *control);
 void kr_cost_add(kf_cost what, uint64_t ticks, uint64_t calls);
@@ -343,7 +343,7 @@ bool kr_cursors_wait_outside(bool (*wait)(uint32_t *turns, uint32_t limit_ms), u
  *  cursor be claimed by another thread. */
 void kr_cursors_each(void (*visit)(kr_cursor *c, void *context), void *context);
 
-/* ---- thread_names.c ---- */
+/* ---- own_thread_names.c ---- */
 /** The calling thread ends: record its name in the system, if it has one of its own. */
 void kr_thread_name_at_exit(kr_cursor *c);
 

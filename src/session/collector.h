@@ -1,5 +1,5 @@
 /* Internals of the collector, shared by collector.c (copies chunks out), windows.c (on-demand
- * windows and the ring) and thread_names.c.
+ * windows and the ring) and running_thread_names.c.
  *
  * Threads: the polling thread owns the collector. Traces of windows and ring dumps are built on
  * other threads meanwhile; what these share with the polling thread is guarded by `lock`. */
@@ -88,7 +88,7 @@ struct ks_collector {
 bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken);
 void ks_collector_clock(ks_collector *c);
 
-/* ---- thread_names.c. All but `create` do nothing with NULL ----------------------------------- */
+/* ---- running_thread_names.c. All but `create` do nothing with NULL ----------------------------------- */
 ks_thread_names *ks_thread_names_create(void);
 void ks_thread_names_destroy(ks_thread_names *n);
 /** What /proc/PID/task/TID/stat says of the owner of a chunk (pid << 32 | tid). threads: any. */

@@ -7,7 +7,7 @@
 #include "format/format.h"
 #include "trace/trace.h"
 
-/* ---- self_cost.c: the account ---------------------------------------------------------------- */
+/* ---- cost_account.c: the account ---------------------------------------------------------------- */
 
 /* Counts of records in chunks. */
 typedef struct ks_tally {

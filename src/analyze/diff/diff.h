@@ -8,7 +8,7 @@
 #include <ckineto/diff.h>
 #include <math.h>
 
-/* ---- diff_stats.c: is a difference more than noise? ---- */
+/* ---- diff_bootstrap.c: is a difference more than noise? ---- */
 
 #define KA_MAX_BLOCKS 32u /* more steps than this are grouped into this many blocks */
 

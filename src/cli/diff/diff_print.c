@@ -2,7 +2,7 @@
  * findings and gates. */
 #include "cli/diff/diff.h"
 
-#include "cli/facts.h"
+#include "cli/print_facts.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #ifndef KC_REPORT_H
 #define KC_REPORT_H
 
-#include "cli/facts.h"
+#include "cli/print_facts.h"
 
 #include <ckineto/findings.h>
 

@@ -1,8 +1,8 @@
 /* The report on a terminal: findings, then the most informative tables as bars. Without colours,
  * letters distinguish the parts of a step. */
 #include "analyze/tables/table.h"
-#include "cli/facts.h"
-#include "cli/findings.h"
+#include "cli/print_facts.h"
+#include "cli/print_findings.h"
 #include "cli/report/report.h"
 
 #include <unistd.h>

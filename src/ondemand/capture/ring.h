@@ -50,7 +50,7 @@ typedef struct ko_usual {
  *  @param usual_ns  receives the median before that; 0: not known yet. */
 bool ko_usual_is_slow(ko_usual *u, double factor, uint64_t ns, uint64_t *usual_ns);
 
-/* ---- crash.c --------------------------------------------------------------------------------- */
+/* ---- crash_handler.c --------------------------------------------------------------------------------- */
 /** Install signal handlers that write the ring's memory when the process crashes, to the path of a
  *  dump with ".ckpool" appended. Existing handlers of the program run afterwards. Call after
  *  ko_ring_start; no effect if a recorder owns the pool. The directory is opened now. */

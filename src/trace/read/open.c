@@ -7,7 +7,7 @@
  * counted. finish.c builds the trace at the end. */
 #include "trace/read/read.h"
 
-#include "trace/bytes/foreign.h"
+#include "trace/bytes/not_a_trace.h"
 
 /* Text that one item may hold in memory, however small the memory limit is. */
 #define MIN_ITEM_BYTES ((size_t)32 << 20)

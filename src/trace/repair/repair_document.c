@@ -2,7 +2,7 @@
  * byte, damaged ones go through repair.c piece by piece. The output always has the object form;
  * members of the header that come after the events are kept until the array is closed. */
 #include "trace/repair/repair_impl.h"
-#include "trace/bytes/foreign.h"
+#include "trace/bytes/not_a_trace.h"
 #include "trace/bytes/json_text.h"
 
 typedef struct document {

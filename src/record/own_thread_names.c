@@ -1,6 +1,6 @@
 /* Names that threads have in the system (pthread_setname_np, prctl): recorded for a thread that
  * ends, and at the end of a session or of the process for all threads that have cursors. A recorder
- * in another process reads those of running threads itself (session/thread_names.c).
+ * in another process reads those of running threads itself (session/running_thread_names.c).
  *
  * A thread starts with the name of the thread that created it, so the first thread's name on
  * another thread does not count as that thread's own. */

@@ -1,6 +1,6 @@
 /* The cost of recording to the program. What one record takes is measured once, when a process
  * attaches; work that is slow enough is timed each time (kr_cost_add). The collector counts records
- * and combines both (session/self_cost.c, docs/reference/self-cost.md). */
+ * and combines both (session/cost_account.c, docs/reference/self-cost.md). */
 #include "record/encode.h"
 
 #define ROUNDS 7u

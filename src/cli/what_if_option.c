@@ -1,7 +1,7 @@
 /* `analyze --what-if`: predicted durations when kernels, copies, operators, classes or launches are
  * scaled by a factor. The model is kineto_critical_path_what_if (ckineto/analyze.h), which recomputes the
  * critical path with changed durations. */
-#include "cli/what_if.h"
+#include "cli/what_if_option.h"
 
 #include <math.h>
 

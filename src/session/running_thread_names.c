@@ -1,6 +1,6 @@
 /* Names of recorded threads, read from outside through /proc.
  *
- * A thread that ends writes its name itself (record/thread_names.c). For threads that run on, and
+ * A thread that ends writes its name itself (record/own_thread_names.c). For threads that run on, and
  * for killed processes, the last name that was read counts. Reading it is free where the collector
  * checks whether the thread is alive: the same file holds both. The first few names of a thread are
  * written when they are seen, so that a recovered recording has them; later ones at the end of the

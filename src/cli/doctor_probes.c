@@ -1,6 +1,6 @@
 /* The table of probes. A probe reports what recording would find; it changes nothing on the
  * machine. Probes that load drivers or plug-ins run in a child process (cmd_doctor.c). */
-#include "cli/launch/probes.h"
+#include "cli/doctor_probes.h"
 #include "cli/install_paths.h"
 #include "cli/launch/plugins.h"
 #include "cli/print.h"

@@ -1,7 +1,7 @@
 /* Findings on a terminal, and gates. The text is wrapped at the width of the terminal;
  * everything that comes from the trace is escaped. docs/reference/findings.md describes the
  * output. */
-#include "cli/findings.h"
+#include "cli/print_findings.h"
 
 #include "analyze/findings/finding.h"
 

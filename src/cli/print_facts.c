@@ -1,7 +1,7 @@
 /* Tables of facts and the health of traces on a terminal. Widths are computed from the rows
  * that are shown; all texts of traces are printed through kc_put_name, which escapes control
  * characters. */
-#include "cli/facts.h"
+#include "cli/print_facts.h"
 #include "analyze/tables/table.h"
 #include "trace/trace.h"
 

@@ -1,7 +1,7 @@
 /* Recognises files of other formats by their magic numbers, so that the error
  * message can name the format and the remedy. Called once per file, with its first bytes,
  * before any parsing. */
-#include "trace/bytes/foreign.h"
+#include "trace/bytes/not_a_trace.h"
 
 static bool head_begins_with(kineto_string head, const char *bytes, size_t size)
 {
