@@ -35,7 +35,7 @@ KINETO_API uint32_t kineto_verify_rule_count(void);
 KINETO_API bool kineto_verify_rule_get(uint32_t index, kineto_verify_rule *out);
 
 typedef struct kineto_verify_options {
-    size_t size;       /**< sizeof(kineto_verify_options), set by the caller */
+    size_t size;       /**< sizeof(kineto_verify_options): set by kineto_verify_options_init */
     const char *rules; /**< ids with commas between; "flow" stands for all "flow.…"; NULL: all */
     uint32_t places;   /**< places to keep for each finding, at most 1000; 0: 3 */
 } kineto_verify_options;
@@ -89,8 +89,10 @@ KINETO_API uint32_t kineto_verify_report_severity_count(const kineto_verify_repo
 /* ---- analysis ----------------------------------------------------------------------------------
  *
  *      kineto_analysis *facts;
- *      kineto_analysis_run(trace, &(kineto_analysis_options){.size = sizeof(kineto_analysis_options),
- *                     .tables = "temporal_breakdown,kernels"}, &facts, &err);
+ *      kineto_analysis_options options;
+ *      kineto_analysis_options_init(&options);
+ *      options.tables = "temporal_breakdown,kernels";
+ *      kineto_analysis_run(trace, &options, &facts, &err);
  *
  *  The result is a set of tables of facts, which does not refer to the trace. kineto_analysis_add combines those of
  *  several ranks. docs/reference/analyze.md defines every number. */
@@ -114,7 +116,7 @@ typedef enum kineto_steps_choice {
 } kineto_steps_choice;
 
 typedef struct kineto_analysis_options {
-    size_t size;          /**< sizeof(kineto_analysis_options), set by the caller */
+    size_t size;          /**< sizeof(kineto_analysis_options): set by kineto_analysis_options_init */
     /** comma-separated names; NULL: all but per-event tables, and tables that need one of the files below */
     const char *tables;
     bool series;          /**< with tables NULL: also per-event tables */
@@ -125,7 +127,7 @@ typedef struct kineto_analysis_options {
     /** path of a file with kernel rules, which are applied before the built-in ones; NULL: none */
     const char *rules;
     uint32_t threads;     /**< 0: one per processor; the facts do not depend on it */
-    /** value of the column "rank" for a trace of one rank; NULL: from the trace, else 0. A trace of several ranks is
+    /** does not select: value of the column "rank" for a trace of one rank; NULL: from the trace, else 0. A trace of several ranks is
      *  analysed rank by rank */
     const int32_t *rank;
     /** critical path: of a host range whose name contains this text, the instance-th one by start, from 0; NULL: of
@@ -182,6 +184,7 @@ typedef struct kineto_fact_column {
     kineto_string name; /**< as in CSV: "idle_us"; static */
     uint32_t type;      /**< kineto_cell */
 } kineto_fact_column;
+/** One cell of a table. */
 typedef struct kineto_fact {
     bool is_none;  /**< unknown */
     uint32_t type; /**< kineto_cell */
@@ -222,10 +225,13 @@ KINETO_API kineto_status kineto_analysis_overlay(const kineto_trace *trace,
 /* ---- critical path -----------------------------------------------------------------------------
  *
  *      kineto_critical_path *path;
- *      kineto_critical_path_create(trace, &(kineto_analysis_options){.size = sizeof(kineto_analysis_options),
- *                                  .annotation = "ProfilerStep", .instance = 1}, &path, &err);
+ *      kineto_analysis_options options;
+ *      kineto_analysis_options_init(&options);
+ *      options.annotation = "ProfilerStep";
+ *      kineto_critical_path_create(trace, &options, &path, &err);
  *      kineto_what_if_scale half = {KINETO_WHAT_IF_KERNEL, "gemm", 0.5};
- *      kineto_what_if_result result = {.size = sizeof result};
+ *      kineto_what_if_result result;
+ *      kineto_what_if_result_init(&result);
  *      kineto_critical_path_what_if(path, &half, 1, &result, &err);
  *
  *  The longest chain of dependencies of a rank: nodes of the graph are the begins and ends of ranges and device work,
@@ -290,7 +296,7 @@ typedef struct kineto_what_if_scale {
     double factor; /**< of the time: 0.5 is twice as fast. Factors of several matches are multiplied */
 } kineto_what_if_scale;
 typedef struct kineto_what_if_result {
-    size_t size;               /**< sizeof(kineto_what_if_result), set by the caller */
+    size_t size;               /**< sizeof(kineto_what_if_result): set by kineto_what_if_result_init */
     int64_t before_ns, after_ns; /**< length of the critical path before and after the change */
     uint64_t scaled;           /**< number of edges whose time has changed */
     uint32_t step_count;       /**< whole steps in the window */

@@ -1,5 +1,5 @@
 /** @file
- *  All of ckineto: record, sessions, traces, judging them.
+ *  All of ckineto: record, sessions, traces, analysing them.
  */
 #ifndef CKINETO_CKINETO_H
 #define CKINETO_CKINETO_H

@@ -4,7 +4,8 @@
  *
  *      kineto_analysis *diff;
  *      kineto_diff_run(before, after, NULL, &diff, &err);
- *      kineto_diff_verdict verdict = {.size = sizeof verdict};
+ *      kineto_diff_verdict verdict;
+ *      kineto_diff_verdict_init(&verdict);
  *      kineto_diff_gate(diff, "step>3%", false, &verdict, &err);
  */
 #ifndef CKINETO_DIFF_H
@@ -24,7 +25,7 @@ typedef enum kineto_diff_devices {
 
 /** All zero but the size is fine. */
 typedef struct kineto_diff_options {
-    size_t size; /**< sizeof(kineto_diff_options), set by the caller */
+    size_t size; /**< sizeof(kineto_diff_options): set by kineto_diff_options_init */
     /** steps, streams and rules for both; definitions: EXACT, or HTA for the table diff_hta alone;
      *  tables and rank are ignored. NULL: defaults */
     const kineto_analysis_options *analyze;
@@ -67,7 +68,7 @@ typedef enum kineto_diff_decider {
 
 /** Numbers that are not known are NAN. */
 typedef struct kineto_diff_verdict {
-    size_t size;        /**< sizeof(kineto_diff_verdict), set by the caller */
+    size_t size;        /**< sizeof(kineto_diff_verdict): set by kineto_diff_verdict_init */
     KINETO_OLD_MEMBER(uint32_t, outcome, judgement); /**< kineto_diff_outcome */
     double value;       /**< the difference that was compared with the limit, in the unit of the limit */
     double limit;
@@ -90,7 +91,7 @@ KINETO_INIT_FUNCTION(kineto_diff_verdict)
 KINETO_API kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *gate,
                                           bool without_noise, kineto_diff_verdict *out,
                                           kineto_error *err);
-/** "passed", "failed", "not judged". Static storage. threads: hot. */
+/** "passed", "failed", "skipped". Static storage. threads: hot. */
 KINETO_API const char *kineto_diff_outcome_name(uint32_t outcome);
 /** "limit", "interval", "ranks", "difference", "nothing". Static storage. threads: hot. */
 KINETO_API const char *kineto_diff_decider_name(uint32_t decider);

@@ -15,7 +15,7 @@ extern "C" {
 
 /** One format. Static storage. */
 typedef struct kineto_export_format {
-    size_t size;                /**< sizeof(kineto_export_format), set by the caller */
+    size_t size;                /**< sizeof(kineto_export_format): set by kineto_export_format_init */
     const char *name;           /**< "chrome", "jsonl" … */
     const char *const *endings; /**< of file names, with the dot; ends with NULL */
     const char *about;          /**< a phrase that describes it */
@@ -63,7 +63,7 @@ typedef struct kineto_export_omission {
 /** Result of an export. Every activity of the trace is either written or omitted:
  *  the trace's count == activities + the sum of the omissions of "activities". */
 typedef struct kineto_export_result {
-    size_t size;             /**< sizeof(kineto_export_result), set by the caller */
+    size_t size;             /**< sizeof(kineto_export_result): set by kineto_export_result_init */
     uint64_t activities;     /**< written */
     uint64_t bytes;          /**< before compression */
     uint64_t replaced_bytes; /**< number of invalid UTF-8 bytes replaced by U+FFFD */
@@ -114,7 +114,7 @@ KINETO_API kineto_status kineto_findings_save_json(const kineto_findings *findin
                                                    kineto_error *err);
 
 typedef struct kineto_report_options {
-    size_t size;                     /**< sizeof(kineto_report_options), set by the caller */
+    size_t size;                     /**< sizeof(kineto_report_options): set by kineto_report_options_init */
     const char *title;               /**< NULL: "ckineto report" */
     const kineto_analysis *facts;    /**< of all ranks; NULL: no tables */
     const kineto_findings *findings; /**< NULL: none */

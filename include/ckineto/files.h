@@ -26,7 +26,7 @@ KINETO_API const char *kineto_learned_name(uint32_t learned);
 
 /** The rank, process and host of a trace. Nothing in it is borrowed. */
 typedef struct kineto_identity {
-    size_t size;         /**< sizeof(kineto_identity), set by the caller */
+    size_t size;         /**< sizeof(kineto_identity): set by kineto_identity_init */
     int32_t rank;        /**< -1: unknown, or the trace has several */
     int32_t world_size;  /**< 0: unknown */
     int64_t pid;         /**< of the process with the most activities; -1: none */

@@ -42,7 +42,7 @@ typedef enum kineto_finding_severity {
 KINETO_API const char *kineto_finding_severity_name(uint32_t severity);
 
 typedef struct kineto_findings_options {
-    size_t size;       /**< sizeof(kineto_findings_options), set by the caller */
+    size_t size;       /**< sizeof(kineto_findings_options): set by kineto_findings_options_init */
     const char *rules; /**< ids with commas between; "copy" stands for all "copy.…"; NULL: all */
     uint32_t evidence; /**< pieces of evidence to keep for each finding, at most 1000; 0: 5 */
     const kineto_analysis_options *analyze; /**< steps, streams, rules for names, rank; NULL: defaults */

@@ -24,7 +24,7 @@ typedef struct kineto_flops_input {
 } kineto_flops_input;
 
 typedef struct kineto_flops_inputs {
-    size_t size;  /**< sizeof(kineto_flops_inputs), set by the caller */
+    size_t size;  /**< sizeof(kineto_flops_inputs): set by kineto_flops_inputs_init */
     size_t count; /**< a call may state fewer than the operator has: the rest has its defaults */
     const kineto_flops_input *data;
 } kineto_flops_inputs;

@@ -6,4 +6,8 @@
 
 #include <ckineto/profile_run.h>
 
+#ifndef KINETO_NO_OLD_NAMES
+#pragma message("<ckineto/profile.h> is deprecated: include <ckineto/profile_run.h>")
+#endif
+
 #endif

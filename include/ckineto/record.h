@@ -212,7 +212,8 @@ static inline void kineto_range_args(kineto_range range, kineto_site *site,
         kineto_record_args(range, site, values);
 }
 
-/** Record a moment. `values` may be NULL for a site without arguments. */
+/** Record an instant event, of a site of kind KINETO_KIND_CPU_INSTANT_EVENT. `values` may be NULL for a site without
+ *  arguments. */
 static inline void kineto_instant_mark(kineto_site *site, const kineto_value *values)
 {
     if (kineto_enabled(site->kind)) {
@@ -239,7 +240,7 @@ static inline void kineto_async_end(kineto_site *site, uint64_t id)
         kineto_record_async(site, id, false, NULL);
 }
 
-/** Sample counters: each argument of the site is one series (INT, UINT or DOUBLE). A unit may
+/** Sample counters, of a site of kind KINETO_KIND_COUNTER: each argument of the site is one series (INT, UINT or DOUBLE). A unit may
  *  stand in the series name, as "used [bytes]". */
 static inline void kineto_counter_sample(kineto_site *site, const kineto_value *values)
 {
@@ -250,7 +251,8 @@ static inline void kineto_counter_sample(kineto_site *site, const kineto_value *
 /** Flow types, in Kineto's numbers. */
 enum { KINETO_FLOW_FWD_BWD = 1, KINETO_FLOW_ASYNC_CPU_GPU = 2, KINETO_FLOW_USER = 3 };
 
-/** Begin or end an arrow at the innermost open range of this thread. `id` is unique per type. */
+/** Begin or end a flow, which viewers draw as an arrow, at the innermost open range of this thread. `id` is unique per
+ *  type. Without an open range the flow is dropped, and counted in the ledger. */
 static inline void kineto_flow_begin(uint32_t type, uint64_t id)
 {
     if (kineto_enabled_any())

@@ -77,7 +77,8 @@ KINETO_API kineto_status kineto_session_start(kineto_session *session, kineto_er
 
 /** Stop recording and build the trace; the session may be started again. Threads with open ranges are not
  *  disturbed; their open ranges are cut at the end of the window and flagged.
- *  @param out  receives a trace to release; NULL on failure. May itself be NULL: the recording is discarded.
+ *  @param out  receives a trace to release, which may outlive the session; NULL on failure. May itself be NULL: the
+ *              recording is discarded.
  *  @return KINETO_E_STATE if the session is not recording, KINETO_E_MEMORY.
  *  threads: owner. */
 KINETO_API kineto_status kineto_session_stop(kineto_session *session, kineto_trace **out,
@@ -89,7 +90,8 @@ KINETO_API kineto_status kineto_session_stop(kineto_session *session, kineto_tra
 KINETO_API kineto_status kineto_session_join(kineto_session *session, kineto_error *err);
 KINETO_API kineto_status kineto_session_leave(kineto_session *session, kineto_error *err);
 
-/** Pause or resume recording. Events during a pause are in no trace; plug-ins that support it keep their buffers.
+/** Pause or resume recording. Events during a pause are in no trace, nor in its ledger; a flow with one end in a
+ *  pause has one end only; plug-ins that support it keep their buffers.
  *  Pausing a paused session has no effect.
  *  @return KINETO_E_STATE if the session is not recording. threads: owner. */
 KINETO_API kineto_status kineto_session_pause(kineto_session *session, bool paused, kineto_error *err);

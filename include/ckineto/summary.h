@@ -31,7 +31,7 @@ extern "C" {
 typedef struct kineto_function_events kineto_function_events;
 
 typedef struct kineto_function_events_options {
-    size_t size; /**< sizeof(kineto_function_events_options), set by the caller */
+    size_t size; /**< sizeof(kineto_function_events_options): set by kineto_function_events_options_init */
     /** PyTorch's definitions, for comparison: memory counts for every function that was running, on any thread; device
      *  work belongs only to the function with its "External id", and device time of an annotation is added to that of
      *  the kernels in it; the self time of overlapping functions is their duration minus that of callees; only the
@@ -104,7 +104,7 @@ typedef struct kineto_averages kineto_averages;
 typedef enum kineto_choice { KINETO_AUTO = 0, KINETO_YES = 1, KINETO_NO = 2 } kineto_choice;
 
 typedef struct kineto_averages_options {
-    size_t size;              /**< sizeof(kineto_averages_options), set by the caller */
+    size_t size;              /**< sizeof(kineto_averages_options): set by kineto_averages_options_init */
     bool each_event;          /**< no groups: each event is a row, as in events().table() */
     bool group_by_shape;      /**< also by shapes of inputs */
     bool group_by_overload;   /**< also by overload */
@@ -184,7 +184,7 @@ KINETO_API bool kineto_time_unit_parse(const char *text, uint32_t *unit);
 
 /** All zero but the size: PyTorch's defaults. */
 typedef struct kineto_table_options {
-    size_t size;           /**< sizeof(kineto_table_options), set by the caller */
+    size_t size;           /**< sizeof(kineto_table_options): set by kineto_table_options_init */
     uint32_t format;       /**< kineto_table_format */
     uint32_t time_unit;    /**< kineto_time_unit, of the text */
     const char *sort_by;   /**< as in kineto_averages_value, the largest first; NULL: first event */
@@ -214,7 +214,7 @@ KINETO_API kineto_status kineto_averages_text(const kineto_averages *averages,
 /* ---- stacks ------------------------------------------------------------------------------------ */
 
 typedef struct kineto_stacks_options {
-    size_t size;        /**< sizeof(kineto_stacks_options), set by the caller */
+    size_t size;        /**< sizeof(kineto_stacks_options): set by kineto_stacks_options_init */
     const char *metric; /**< "self_cpu_time_total" (NULL), "self_device_time_total", or with another
                              name of the device */
     bool merge;         /**< merge equal stacks, in the order of their first occurrence */
@@ -266,7 +266,7 @@ typedef struct kineto_memory_rule {
 } kineto_memory_rule;
 
 typedef struct kineto_memory_timeline_options {
-    size_t size;        /**< sizeof(kineto_memory_timeline_options), set by the caller */
+    size_t size;        /**< sizeof(kineto_memory_timeline_options): set by kineto_memory_timeline_options_init */
     const char *device; /**< "cpu", "cuda:0", or a number of PyTorch's for the type, "20:1"; NULL: the
                              first device in the trace, else the CPU */
     const char *title;  /**< of the page; NULL: "Memory" */
@@ -278,7 +278,7 @@ KINETO_INIT_FUNCTION(kineto_memory_timeline_options)
 
 /** Result of writing a memory timeline. */
 typedef struct kineto_memory_timeline_result {
-    size_t size; /**< sizeof(kineto_memory_timeline_result), set by the caller */
+    size_t size; /**< sizeof(kineto_memory_timeline_result): set by kineto_memory_timeline_result_init */
     uint64_t allocations, releases;
     uint64_t unknown_releases;   /**< of memory from before the trace */
     int64_t peak_bytes, end_bytes; /**< bytes that are known to be in use */

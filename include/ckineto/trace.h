@@ -216,7 +216,7 @@ KINETO_API bool kineto_trace_snapshot(const kineto_trace *trace, uint32_t index,
 
 /** How to read a trace. */
 typedef struct kineto_open_options {
-    size_t size;      /**< sizeof(kineto_open_options), set by the caller */
+    size_t size;      /**< sizeof(kineto_open_options): set by kineto_open_options_init */
     /** 0: one per processor. The trace does not depend on it */
     uint32_t threads;
     /** Limit of resident memory of the process; 0: none. Data that grows with the trace goes to a temporary file (in
@@ -349,7 +349,7 @@ KINETO_INIT_FUNCTION(kineto_scrub)
 
 /** Numbers of replaced texts; a name that many activities share counts once. */
 typedef struct kineto_scrub_result {
-    size_t size;        /**< sizeof(kineto_scrub_result), set by the caller */
+    size_t size;        /**< sizeof(kineto_scrub_result): set by kineto_scrub_result_init */
     uint64_t names, paths, hosts, stacks, keys, texts, shapes;
 } kineto_scrub_result;
 KINETO_INIT_FUNCTION(kineto_scrub_result)

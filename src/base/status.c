@@ -165,7 +165,7 @@ kineto_status kb_size_check(const void *given, const char *what, kineto_error *e
         memcpy(&size, given, sizeof size);
     if (size >= sizeof size && size <= MAX_STRUCT_BYTES)
         return KINETO_OK;
-    return kb_fail(err, KINETO_E_ARGUMENT, "%s: size is %zu, it must be the struct's sizeof", what,
+    return kb_fail(err, KINETO_E_ARGUMENT, "%s: size is %zu, not that of the struct; fill it with its _init function", what,
                    size);
 }
 

@@ -399,7 +399,7 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
 
 const char *kineto_diff_outcome_name(uint32_t outcome)
 {
-    static const char *const names[] = {"passed", "failed", "not judged"};
+    static const char *const names[] = {"passed", "failed", "skipped"};
     return outcome < KB_COUNT(names) ? names[outcome] : "";
 }
 

@@ -61,7 +61,9 @@ static void put_gates_json(kb_json *j, const kc_diff_output *d)
         kb_json_newline(j);
         kb_json_object_begin(j);
         kb_json_put_string(j, "gate", kb_string(d->gates[i].text));
-        kb_json_put_string(j, "judgement", kb_string(kineto_diff_outcome_name(v->outcome)));
+        /* The value of 0.1: programs read it. */
+        const char *word = v->outcome == KINETO_DIFF_SKIPPED ? "not judged" : kineto_diff_outcome_name(v->outcome);
+        kb_json_put_string(j, "judgement", kb_string(word));
         kb_json_put_string(j, "decided_by", kb_string(kineto_diff_decider_name(v->decided_by)));
         if (v->subject.size)
             kb_json_put_string(j, "subject", v->subject);
