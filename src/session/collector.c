@@ -18,21 +18,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MILLISECOND        UINT64_C(1000000)
-#define MIN_INTERVAL_NS    (MILLISECOND / 5)
-#define MAX_INTERVAL_NS    (10 * MILLISECOND)
-#define SCAN_INTERVAL_NS   (100 * MILLISECOND)
-#define SECOND_INTERVAL_NS (1000 * MILLISECOND)
+#define MIN_INTERVAL_NS    (KB_MILLISECOND_NS / 5)
+#define MAX_INTERVAL_NS    (10 * KB_MILLISECOND_NS)
+#define SCAN_INTERVAL_NS   (100 * KB_MILLISECOND_NS)
+#define SECOND_INTERVAL_NS (1000 * KB_MILLISECOND_NS)
 #define SCAN_SHARE         50u /* full scans take at most 1/50 of the time */
 #define BATCH              64u
 #define MAX_KEPT_NAME                                                                              \
     180 /* bytes of the output's name that go into the spool's: NAME_MAX holds the rest */
 /* With a cost limit: the interval of its evaluation, and longer intervals of polls and scans. */
-#define BUDGET_INTERVAL_NS (20 * MILLISECOND)
-#define SPARING_NS         (100 * MILLISECOND)
-#define SPARING_SCAN_NS    (500 * MILLISECOND)
-
-static uint64_t collector_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
+#define BUDGET_INTERVAL_NS (20 * KB_MILLISECOND_NS)
+#define SPARING_NS         (100 * KB_MILLISECOND_NS)
+#define SPARING_SCAN_NS    (500 * KB_MILLISECOND_NS)
 
 /* ---- ledger and header entries --------------------------------------------------------------- */
 
@@ -251,7 +248,7 @@ kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
         return kb_fail(err, KINETO_E_LIMIT, "too many recording windows are open");
     if (c->options.wants)
         kf_window_want(c->pool.control, c->window, c->options.wants);
-    c->next_second_ns = collector_now_ns() + SECOND_INTERVAL_NS;
+    c->next_second_ns = kb_monotonic_ns() + SECOND_INTERVAL_NS;
     return ks_spool_control(c->spool, c->pool.control, err);
 }
 
@@ -334,7 +331,7 @@ static uint32_t dictionary_end(ks_collector *c, uint32_t at, bool last)
         if (words == 0 || words > pool->dictionary_words - at)
             break;
         if (type == KF_ENTRY_NONE && !last) {
-            uint64_t now = collector_now_ns();
+            uint64_t now = kb_monotonic_ns();
             if (c->dictionary_stuck_ns == 0)
                 c->dictionary_stuck_ns = now;
             if (now - c->dictionary_stuck_ns < SECOND_INTERVAL_NS)
@@ -357,7 +354,7 @@ static void note_spool_failure(ks_collector *c, const kineto_error *err)
                  err->message);
         kb_log(KINETO_LOG_WARNING, "%s: copying out is suspended", err->message);
     }
-    c->spool_retry_ns = collector_now_ns() + SECOND_INTERVAL_NS;
+    c->spool_retry_ns = kb_monotonic_ns() + SECOND_INTERVAL_NS;
 }
 
 /* Writes entries that are new since the last call; at the end (`last`) also skipped ones, by
@@ -574,14 +571,14 @@ static void run_second_tasks(ks_collector *c)
 
 static uint64_t recording_ns(const ks_collector *c)
 {
-    return collector_now_ns() - c->account.begun_ns;
+    return kb_monotonic_ns() - c->account.begun_ns;
 }
 
 /* Measures the cost and, if the level changes, has writers throttle what the new level drops. */
 static void update_cost_limit(ks_collector *c)
 {
     kf_control *control = c->pool.control;
-    uint64_t now = collector_now_ns();
+    uint64_t now = kb_monotonic_ns();
     ks_cost cost;
     kf_throttle throttled;
     if (c->budget.ppm <= 0 || now < c->next_budget_ns)
@@ -625,7 +622,7 @@ static uint64_t longest_interval(const ks_collector *c)
 {
     uint64_t most_ns = c->budget.ppm > 0 ? SPARING_NS : MAX_INTERVAL_NS;
     uint32_t count = c->pool.chunk_count, room = count - KB_MIN(c->in_use, count);
-    return KB_MAX(most_ns * room / count, MILLISECOND);
+    return KB_MAX(most_ns * room / count, KB_MILLISECOND_NS);
 }
 
 /* Adapts the poll interval: short while the pool fills, long while nothing happens. */
@@ -660,7 +657,7 @@ static void sweep_windows(ks_collector *c, uint64_t now)
 
 uint64_t ks_collector_poll(ks_collector *c)
 {
-    uint64_t now = collector_now_ns();
+    uint64_t now = kb_monotonic_ns();
     uint32_t taken = 0;
     bool all = now >= c->next_scan_ns;
     sweep_windows(c, now);

@@ -5,17 +5,15 @@
  */
 #include "session/self_cost.h"
 
-#define MILLISECOND UINT64_C(1000000)
-#define SECOND      (1000 * MILLISECOND)
-#define MIN_CPU     (2 * MILLISECOND) /* of the programs: below that the share is noise */
+#define MIN_CPU     (2 * KB_MILLISECOND_NS) /* of the programs: below that the share is noise */
 #define NEWEST      0.5               /* weight of the last measurement in the moving average */
 #define MUCH        8.0               /* times the limit: go up two levels at once */
 #define TOO_MUCH    32.0              /* times the limit: go up four levels */
 #define WORTH       0.25 /* share of the limit that dropping events must be able to save */
 #define ROOM        0.5  /* go down only below this share of the limit */
-#define FIRST_HOLD  SECOND
-#define MAX_HOLD    (64 * SECOND)
-#define PROBE_NS    (150 * MILLISECOND) /* time it takes to detect that a level is too low */
+#define FIRST_HOLD  KB_SECOND_NS
+#define MAX_HOLD    (64 * KB_SECOND_NS)
+#define PROBE_NS    (150 * KB_MILLISECOND_NS) /* time it takes to detect that a level is too low */
 #define BUSY_BYTES  (4 * KF_CHUNK_BYTES)
 
 #define K(kind) KINETO_KIND_BIT(KINETO_KIND_##kind)
@@ -120,7 +118,7 @@ static bool raise_level(ks_cost_limit *b, uint64_t now_ns, double droppable_ppm)
         return false;
     double times = b->share_ppm / b->ppm;
     uint32_t level = b->level + (times > TOO_MUCH ? 4 : times > MUCH ? 2 : 1);
-    bool was_tried = b->last_down_ns && now_ns - b->last_down_ns < 2 * SECOND;
+    bool was_tried = b->last_down_ns && now_ns - b->last_down_ns < 2 * KB_SECOND_NS;
     if (was_tried)
         b->hold_ns = KB_MIN(2 * b->hold_ns, MAX_HOLD);
     b->last_down_ns = 0;
@@ -177,8 +175,8 @@ void ks_cost_limit_throttle(const ks_cost_limit *b, uint32_t pair, kf_throttle *
     const ks_level *level = &ks_levels[b->level];
     double ticks = level->shortness * (double)pair / KF_UNIT_PARTS * 1e6 / b->ppm;
     *out = (kf_throttle){.kinds = level->kinds,
-                     .wants = level->wants,
-                     .mute = level->mute,
-                     .short_ticks = ticks < (double)UINT32_MAX ? (uint32_t)ticks : UINT32_MAX,
-                     .epoch = (uint32_t)(b->since_ns / MILLISECOND)};
+                         .wants = level->wants,
+                         .mute = level->mute,
+                         .short_ticks = ticks < (double)UINT32_MAX ? (uint32_t)ticks : UINT32_MAX,
+                         .epoch = (uint32_t)(b->since_ns / KB_MILLISECOND_NS)};
 }

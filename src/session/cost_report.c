@@ -7,7 +7,6 @@
 
 #define SELF_COST "self-cost"
 #define BUDGET    "budget"
-#define NS_PER_S  1e9
 #define SHOWN     6u /* periods in a line of the ledger; the header has them all */
 
 typedef struct text {
@@ -69,7 +68,7 @@ static void note_total_cost(const ks_cost_summary *s, ks_cost_note *note, void *
         put_share(&t, s);
     note(context, SELF_COST, "CPU time of recording [us]", recording_cost_ns(s) / 1000, false,
          detail);
-    double seconds = (double)s->lasted_ns / NS_PER_S;
+    double seconds = (double)s->lasted_ns / (double)KB_SECOND_NS;
     kb_snprintf(detail, sizeof detail, "%.3f MB/s",
                 seconds > 0 ? (double)s->account->tally.bytes / 1e6 / seconds : 0.0);
     note(context, SELF_COST, "bytes recorded", s->account->tally.bytes, false, detail);
@@ -92,7 +91,8 @@ static uint64_t put_level_times(text *t, const ks_cost_limit *b, uint32_t level)
         sum += until_ns - from_ns;
         if (count++ < SHOWN)
             append_format(t, "%s%.2f to %.2f s", count == 1 ? "from " : ", ",
-                          (double)from_ns / NS_PER_S, (double)until_ns / NS_PER_S);
+                          (double)from_ns / (double)KB_SECOND_NS,
+                          (double)until_ns / (double)KB_SECOND_NS);
     }
     if (count > SHOWN)
         append_format(t, ", and %u times more", count - SHOWN);
@@ -132,7 +132,7 @@ static void note_level(const ks_account *a, const ks_cost_limit *b, uint32_t lev
     if (!sum_ns)
         return;
     left_out out = left_out_of(a, b, level);
-    append_format(&t, "; %.2f s in all; %s", (double)sum_ns / NS_PER_S, out.unit);
+    append_format(&t, "; %.2f s in all; %s", (double)sum_ns / (double)KB_SECOND_NS, out.unit);
     snprintf(reason, sizeof reason, "left out, %u: %s", level, ks_levels[level].what);
     note(context, BUDGET, reason, level == KS_LEVELS - 1 ? 0 : out.count, out.is_loss, detail);
 }
@@ -214,8 +214,8 @@ static void put_budget(text *t, const ks_account *a, const ks_cost_limit *b, con
                   b->left_out_events, as_ull(b->closed_ns));
     for (uint32_t i = 0; i < b->period_count; i++)
         append_format(t, "%s{\"level\": %u, \"from_s\": %.3f, \"until_s\": %.3f}", i ? ", " : "",
-                      b->periods[i].level, (double)b->periods[i].from_ns / NS_PER_S,
-                      (double)b->periods[i].until_ns / NS_PER_S);
+                      b->periods[i].level, (double)b->periods[i].from_ns / (double)KB_SECOND_NS,
+                      (double)b->periods[i].until_ns / (double)KB_SECOND_NS);
     append_format(t, "]}");
 }
 
@@ -254,7 +254,7 @@ static void put_cpu(text *t, const ks_cost_summary *s)
 static void put_cost_header(const ks_cost_summary *s, text *t)
 {
     const ks_tally *tally = &s->account->tally;
-    double seconds = (double)s->lasted_ns / NS_PER_S;
+    double seconds = (double)s->lasted_ns / (double)KB_SECOND_NS;
     append_format(t, "{");
     put_cpu(t, s);
     append_format(t, ", \"bytes\": %llu, \"bytes_per_second\": %.0f, \"seconds\": %.3f",

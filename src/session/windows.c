@@ -13,12 +13,10 @@
 
 #include <time.h>
 
-#define MILLISECOND  UINT64_C(1000000)
-#define SECOND       (1000 * MILLISECOND)
-#define IDLE_SCAN_NS (10 * SECOND) /* for chunks of threads that died */
+#define IDLE_SCAN_NS (10 * KB_SECOND_NS) /* for chunks of threads that died */
 #define CROWDED      4u            /* one chunk in this many is held by a thread: scan sooner */
-#define YOUNG_NS     (100 * MILLISECOND)
-#define HAND_OVER_NS (3 * SECOND) /* sources that take longer are late */
+#define YOUNG_NS     (100 * KB_MILLISECOND_NS)
+#define HAND_OVER_NS (3 * KB_SECOND_NS) /* sources that take longer are late */
 #define MAX_AGO_NS   1e18         /* the control page is untrusted */
 #define NEVER        UINT64_MAX
 #define NO_SLOT      UINT32_MAX
@@ -216,7 +214,7 @@ uint64_t ks_windows_idle(ks_collector *c)
     uint32_t taken;
     spool_empty(c);
     if (c->pass_ring && now >= c->next_second_ns) {
-        c->next_second_ns = now + SECOND;
+        c->next_second_ns = now + KB_SECOND_NS;
         advance_ring(c);
         ks_thread_names_read(c->thread_names, &c->pool);
         if (is_crowded(c))
@@ -228,7 +226,7 @@ uint64_t ks_windows_idle(ks_collector *c)
             ks_children_sample(c->children);
         (void)ks_collector_drain(c, true, &taken);
     }
-    return c->pass_ring ? SECOND : IDLE_SCAN_NS;
+    return c->pass_ring ? KB_SECOND_NS : IDLE_SCAN_NS;
 }
 
 uint32_t ks_collector_wait_change(const ks_collector *c, uint32_t seen)
@@ -562,7 +560,7 @@ static void ring_options(ks_collector *c, kf_control *control, uint64_t now, sho
     o->start_ticks = KB_MAX(from, control->forgotten_ticks);
     o->end_ticks = now;
     o->complete_from = o->start_ticks;
-    o->epoch_ticks = o->start_ticks - KB_MIN(o->start_ticks, ticks_in(c, 2 * SECOND));
+    o->epoch_ticks = o->start_ticks - KB_MIN(o->start_ticks, ticks_in(c, 2 * KB_SECOND_NS));
     if (!short_one)
         return;
     describe_short(c, now - from, now - KB_MIN(now, control->forgotten_ticks), text);
@@ -620,7 +618,7 @@ uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], ui
     if (!c->step_pid || now >= c->next_steps_ns) { /* finding a living process is slow */
         const kf_steps *first = kf_steps_of(control, 0);
         c->step_pid = first ? kb_load_relaxed(&first->pid) : 0;
-        c->next_steps_ns = now + SECOND;
+        c->next_steps_ns = now + KB_SECOND_NS;
     }
     const kf_steps *steps = c->step_pid ? kf_steps_of(control, c->step_pid) : NULL;
     *pid = steps ? c->step_pid : 0;

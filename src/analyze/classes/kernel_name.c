@@ -3,8 +3,6 @@
  * template arguments of a kernel says nothing about the library that the kernel is from. */
 #include "analyze/classes/classes_rules.h"
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 /* ---- mangled names ("_ZN2at6native13reduce_kernelILi512E…") ---------------------------------- */
 
 /* The decimal length at `*at`, which moves past it; at most what is left of the name, 0 if
@@ -12,7 +10,7 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static size_t parse_length(kineto_string name, size_t *at)
 {
     size_t length = 0;
-    while (*at < name.size && is_digit(name.data[*at]) && length <= name.size)
+    while (*at < name.size && kb_is_digit(name.data[*at]) && length <= name.size)
         length = length * 10 + (size_t)(name.data[(*at)++] - '0');
     return KB_MIN(length, name.size - *at);
 }
@@ -22,10 +20,10 @@ static size_t parse_length(kineto_string name, size_t *at)
 static kineto_string own_mangled_name(kineto_string name)
 {
     size_t at = 2, begin = 0, end = 0;
-    while (at < name.size && !is_digit(name.data[at]) && at < 8) /* N, K, L, St, S_ */
+    while (at < name.size && !kb_is_digit(name.data[at]) && at < 8) /* N, K, L, St, S_ */
         at++;
     begin = at;
-    while (at < name.size && is_digit(name.data[at])) {
+    while (at < name.size && kb_is_digit(name.data[at])) {
         size_t length = parse_length(name, &at);
         end = at += length;
     }
@@ -82,7 +80,7 @@ static int kind_of_byte(char c)
 {
     return c >= 'a' && c <= 'z'   ? SMALL
            : c >= 'A' && c <= 'Z' ? CAPITAL
-           : is_digit(c)          ? DIGIT
+           : kb_is_digit(c)       ? DIGIT
                                   : PUNCTUATION;
 }
 

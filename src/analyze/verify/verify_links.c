@@ -278,12 +278,12 @@ static void find_clocks(links *l)
     ka_find(v, KA_RULE_LAUNCH_ORDER, KINETO_SEVERITY_ERROR, &l->reversed,
             "device activities start up to %s before their launch", kb_duration(l->earliest_ns).s);
     disjoint_spans(v, &gap);
-    if (l->linked >= 3 && l->least_delay_ns > KA_SECOND_NS)
+    if (l->linked >= 3 && l->least_delay_ns > KB_SECOND_NS)
         ka_find_text(v, KA_RULE_CLOCK_SUSPICION, KINETO_SEVERITY_WARNING, l->linked, NULL,
                      KINETO_NO_OFFSET,
                      "no device activity starts earlier than %s after its launch returned",
                      kb_duration(l->least_delay_ns).s);
-    else if (!l->linked && gap > KA_SECOND_NS)
+    else if (!l->linked && gap > KB_SECOND_NS)
         ka_find_text(v, KA_RULE_CLOCK_SUSPICION, KINETO_SEVERITY_WARNING, 1, NULL, KINETO_NO_OFFSET,
                      "host and device activities lie %s apart", kb_duration(gap).s);
 }

@@ -16,12 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECOND_NS       UINT64_C(1000000000)
 #define MAX_RING_MB     16384u
 #define MAX_SECONDS     86400.0
 #define MAX_FACTOR      1e6
 #define DUMP_RETRY_NS   INT64_C(10000000)
-#define DUMP_TIMEOUT_NS (60 * SECOND_NS)
+#define DUMP_TIMEOUT_NS (60 * KB_SECOND_NS)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -51,7 +50,7 @@ static kineto_status parse_seconds_ns(const char *name, const char *text, uint64
         return KINETO_OK;
     kineto_status status = parse_bounded_number(name, text, 0.01, MAX_SECONDS, "s", &seconds);
     if (status == KINETO_OK)
-        *ns = (uint64_t)(seconds * (double)SECOND_NS);
+        *ns = (uint64_t)(seconds * (double)KB_SECOND_NS);
     return status;
 }
 
@@ -414,7 +413,7 @@ static void finish_host(on_demand_host *h)
 static void wait_without_requests(on_demand_host *h)
 {
     while (!h->child->done)
-        kc_child_wait(h->child, KB_MIN(ks_collector_poll(h->collector), SECOND_NS));
+        kc_child_wait(h->child, KB_MIN(ks_collector_poll(h->collector), KB_SECOND_NS));
 }
 
 /* If the host cannot be started, the program still runs to its end. */

@@ -14,7 +14,6 @@
 
 #include <time.h>
 
-#define KC_SECOND_NS UINT64_C(1000000000)
 #define KC_MS_NS     UINT64_C(1000000)
 
 /* Periods of processes that poll Dynolog's socket, from libkineto's defaults. */
@@ -22,9 +21,9 @@
 /* For processes that found no daemon: libkineto may be 5.1 s from its next try, and accepts a
  * reply to its last one 5 s later; ckineto waits up to 10 s, and a tenth. */
 #define KC_RETURN_NS (2 * KC_POLL_NS)
-#define KC_TICK_NS   KC_SECOND_NS       /* how often libkineto checks whether its start has come */
-#define KC_SLACK_NS  (2 * KC_SECOND_NS) /* libkineto refuses a start that leaves less */
-#define KC_WARMUP_NS (5 * KC_SECOND_NS) /* libkineto's default */
+#define KC_TICK_NS   KB_SECOND_NS       /* how often libkineto checks whether its start has come */
+#define KC_SLACK_NS  (2 * KB_SECOND_NS) /* libkineto refuses a start that leaves less */
+#define KC_WARMUP_NS (5 * KB_SECOND_NS) /* libkineto's default */
 
 /* ---- the request ----------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define LOCAL_LIMIT_MS 1000u
-#define POLL_PERIOD_NS (KC_SECOND_NS / 2)
+#define POLL_PERIOD_NS (KB_SECOND_NS / 2)
 /* A process that is silent for longer and not visible has ended. */
 #define LOST_MS UINT64_C(12000)
 

@@ -13,8 +13,8 @@
  * to be written, unless --wait names a time. */
 #define HOST_TIMEOUT_MS  3000u
 #define MAX_THREADS      64u
-#define POLL_PERIOD_NS   (KC_SECOND_NS / 2)
-#define WRITE_TIMEOUT_NS (60 * KC_SECOND_NS)
+#define POLL_PERIOD_NS   (KB_SECOND_NS / 2)
+#define WRITE_TIMEOUT_NS (60 * KB_SECOND_NS)
 
 /* Written by the signal handler, read by all waits of this file. */
 static volatile sig_atomic_t interrupted;
@@ -301,7 +301,7 @@ static bool find_remote_file(const kc_fleet *fleet, const kc_host *host, kc_remo
     struct stat st;
     if (!kc_path_with_pid(host->path, (uint32_t)p->pid, path) || lstat(path, &st) != 0 ||
         !S_ISREG(st.st_mode) || st.st_size == 0 ||
-        (int64_t)st.st_mtim.tv_sec < fleet->asked_real_ns / (int64_t)KC_SECOND_NS)
+        (int64_t)st.st_mtim.tv_sec < fleet->asked_real_ns / (int64_t)KB_SECOND_NS)
         return false;
     p->bytes = (uint64_t)st.st_size;
     p->state = KC_DONE;
@@ -351,7 +351,7 @@ static size_t count_awaited(const kc_fleet *fleet)
 /* Shorter if a signal arrives. */
 static void sleep_ns(uint64_t ns)
 {
-    struct timespec t = {(time_t)(ns / KC_SECOND_NS), (long)(ns % KC_SECOND_NS)};
+    struct timespec t = {(time_t)(ns / KB_SECOND_NS), (long)(ns % KB_SECOND_NS)};
     (void)nanosleep(&t, NULL); /* a signal ends it, as intended */
 }
 

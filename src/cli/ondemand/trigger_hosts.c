@@ -14,7 +14,7 @@
 
 #define MAX_HOSTS          16384u
 #define MAX_TEXT_BYTES     ((size_t)1 << 20) /* of the output of a command, and of a file */
-#define COMMAND_TIMEOUT_NS (15 * KC_SECOND_NS)
+#define COMMAND_TIMEOUT_NS (15 * KB_SECOND_NS)
 
 extern char **environ;
 
@@ -148,7 +148,7 @@ static kineto_status wait_for_command(const char *name, pid_t pid, bool read, ki
         continue;
     if (!read)
         return kb_fail(err, KINETO_E_BUSY, "'%s' did not end within %d s", name,
-                       (int)(COMMAND_TIMEOUT_NS / KC_SECOND_NS));
+                       (int)(COMMAND_TIMEOUT_NS / KB_SECOND_NS));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return KINETO_OK;
     return kb_fail(err, KINETO_E_NOT_FOUND, "'%s' failed: see its messages above", name);

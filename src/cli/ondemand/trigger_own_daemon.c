@@ -7,10 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BIND_RETRY_NS (KC_SECOND_NS / 4)
+#define BIND_RETRY_NS (KB_SECOND_NS / 4)
 /* A process whose first poll was the last try of a long back-off reads the reply at its next
  * poll: the socket has to exist until then. */
-#define NEXT_POLL_NS (KC_POLL_NS + KC_SECOND_NS)
+#define NEXT_POLL_NS (KC_POLL_NS + KB_SECOND_NS)
 
 /* ---- handing over ---------------------------------------------------------------------------- */
 

@@ -208,7 +208,7 @@ int64_t kc_request_lead_ns(const kc_request *request, bool wire)
     enum { SOCKET_NS = 250000000 }; /* to send it to all, and 100 ms to prepare */
     uint64_t warmup_ns = wire ? KC_WARMUP_NS : 0;
     if (request->warmup_ms != KC_NOT_GIVEN)
-        warmup_ns = round_up_to_seconds(request->warmup_ms) * KC_SECOND_NS;
+        warmup_ns = round_up_to_seconds(request->warmup_ms) * KB_SECOND_NS;
     return (int64_t)(warmup_ns + (wire ? KC_POLL_NS + KC_TICK_NS + KC_SLACK_NS : SOCKET_NS));
 }
 
@@ -216,7 +216,7 @@ int64_t kc_request_lead_ns(const kc_request *request, bool wire)
 uint64_t kc_request_length_ns(const kc_request *request)
 {
     enum { USUAL_MS = 500, SNAPSHOT_MS = 1000 };
-    const uint64_t ITERATIONS_NS = 600 * KC_SECOND_NS;
+    const uint64_t ITERATIONS_NS = 600 * KB_SECOND_NS;
     uint64_t ms = kc_is_snapshot(request) ? SNAPSHOT_MS : USUAL_MS;
     if (kc_is_snapshot(request))
         ms = request->snapshot_ms;

@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #define TURN_MS            100
-#define DISCOVER_PERIOD_NS (KC_SECOND_NS / 4)
-#define REPLY_TIMEOUT_NS   (5 * KC_SECOND_NS) /* of a control socket */
+#define DISCOVER_PERIOD_NS (KB_SECOND_NS / 4)
+#define REPLY_TIMEOUT_NS   (5 * KB_SECOND_NS) /* of a control socket */
 /* In addition to the length of the window: traces are built and written. */
-#define WRITE_TIMEOUT_NS (60 * KC_SECOND_NS)
+#define WRITE_TIMEOUT_NS (60 * KB_SECOND_NS)
 #define DAEMON_RETRY_NS  250000000
 
 static volatile sig_atomic_t interrupted;

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DRAW_PERIOD_NS (KC_SECOND_NS / 10)
+#define DRAW_PERIOD_NS (KB_SECOND_NS / 10)
 
 /* The line of a terminal that shows the progress and is overwritten. */
 static struct {

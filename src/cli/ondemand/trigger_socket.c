@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-#define STATUS_TIMEOUT_NS (2 * KC_SECOND_NS) /* of processes that may be busy */
+#define STATUS_TIMEOUT_NS (2 * KB_SECOND_NS) /* of processes that may be busy */
 
 /* ---- finding --------------------------------------------------------------------------------- */
 

@@ -13,11 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK_PERIOD_NS (KC_SECOND_NS / 10)
+#define CHECK_PERIOD_NS (KB_SECOND_NS / 10)
 /* Times of files lag by up to one tick of the kernel. */
 #define FILE_TICK_NS INT64_C(50000000)
 /* A file may still appear this long after the process stopped being busy. */
-#define APPEAR_TIMEOUT_NS (10 * KC_SECOND_NS)
+#define APPEAR_TIMEOUT_NS (10 * KB_SECOND_NS)
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 

@@ -20,8 +20,6 @@
 
 #define STACK_BYTES 65536u
 #define PATIENCE_MS 10000u /* a thread that crashes while another one writes waits this long */
-#define NS_PER_MS   1000000L
-#define NS_PER_S    1e9
 
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
@@ -283,7 +281,7 @@ static void abandon_dump(void)
 /* Another thread is writing: this one must not end the process before that is done. */
 static void wait_for_crash_writer(void)
 {
-    struct timespec ms = {0, NS_PER_MS};
+    struct timespec ms = {0, KB_MILLISECOND_NS};
     for (uint32_t i = 0; i < PATIENCE_MS && kb_load_acquire(&crash.state) == WRITING; i++)
         nanosleep(&ms, NULL);
 }
@@ -410,7 +408,7 @@ kineto_status ko_crash_arm(const kineto_control_options *options, kineto_error *
     crash.armed = true;
     kb_store_release(&crash.pid, kb_os_pid());
     crash.file.kinds = options->ring_kinds ? options->ring_kinds : KINETO_KINDS_DEFAULT;
-    crash.file.ring_ns = (uint64_t)(options->ring_seconds * NS_PER_S);
+    crash.file.ring_ns = (uint64_t)(options->ring_seconds * (double)KB_SECOND_NS);
     crash.file.from_ticks = kb_ticks(pool->control->ticks_clock);
     crash.file.process = kineto_rt_process();
     ko_crash_stack();

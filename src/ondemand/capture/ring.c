@@ -8,7 +8,6 @@
 #include <math.h>
 #include <time.h>
 
-#define NS_PER_S     1e9
 #define MIB          ((size_t)1 << 20)
 #define REASON_BYTES 256
 #define MAX_MIB      65536.0
@@ -206,9 +205,9 @@ static kineto_status start_ring_session(const kineto_control_options *o, kineto_
     if (status)
         return status;
     KB_ASSERT(ring.session && o->ring_seconds > 0);
-    prepare_eviction_counting((int64_t)(o->ring_seconds * NS_PER_S));
+    prepare_eviction_counting((int64_t)(o->ring_seconds * (double)KB_SECOND_NS));
     ring.pid = kb_os_pid();
-    ring.length_ns = (int64_t)(o->ring_seconds * NS_PER_S);
+    ring.length_ns = (int64_t)(o->ring_seconds * (double)KB_SECOND_NS);
     ring.bytes = options.buffer_bytes;
     return KINETO_OK;
 }
@@ -265,7 +264,7 @@ static void describe_dump(dump_texts *t, const char *reason, ks_extras *extras, 
     snprintf(cut, sizeof cut, "%s", reason[0] ? reason : "asked for");
     *kb_json_escape(t->reason, kb_string(cut), NULL) = '\0';
     kb_snprintf(t->ring, sizeof t->ring, "{\"seconds\": %g, \"bytes\": %zu}",
-                (double)ring.length_ns / NS_PER_S, ring.bytes);
+                (double)ring.length_ns / (double)KB_SECOND_NS, ring.bytes);
     t->header[0] = (kt_build_header){"ckineto_dump_reason", t->reason};
     t->header[1] = (kt_build_header){"ckineto_ring", t->ring};
     extras->header = t->header;

@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <time.h>
 
-#define NS_PER_S 1e9
 
 /* Shared by the program's threads and the control thread. Static, because a thread may still read
  * it while the watchdog is destroyed. */
@@ -28,8 +27,6 @@ static struct {
     uint32_t slow; /* atomic */
     uint64_t slow_step, slow_ns, slow_usual_ns;
 } watch;
-
-static uint64_t watchdog_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
 /* ---- the usual length ------------------------------------------------------------------------ */
 
@@ -103,7 +100,7 @@ void ko_watchdog_step(ko_controller *c, uint64_t step)
     (void)kb_add_acqrel(&watch.visitors, 1u);
     kb_fence_seqcst();
     if (kb_load_acquire(&watch.on) && kb_cas_acqrel(&watch.busy, &idle, 1u)) {
-        count_step(c, step, watchdog_now_ns());
+        count_step(c, step, kb_monotonic_ns());
         kb_store_release(&watch.busy, 0u);
     }
     KB_ASSERT(kb_load_relaxed(&watch.visitors) > 0);
@@ -236,8 +233,8 @@ static void reset_watchdog_in_child(ko_listener *l)
 static void begin_watch(const kineto_control_options *o, ko_listener *l)
 {
     watch.factor = o->dump_on_slow_step;
-    watch.hang_ns = (uint64_t)(o->dump_on_hang_seconds * NS_PER_S);
-    watch.pause_ns = (uint64_t)(o->ring_seconds * NS_PER_S);
+    watch.hang_ns = (uint64_t)(o->dump_on_hang_seconds * (double)KB_SECOND_NS);
+    watch.pause_ns = (uint64_t)(o->ring_seconds * (double)KB_SECOND_NS);
     watch.listener = l;
     watch.usual = (ko_usual){{0}, {0}, 0};
     kb_store_relaxed(&watch.last_step, UINT64_C(0));

@@ -12,14 +12,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define SECOND  INT64_C(1000000000)
 #define LOOK_NS INT64_C(10000000000) /* interval of the check whether descriptors are still ours */
 #define SOON_NS INT64_C(100000000)   /* the same, while the program closes and opens descriptors */
 #define DECADES (INT64_C(1) << 30)   /* in seconds */
 
 static struct timespec timespec_of(int64_t ns)
 {
-    return (struct timespec){.tv_sec = ns / SECOND, .tv_nsec = ns % SECOND};
+    return (struct timespec){.tv_sec = ns / KB_SECOND_NS, .tv_nsec = ns % KB_SECOND_NS};
 }
 
 void ko_controller_wake(ko_controller *c)
@@ -74,7 +73,8 @@ kineto_status ko_waiting_open(ko_controller *c, kineto_error *err)
 {
     c->timer_fd = -1;
     c->timer_ns = INT64_MAX;
-    c->timer_mark = timespec_of(DECADES * SECOND + (int64_t)kb_clock_ns(CLOCK_MONOTONIC) % SECOND);
+    c->timer_mark =
+        timespec_of(DECADES * KB_SECOND_NS + (int64_t)kb_clock_ns(CLOCK_MONOTONIC) % KB_SECOND_NS);
     kineto_status status = ko_wake_open(&c->wake, err);
     if (status != KINETO_OK)
         return status;
@@ -113,7 +113,7 @@ static bool reopen_if_lost(ko_controller *c)
     if (blind && !c->blind)
         kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s: it is tried again", err.message);
     c->blind = blind;
-    c->look_until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (uint64_t)SECOND;
+    c->look_until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (uint64_t)KB_SECOND_NS;
     return true;
 }
 

@@ -15,16 +15,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MILLISECOND UINT64_C(1000000)
-#define SECOND      (1000 * MILLISECOND)
-
-#define MIN_INTERVAL_NS  (10 * MILLISECOND)
-#define MAX_INTERVAL_NS  (45 * SECOND) /* the daemon forgets a process after a minute of silence */
-#define MAX_BACK_OFF_NS  (10 * SECOND) /* Kineto itself may take as long to find a new daemon */
-#define FULL_WAIT_NS     (10 * MILLISECOND)
+#define MIN_INTERVAL_NS (10 * KB_MILLISECOND_NS)
+#define MAX_INTERVAL_NS                                                                            \
+    (45 * KB_SECOND_NS) /* the daemon forgets a process after a minute of silence */
+#define MAX_BACK_OFF_NS                                                                            \
+    (10 * KB_SECOND_NS) /* Kineto itself may take as long to find a new daemon */
+#define FULL_WAIT_NS     (10 * KB_MILLISECOND_NS)
 #define FULL_TRIES       3u /* after 10, 20 and 40 ms */
-#define LAST_ANSWER_NS   (30 * MILLISECOND)
-#define REFUSED_EVERY_NS (60 * SECOND)
+#define LAST_ANSWER_NS   (30 * KB_MILLISECOND_NS)
+#define REFUSED_EVERY_NS (60 * KB_SECOND_NS)
 #define MAX_AT_ONCE      32u /* datagrams; a queue usually holds 11 */
 #define MAX_NAMES        4u
 #define BUFFER_BYTES     ((size_t)KO_DYNO_HEAD_BYTES + KO_DYNO_MAX_BYTES)
@@ -519,7 +518,7 @@ static void wait_for_answer(ko_dyno_client *c)
     while (c->awaits && now - begin < LAST_ANSWER_NS) {
         struct pollfd ready = {c->socket.fd, POLLIN, 0};
         kineto_string text = empty_text();
-        if (poll(&ready, 1, (int)((LAST_ANSWER_NS - (now - begin)) / MILLISECOND) + 1) > 0)
+        if (poll(&ready, 1, (int)((LAST_ANSWER_NS - (now - begin)) / KB_MILLISECOND_NS) + 1) > 0)
             (void)receive_answers(c, c->refused_said_ns, &text);
         if (text.size > 0)
             kb_log(KINETO_LOG_WARNING,

@@ -45,8 +45,6 @@ struct ko_dyno_daemon {
     char answer[KO_DYNO_HEAD_BYTES + KO_DYNO_MAX_BYTES];
 };
 
-static uint64_t monotonic_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
-
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* Also true if connecting fails for another reason (permission, socket type): the name is in use.
@@ -434,10 +432,7 @@ static int poll_timeout_ms(const ko_dyno_daemon *d, int64_t wait_ms, uint64_t no
 }
 
 /* Connections that are not served in this round follow after the next datagrams. */
-static bool is_time_slice_over(uint64_t since_ns)
-{
-    return monotonic_now_ns() - since_ns > TURN_NS;
-}
+static bool is_time_slice_over(uint64_t since_ns) { return kb_monotonic_ns() - since_ns > TURN_NS; }
 
 static void serve_connections(ko_dyno_daemon *d, const struct pollfd *polled, uint32_t count,
                               uint64_t now_ns)
@@ -487,12 +482,12 @@ static void expire_and_report(ko_dyno_daemon *d, uint64_t now_ns)
 kineto_status ko_dyno_daemon_run(ko_dyno_daemon *d, int64_t wait_ms, int stop, kineto_error *err)
 {
     struct pollfd polled[MAX_POLLED];
-    uint64_t before_ns = monotonic_now_ns();
+    uint64_t before_ns = kb_monotonic_ns();
     nfds_t count = fill_poll_set(d, stop, before_ns, polled);
     int n = poll(polled, count, poll_timeout_ms(d, wait_ms, before_ns));
     if (n < 0 && errno != EINTR)
         return kb_fail_os(err, errno, "cannot wait for messages");
-    uint64_t now_ns = monotonic_now_ns();
+    uint64_t now_ns = kb_monotonic_ns();
     if (n > 0)
         serve_ready(d, polled, count, now_ns);
     expire_and_report(d, now_ns);

@@ -3,7 +3,6 @@
  * precedence (identity.c). */
 #include "trace/files/identity.h"
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 static char lower_case_of(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
@@ -33,7 +32,7 @@ static int64_t parse_name_number(const char *at, const char *end)
     if (at == end || end - at > 18)
         return -1;
     for (; at < end; at++) {
-        if (!is_digit(*at))
+        if (!kb_is_digit(*at))
             return -1;
         value = value * 10 + (*at - '0');
     }
@@ -67,7 +66,7 @@ static int32_t parse_rank_after(const char **at, const char *end)
     if (digits < end && *digits && strchr("_-=:[. ", *digits))
         digits++; /* a single one: "rank_-1" does not count */
     *at = digits;
-    while (*at < end && is_digit(**at))
+    while (*at < end && kb_is_digit(**at))
         ++*at;
     int64_t rank = parse_name_number(digits, *at);
     return rank >= 0 && rank <= INT32_MAX ? (int32_t)rank : -1;
@@ -100,7 +99,7 @@ static int32_t last_rank_in(kineto_string part, bool at_end)
 static int64_t take_pid_at_end(kineto_string *stem)
 {
     const char *end = stem->data + stem->size, *at = end;
-    while (at > stem->data && is_digit(at[-1]))
+    while (at > stem->data && kb_is_digit(at[-1]))
         at--;
     int64_t pid = parse_name_number(at, end);
     if (pid <= 0 || at == stem->data || at[-1] != '_')
@@ -115,7 +114,7 @@ static void facts_of_worker(kineto_string stem, kt_name_facts *out)
 {
     size_t digits = 0;
     enum { TIMESTAMP_DIGITS = 10 }; /* seconds since 1970 have at least these */
-    while (digits < stem.size && is_digit(stem.data[stem.size - 1 - digits]))
+    while (digits < stem.size && kb_is_digit(stem.data[stem.size - 1 - digits]))
         digits++;
     if (digits >= TIMESTAMP_DIGITS && digits < stem.size &&
         stem.data[stem.size - 1 - digits] == '.')
@@ -189,7 +188,7 @@ int kt_compare_names(const char *a, const char *b)
     const char *all_a = a, *all_b = b;
     while (*a && *b) {
         int order = 0;
-        if (is_digit(*a) && is_digit(*b)) {
+        if (kb_is_digit(*a) && kb_is_digit(*b)) {
             order = compare_digits(&a, &b);
         } else {
             order = (int)(unsigned char)*a - (int)(unsigned char)*b;
