@@ -120,7 +120,7 @@ static kr_cursor *attach_thread(kr_cursor *was)
         kr_me = &kr_unattached;
         return NULL;
     }
-    KB_ASSERT(slot->first.in_use == 1);
+    KB_ASSERT(kb_load_relaxed(&slot->first.in_use) == 1); /* others try to claim it, too */
     uint32_t pid = kb_os_pid(), tid = kb_os_tid();
     init_cursor(&slot->first, pid, tid);
     init_cursor(&slot->second, pid, tid);

@@ -588,7 +588,8 @@ static void write_row_columns(const kt_batch *p, const kt_staged *row, int64_t b
                               const uint16_t *kind_category, kt_block *b, uint32_t i)
 {
     KB_ASSERT(p->uses.data[row->name].id != KT_UNKNOWN); /* the batch was committed */
-    KB_ASSERT(p->places.data[row->place].track != KT_UNKNOWN && i < b->count);
+    /* Not b->count: under the lock of the commits, others may extend the block meanwhile. */
+    KB_ASSERT(p->places.data[row->place].track != KT_UNKNOWN && i < KT_BLOCK_ROWS);
     b->start_ns[i] = kt_shifted(row->start_ns, base_ns);
     b->end_ns[i] = kt_shifted(row->end_ns, base_ns);
     b->correlation_id[i] = row->correlation_id;
