@@ -162,7 +162,7 @@ static inline int64_t ka_add_ns(int64_t a, int64_t b)
 static inline double ka_us(int64_t ns) { return (double)ns / 1000; }
 static inline double ka_percent(double part, double whole)
 {
-    return whole ? 100 * part / whole : 0;
+    return whole != 0 ? 100 * part / whole : 0;
 }
 
 /* ---- for functions that fill a dataset (ka_definitions.fill_dataset) ---- */
