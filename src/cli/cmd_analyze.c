@@ -95,7 +95,7 @@ static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
     if (*text < '0' || *text > '9')
         return false;
     *first = *last = strtoull(text, &end, 10);
-    if (strncmp(end, "..", 2) == 0 && end[2] >= '0' && end[2] <= '9')
+    if (strncmp(end, "..", 2) == 0 && kb_is_digit(end[2]))
         *last = strtoull(end + 2, &end, 10);
     return !*end && *first <= *last;
 }

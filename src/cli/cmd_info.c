@@ -292,7 +292,7 @@ static void put_info(kb_json *j, const void *what)
 
 /* ---- timing ---------------------------------------------------------------------------------- */
 
-static double read_time_s(void) { return (double)kb_clock_ns(CLOCK_MONOTONIC) / 1e9; }
+static double read_time_s(void) { return (double)kb_monotonic_ns() / 1e9; }
 
 /* Order, lanes, parents and links, which analyses need and which are computed on first use. */
 static void derive_all(const kineto_trace *trace)

@@ -318,7 +318,7 @@ static bool is_progress_wanted(void)
 static void show_record_progress(const ks_collector *c, uint64_t started_ns)
 {
     static uint64_t shown_s;
-    uint64_t s = (kb_clock_ns(CLOCK_MONOTONIC) - started_ns) / 1000000000u;
+    uint64_t s = (kb_monotonic_ns() - started_ns) / 1000000000u;
     if (s == shown_s)
         return;
     shown_s = s;
@@ -340,7 +340,7 @@ static void handle_program_end(void *context, pid_t pid)
 static void collect_until_done(ks_collector *c, kc_child *child)
 {
     bool progress = is_progress_wanted();
-    uint64_t started_ns = kb_clock_ns(CLOCK_MONOTONIC);
+    uint64_t started_ns = kb_monotonic_ns();
     ks_collector_follow(c, (uint32_t)child->pid);
     while (!child->done) {
         kc_child_wait(child, ks_collector_poll(c));

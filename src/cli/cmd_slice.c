@@ -88,8 +88,7 @@ static bool parse_duration(kineto_string text, int64_t *ns)
             break;
         }
     }
-    return text.size && text.data[0] >= '0' && text.data[0] <= '9' &&
-           kt_json_scaled(text, shift, ns);
+    return text.size && kb_is_digit(text.data[0]) && kt_json_scaled(text, shift, ns);
 }
 
 /* A share of the window, to a millionth of a percent. */

@@ -142,7 +142,7 @@ static kineto_status parse_start_time(kc_request *request)
     bool from_now = start_time[0] == '+';
     const char *digits = start_time + from_now;
     double value = strtod(digits, &end);
-    bool number = end != digits && !*end && digits[0] >= '0' && digits[0] <= '9';
+    bool number = end != digits && !*end && kb_is_digit(digits[0]);
     double seconds = value < MIN_MS || from_now ? value : value / 1e3;
     if (!number || seconds > MIN_MS / 20)
         return kc_usage_error(VERB, "--start-time is +SECONDS, or a time since 1970, not '%s'",

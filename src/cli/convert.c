@@ -22,7 +22,7 @@ static void show_write_progress(uint64_t done, uint64_t all, void *user)
 {
     enum { BETWEEN_NS = 200000000 };
     write_progress *p = user;
-    uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
+    uint64_t now = kb_monotonic_ns();
     if (all == 0 || now - p->shown_ns < BETWEEN_NS)
         return;
     if (p->shown_ns || p->is_there)

@@ -48,7 +48,7 @@ void kc_show_reading(uint32_t index, uint32_t count, const char *path)
     static bool is_there;
     if (!isatty(STDERR_FILENO))
         return;
-    uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
+    uint64_t now = kb_monotonic_ns();
     if (!path) {
         if (is_there)
             fputs("\r\033[K", stderr);

@@ -100,7 +100,7 @@ static size_t find_python_line(kineto_string name, uint32_t *line, size_t *after
         size_t end = at + 1;
         if (name.data[at] != '(')
             continue;
-        for (; end < name.size && name.data[end] >= '0' && name.data[end] <= '9'; end++)
+        for (; end < name.size && kb_is_digit(name.data[end]); end++)
             n = KB_MIN(n * 10 + (uint64_t)(name.data[end] - '0'), (uint64_t)UINT32_MAX);
         if (end == at + 1 || end + 3 > name.size || memcmp(name.data + end, "): ", 3) != 0)
             continue;

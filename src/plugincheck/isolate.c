@@ -163,9 +163,9 @@ static bool is_child_over(pid_t pid)
 /* Read until the child has ended. False: its time is over. */
 static bool follow_child(pid_t pid, pipe_reader in[PIPES], uint64_t limit_ns)
 {
-    uint64_t start_ns = kb_clock_ns(CLOCK_MONOTONIC);
+    uint64_t start_ns = kb_monotonic_ns();
     while (!is_child_over(pid)) {
-        if (kb_clock_ns(CLOCK_MONOTONIC) - start_ns > limit_ns)
+        if (kb_monotonic_ns() - start_ns > limit_ns)
             return false;
         drain_pipes(in, POLL_MS);
     }

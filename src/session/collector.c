@@ -21,7 +21,6 @@
 #define MIN_INTERVAL_NS    (KB_MILLISECOND_NS / 5)
 #define MAX_INTERVAL_NS    (10 * KB_MILLISECOND_NS)
 #define SCAN_INTERVAL_NS   (100 * KB_MILLISECOND_NS)
-#define SECOND_INTERVAL_NS (1000 * KB_MILLISECOND_NS)
 #define SCAN_SHARE         50u /* full scans take at most 1/50 of the time */
 #define BATCH              64u
 #define MAX_KEPT_NAME                                                                              \
@@ -248,7 +247,7 @@ kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
         return kb_fail(err, KINETO_E_LIMIT, "too many recording windows are open");
     if (c->options.wants)
         kf_window_want(c->pool.control, c->window, c->options.wants);
-    c->next_second_ns = kb_monotonic_ns() + SECOND_INTERVAL_NS;
+    c->next_second_ns = kb_monotonic_ns() + KB_SECOND_NS;
     return ks_spool_control(c->spool, c->pool.control, err);
 }
 
@@ -334,7 +333,7 @@ static uint32_t dictionary_end(ks_collector *c, uint32_t at, bool last)
             uint64_t now = kb_monotonic_ns();
             if (c->dictionary_stuck_ns == 0)
                 c->dictionary_stuck_ns = now;
-            if (now - c->dictionary_stuck_ns < SECOND_INTERVAL_NS)
+            if (now - c->dictionary_stuck_ns < KB_SECOND_NS)
                 break;
             c->dictionary_holes = true;
         }
@@ -354,7 +353,7 @@ static void note_spool_failure(ks_collector *c, const kineto_error *err)
                  err->message);
         kb_log(KINETO_LOG_WARNING, "%s: copying out is suspended", err->message);
     }
-    c->spool_retry_ns = kb_monotonic_ns() + SECOND_INTERVAL_NS;
+    c->spool_retry_ns = kb_monotonic_ns() + KB_SECOND_NS;
 }
 
 /* Writes entries that are new since the last call; at the end (`last`) also skipped ones, by
@@ -670,7 +669,7 @@ uint64_t ks_collector_poll(ks_collector *c)
             ks_children_sample(c->children);
     }
     if (now >= c->next_second_ns) {
-        c->next_second_ns = now + SECOND_INTERVAL_NS;
+        c->next_second_ns = now + KB_SECOND_NS;
         run_second_tasks(c);
     }
     if (now < c->spool_retry_ns)

@@ -278,7 +278,7 @@ static uint64_t programs_of_program(const ks_account *a, uint64_t children_ns)
 void ks_account_begin(ks_account *a, const kf_control *control)
 {
     kb_clock_snapshot_take(control->ticks_clock, &a->begun);
-    a->begun_ns = kb_clock_ns(CLOCK_MONOTONIC);
+    a->begun_ns = kb_monotonic_ns();
     for (uint32_t i = 0; i < KF_COST_COUNT; i++) {
         a->ticks_then[i] = kb_load_relaxed(&control->cost_ticks[i]);
         a->calls_then[i] = kb_load_relaxed(&control->cost_calls[i]);

@@ -454,7 +454,7 @@ static void look_at_libraries(const ks_surroundings *s, ks_image *it)
 void ks_image_examine(const ks_surroundings *s, ks_image *it)
 {
     bool known = it->first_ns && (it->inode || it->why != KS_UNRECORDED_BRIEF);
-    it->last_ns = kb_clock_ns(CLOCK_MONOTONIC);
+    it->last_ns = kb_monotonic_ns();
     if (!it->first_ns)
         it->first_ns = it->last_ns;
     if (!known)

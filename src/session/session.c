@@ -135,7 +135,7 @@ static void take_account(kineto_session *s, const kf_pool *pool)
 {
     ks_account_find_processes(&s->account, pool);
     ks_account_read(&s->account, pool->control, false, &s->cost);
-    s->lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - s->account.begun_ns;
+    s->lasted_ns = kb_monotonic_ns() - s->account.begun_ns;
 }
 
 /* The cost of all programs of the recording within this session's window, including what other

@@ -210,7 +210,7 @@ static bool is_crowded(const ks_collector *c)
 
 uint64_t ks_windows_idle(ks_collector *c)
 {
-    uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
+    uint64_t now = kb_monotonic_ns();
     uint32_t taken;
     spool_empty(c);
     if (c->pass_ring && now >= c->next_second_ns) {
@@ -386,7 +386,7 @@ static void note_window_problems(ks_collector *c)
 /* Takes CPU times up to now. Records are counted when the trace is built. */
 static void take_window_cost(ks_collector *c, ks_window *w)
 {
-    uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
+    uint64_t now = kb_monotonic_ns();
     lock_windows(c);
     ks_account_find_processes(&c->account, &c->pool);
     ks_account_read_processes(&c->account);
@@ -579,7 +579,7 @@ static void take_ring_cost(ks_collector *c, uint64_t now, ks_cost_part *part)
     unlock_windows(c);
     memset(&part->account.tally, 0, sizeof part->account.tally);
     part->part = (ks_part){c->first_ticks, now};
-    part->summary.lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - part->account.begun_ns;
+    part->summary.lasted_ns = kb_monotonic_ns() - part->account.begun_ns;
 }
 
 kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
@@ -614,7 +614,7 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
 uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], uint32_t *pid)
 {
     kf_control *control = c->pool.control;
-    uint64_t ticks[KF_STEP_TIMES], now = kb_clock_ns(CLOCK_MONOTONIC);
+    uint64_t ticks[KF_STEP_TIMES], now = kb_monotonic_ns();
     if (!c->step_pid || now >= c->next_steps_ns) { /* finding a living process is slow */
         const kf_steps *first = kf_steps_of(control, 0);
         c->step_pid = first ? kb_load_relaxed(&first->pid) : 0;

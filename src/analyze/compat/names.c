@@ -106,7 +106,7 @@ static bool is_known_backward(kineto_string op)
                                         "CudnnConvolutionTransposeBackward"};
     if (kb_string_starts_with(op, frame))
         op = (kineto_string){op.data + sizeof frame - 1, op.size - sizeof frame + 1};
-    while (op.size && op.data[op.size - 1] >= '0' && op.data[op.size - 1] <= '9')
+    while (op.size && kb_is_digit(op.data[op.size - 1]))
         op.size--;
     return kb_string_is_one_of(op, names, KB_COUNT(names));
 }

@@ -198,7 +198,7 @@ void ka_numberless(kineto_string name, ka_text *out)
     ka_last_component_of(name, &last);
     out->size = 0;
     for (size_t i = 0; i < last.size; i++) {
-        bool digit = last.s[i] >= '0' && last.s[i] <= '9';
+        bool digit = kb_is_digit(last.s[i]);
         if (!digit)
             append_char(out, last.s[i]);
         else if (!out->size || out->s[out->size - 1] != '#')

@@ -11,10 +11,7 @@ static const ka_peaks peaks[] = {
 };
 static const ka_peaks nothing;
 
-static bool is_part_of_word(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
+static bool is_part_of_word(char c) { return kb_is_letter_or_digit(c); }
 
 /* As a word of its own, small or not: "A10" is not in "A100". */
 static bool has_word(kineto_string name, const char *word, size_t size)

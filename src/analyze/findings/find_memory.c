@@ -114,7 +114,7 @@ static int64_t parse_device_index(kineto_string name)
 {
     size_t from = name.size;
     int64_t index = 0;
-    while (from && name.data[from - 1] >= '0' && name.data[from - 1] <= '9')
+    while (from && kb_is_digit(name.data[from - 1]))
         from--;
     for (size_t i = from; i < name.size && i < from + 9; i++)
         index = index * 10 + (name.data[i] - '0');
@@ -131,7 +131,7 @@ static int64_t parse_device_type(kineto_string name)
         const char *word = ka_device_type_name(type);
         size_t size = word ? strlen(word) : 0;
         if (size && name.size > size && memcmp(name.data, word, size) == 0 &&
-            name.data[size] >= '0' && name.data[size] <= '9')
+            kb_is_digit(name.data[size]))
             return type;
     }
     return 0;

@@ -43,10 +43,7 @@ void ka_summary_names_free(ka_summary_names *names)
     free(names->overload);
 }
 
-static bool is_word(char c)
-{
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
+static bool is_word(char c) { return c == '_' || kb_is_letter_or_digit(c); }
 
 /* The position after the identifier that begins at `at`. */
 static size_t skip_identifier(kineto_string s, size_t at)

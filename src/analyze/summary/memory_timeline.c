@@ -81,7 +81,7 @@ static bool parse_device_type(const char *name, int64_t *type)
             return true;
         }
     }
-    return name[0] >= '0' && name[0] <= '9' && parse_decimal(name, type);
+    return kb_is_digit(name[0]) && parse_decimal(name, type);
 }
 
 /* "TYPE" or "TYPE:INDEX"; *index is -1, any, without an index. */

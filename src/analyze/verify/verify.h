@@ -16,8 +16,8 @@ typedef enum ka_rule {
 #define KA_ROUNDING_NS     1000 /* Kineto's clock before 2.2: whole us */
 #define KA_EARLIEST_NS     INT64_C(946684800000000000)  /* 2000: no Kineto trace is older */
 #define KA_LATEST_NS       INT64_C(3150000000000000000) /* 2069: an epoch added twice is later */
-#define KA_DEVICE_LIMIT_NS (3600 * KB_SECOND_NS)        /* no kernel or copy takes an hour */
-#define KA_HOST_LIMIT_NS   (7 * 86400 * KB_SECOND_NS)
+#define KA_DEVICE_LIMIT_NS KB_HOUR_NS                   /* no kernel or copy takes an hour */
+#define KA_HOST_LIMIT_NS   (7 * KB_DAY_NS)
 #define KA_RESIDUAL_NS     10000u
 
 /* ---- verify_report.c ---- */

@@ -24,7 +24,7 @@ static uint64_t offset_in(kineto_string s)
     at += sizeof word - 1;
     if (at == end || *at < '0' || *at > '9')
         return KINETO_NO_OFFSET;
-    for (; at < end && *at >= '0' && *at <= '9'; at++)
+    for (; at < end && kb_is_digit(*at); at++)
         if (__builtin_mul_overflow(offset, 10, &offset) ||
             __builtin_add_overflow(offset, (uint64_t)(*at - '0'), &offset))
             return KINETO_NO_OFFSET;

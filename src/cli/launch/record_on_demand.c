@@ -20,7 +20,7 @@
 #define MAX_SECONDS     86400.0
 #define MAX_FACTOR      1e6
 #define DUMP_RETRY_NS   INT64_C(10000000)
-#define DUMP_TIMEOUT_NS (60 * KB_SECOND_NS)
+#define DUMP_TIMEOUT_NS KB_MINUTE_NS
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -349,10 +349,9 @@ static kineto_status dump_with_reason(on_demand_host *h, kineto_error *err)
 static void dump_after_crash(on_demand_host *h)
 {
     kineto_error err;
-    uint64_t until = kb_clock_ns(CLOCK_MONOTONIC) + DUMP_TIMEOUT_NS;
+    uint64_t until = kb_monotonic_ns() + DUMP_TIMEOUT_NS;
     kineto_status status;
-    while ((status = dump_with_reason(h, &err)) == KINETO_E_BUSY &&
-           kb_clock_ns(CLOCK_MONOTONIC) < until)
+    while ((status = dump_with_reason(h, &err)) == KINETO_E_BUSY && kb_monotonic_ns() < until)
         ko_controller_turn(h->controller, DUMP_RETRY_NS);
     if (status)
         kc_complain("record: the ring could not be written: %s", err.message);

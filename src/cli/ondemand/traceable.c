@@ -117,8 +117,8 @@ static bool receive_from_group(kc_traceable *r, peer_group *c, int wait_ms)
 /* Until all have replied or the time is over; then close all of them. */
 static void await_group(kc_traceable *r, peer_group *c)
 {
-    uint64_t end_ns = kb_clock_ns(CLOCK_MONOTONIC) + REPLY_TIMEOUT_MS * UINT64_C(1000000);
-    for (uint64_t now_ns; (now_ns = kb_clock_ns(CLOCK_MONOTONIC)) < end_ns;)
+    uint64_t end_ns = kb_monotonic_ns() + REPLY_TIMEOUT_MS * UINT64_C(1000000);
+    for (uint64_t now_ns; (now_ns = kb_monotonic_ns()) < end_ns;)
         if (!receive_from_group(r, c, (int)((end_ns - now_ns) / 1000000) + 1))
             break;
     for (uint32_t i = 0; i < c->count; i++)

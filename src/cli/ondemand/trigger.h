@@ -134,7 +134,6 @@ bool kc_path_with_pid(const char *path, uint32_t pid, char out[KO_REQUEST_PATH_B
 /* ---- targets: the processes that receive requests -------------------------------------------- */
 
 /** CLOCK_MONOTONIC: the clock of all waits and limits. */
-static inline uint64_t kc_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
 typedef enum kc_via { KC_VIA_NONE, KC_VIA_SOCKET, KC_VIA_DAEMON, KC_VIA_OWN } kc_via;
 

@@ -122,7 +122,7 @@ void kc_daemon_find(kc_trigger_run *run)
 {
     kineto_error err = {0};
     kineto_status status = choose_daemon_address(run, &err);
-    run->daemon_again_ns = kc_now_ns() + POLL_PERIOD_NS;
+    run->daemon_again_ns = kb_monotonic_ns() + POLL_PERIOD_NS;
     if (status == KINETO_OK)
         status = query_daemon(run, &err);
     run->has_daemon = status == KINETO_OK;
@@ -147,7 +147,7 @@ static void set_asked(kc_target *t)
 {
     KB_ASSERT(t->state == KC_FOUND);
     t->state = KC_ASKED;
-    t->asked_ns = kc_now_ns();
+    t->asked_ns = kb_monotonic_ns();
     t->asked_real_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
 }
 
@@ -277,12 +277,12 @@ static bool has_targets_to_follow(const kc_trigger_run *run)
 /* Only while discovery runs or a target has to be followed. */
 void kc_daemon_poll(kc_trigger_run *run)
 {
-    bool discovers = kc_now_ns() < run->discover_until_ns;
+    bool discovers = kb_monotonic_ns() < run->discover_until_ns;
     kineto_error err;
-    if (!run->has_daemon || kc_now_ns() < run->daemon_again_ns ||
+    if (!run->has_daemon || kb_monotonic_ns() < run->daemon_again_ns ||
         (!discovers && !has_targets_to_follow(run)))
         return;
-    run->daemon_again_ns = kc_now_ns() + POLL_PERIOD_NS;
+    run->daemon_again_ns = kb_monotonic_ns() + POLL_PERIOD_NS;
     run->has_daemon = query_daemon(run, &err) == KINETO_OK;
     if (run->has_daemon)
         kc_daemon_ask(run);

@@ -14,7 +14,7 @@
 #define HOST_TIMEOUT_MS  3000u
 #define MAX_THREADS      64u
 #define POLL_PERIOD_NS   (KB_SECOND_NS / 2)
-#define WRITE_TIMEOUT_NS (60 * KB_SECOND_NS)
+#define WRITE_TIMEOUT_NS KB_MINUTE_NS
 
 /* Written by the signal handler, read by all waits of this file. */
 static volatile sig_atomic_t interrupted;
@@ -376,9 +376,8 @@ static void await_files(kc_fleet *fleet)
     const kc_request *request = fleet->request;
     uint64_t wait_ns = WRITE_TIMEOUT_NS + kc_request_length_ns(request) +
                        (uint64_t)KB_MAX(fleet->start_ns - read_real_ns(), 0);
-    uint64_t until_ns =
-        kb_clock_ns(CLOCK_MONOTONIC) + (request->wait_ns ? request->wait_ns : wait_ns);
-    while (!interrupted && count_missing_files(fleet) && kb_clock_ns(CLOCK_MONOTONIC) < until_ns)
+    uint64_t until_ns = kb_monotonic_ns() + (request->wait_ns ? request->wait_ns : wait_ns);
+    while (!interrupted && count_missing_files(fleet) && kb_monotonic_ns() < until_ns)
         sleep_ns(POLL_PERIOD_NS);
 }
 
@@ -442,11 +441,11 @@ static bool are_all_absent(const kc_fleet *fleet)
 static void await_hosts(kc_fleet *fleet)
 {
     uint64_t absence_ns = kc_retry_ns(fleet->request);
-    uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + absence_ns;
+    uint64_t until_ns = kb_monotonic_ns() + absence_ns;
     if (absence_ns && are_all_absent(fleet))
         kc_show_message("no daemon listens yet; trying again for %.0f s (--retry)",
                         (double)absence_ns / 1e9);
-    while (!interrupted && are_all_absent(fleet) && kb_clock_ns(CLOCK_MONOTONIC) < until_ns) {
+    while (!interrupted && are_all_absent(fleet) && kb_monotonic_ns() < until_ns) {
         sleep_ns(POLL_PERIOD_NS);
         run_on_all_hosts(fleet, probe_host);
     }

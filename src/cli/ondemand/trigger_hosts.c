@@ -119,10 +119,10 @@ static kineto_status spawn_command(const char *const *argv, int out_fd, pid_t *p
 /* Read until the command closes its output. False: it took too long, or wrote too much. */
 static bool read_command_output(int fd, char *out)
 {
-    uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + COMMAND_TIMEOUT_NS;
+    uint64_t until_ns = kb_monotonic_ns() + COMMAND_TIMEOUT_NS;
     size_t used = 0;
     for (;;) {
-        uint64_t now_ns = kb_clock_ns(CLOCK_MONOTONIC);
+        uint64_t now_ns = kb_monotonic_ns();
         struct pollfd p = {.fd = fd, .events = POLLIN};
         out[used] = '\0';
         if (now_ns >= until_ns || used == MAX_TEXT_BYTES - 1)

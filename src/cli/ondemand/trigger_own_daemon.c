@@ -55,7 +55,7 @@ static char *make_request_for(kc_trigger_run *run, kc_target *t)
         kc_target_fail(t, "%s", err.code ? err.message : "out of memory for the request");
         return NULL;
     }
-    t->asked_ns = kc_now_ns();
+    t->asked_ns = kb_monotonic_ns();
     t->asked_real_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
     t->state = KC_TAKEN;
     return whole;
@@ -68,9 +68,9 @@ static void store_poll_result(kc_target *t, int32_t wants)
     KB_ASSERT(t->via == KC_VIA_OWN && t->state > KC_FOUND);
     bool idle = wants & KO_DYNO_WANTS_ACTIVITIES;
     if (idle)
-        t->idle_ns = kc_now_ns();
+        t->idle_ns = kb_monotonic_ns();
     else
-        t->busy_ns = kc_now_ns();
+        t->busy_ns = kb_monotonic_ns();
     if (!idle && t->state == KC_TAKEN)
         t->state = KC_COLLECT;
 }
@@ -110,9 +110,9 @@ static char *offer_request(void *context, const ko_dyno_process *p, int32_t want
 void kc_own_daemon_start(kc_trigger_run *run)
 {
     ko_dyno_daemon_options o = {.directory = run->request->socket_directory, .no_rpc = true};
-    if (kc_now_ns() < run->bind_again_ns)
+    if (kb_monotonic_ns() < run->bind_again_ns)
         return;
-    run->bind_again_ns = kc_now_ns() + BIND_RETRY_NS;
+    run->bind_again_ns = kb_monotonic_ns() + BIND_RETRY_NS;
     if (ko_dyno_daemon_create(&o, &run->own_daemon, &run->bind_error) == KINETO_OK) {
         run->bind_error.code = KINETO_OK;
         ko_dyno_registry_offer(ko_dyno_daemon_registry(run->own_daemon), offer_request, run);
@@ -139,7 +139,7 @@ bool kc_own_daemon_settled(const kc_trigger_run *run)
     for (size_t i = 0; run->own_daemon && i < run->targets.count; i++) {
         const kc_target *t = run->targets.data[i];
         bool has_polled = t->busy_ns || t->idle_ns || kc_target_over(t);
-        if (t->via == KC_VIA_OWN && !has_polled && kc_now_ns() - t->asked_ns < NEXT_POLL_NS)
+        if (t->via == KC_VIA_OWN && !has_polled && kb_monotonic_ns() - t->asked_ns < NEXT_POLL_NS)
             return false;
     }
     return true;

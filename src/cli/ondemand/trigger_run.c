@@ -16,7 +16,7 @@
 #define DISCOVER_PERIOD_NS (KB_SECOND_NS / 4)
 #define REPLY_TIMEOUT_NS   (5 * KB_SECOND_NS) /* of a control socket */
 /* In addition to the length of the window: traces are built and written. */
-#define WRITE_TIMEOUT_NS (60 * KB_SECOND_NS)
+#define WRITE_TIMEOUT_NS KB_MINUTE_NS
 #define DAEMON_RETRY_NS  250000000
 
 static volatile sig_atomic_t interrupted;
@@ -142,7 +142,7 @@ static void find_new_sockets(kc_trigger_run *run)
 /* At intervals, because reading /proc is slow. Ends discovery when nothing can arrive any more. */
 static void discover_again(kc_trigger_run *run)
 {
-    uint64_t now_ns = kc_now_ns();
+    uint64_t now_ns = kb_monotonic_ns();
     if (now_ns < run->discover_again_ns || now_ns >= run->discover_until_ns)
         return;
     run->discover_again_ns = now_ns + DISCOVER_PERIOD_NS;
@@ -150,12 +150,12 @@ static void discover_again(kc_trigger_run *run)
     if (can_use_wire(run))
         kc_find_endpoints(run);
     if (!can_more_arrive(run))
-        run->discover_until_ns = kc_now_ns();
+        run->discover_until_ns = kb_monotonic_ns();
 }
 
 static bool is_discovering(const kc_trigger_run *run)
 {
-    return can_use_wire(run) && kc_now_ns() < run->discover_until_ns && !run->over_limit &&
+    return can_use_wire(run) && kb_monotonic_ns() < run->discover_until_ns && !run->over_limit &&
            !is_discovery_complete(run);
 }
 
@@ -258,7 +258,7 @@ static void fail_silent_endpoints(kc_trigger_run *run)
 /* By state: what the process has not done in time. */
 static void fail_late_target(const kc_trigger_run *run, kc_target *t)
 {
-    double seconds = (double)(kc_now_ns() - run->begun_ns) / 1e9;
+    double seconds = (double)(kb_monotonic_ns() - run->begun_ns) / 1e9;
     KB_ASSERT(!kc_target_over(t));
     if (t->state == KC_FOUND)
         kc_target_fail(t, "it was busy: it did not accept the request within %.0f s", seconds);
@@ -285,7 +285,7 @@ static bool has_missed_start(const kc_trigger_run *run, const kc_target *t)
 /* Deadlines of replies, of discovery without --wait, and of the whole run. */
 static bool is_late(const kc_trigger_run *run, const kc_target *t)
 {
-    uint64_t now_ns = kc_now_ns();
+    uint64_t now_ns = kb_monotonic_ns();
     bool awaits_reply = t->via == KC_VIA_SOCKET && t->state == KC_ASKED;
     if (awaits_reply && now_ns - t->asked_ns > REPLY_TIMEOUT_NS)
         return true;
@@ -389,7 +389,7 @@ static void choose_common_start(kc_trigger_run *run)
     uint64_t wait_ns = WRITE_TIMEOUT_NS + kc_request_length_ns(request) + request->discover_ns +
                        (uint64_t)KB_MAX(until_start_ns, lead_ns);
     run->wait_until_ns =
-        request->wait_ns ? run->begun_ns + request->wait_ns : kc_now_ns() + wait_ns;
+        request->wait_ns ? run->begun_ns + request->wait_ns : kb_monotonic_ns() + wait_ns;
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -414,7 +414,7 @@ static void await_daemon(kc_trigger_run *run)
         return;
     kc_show_message("no daemon listens yet; trying again for %.0f s (--retry)",
                     (double)retry_ns / 1e9);
-    while (!interrupted && run->daemon_is_absent && kc_now_ns() < run->begun_ns + retry_ns) {
+    while (!interrupted && run->daemon_is_absent && kb_monotonic_ns() < run->begun_ns + retry_ns) {
         (void)nanosleep(&pause, NULL);
         kc_daemon_find(run);
     }
@@ -455,7 +455,8 @@ static void run_trigger(kc_trigger_run *run)
 {
     discover_targets(run);
     await_daemon(run);
-    run->discover_until_ns = kc_now_ns() + (are_all_pids_gone(run) ? 0 : choose_discovery_ns(run));
+    run->discover_until_ns =
+        kb_monotonic_ns() + (are_all_pids_gone(run) ? 0 : choose_discovery_ns(run));
     discover_again(run);
     choose_common_start(run);
     kc_show_begin(run);
@@ -490,7 +491,7 @@ static void free_run(kc_trigger_run *run)
 /* An interruption is reported with the states of all targets. */
 int kc_trigger_local(const kc_request *request)
 {
-    kc_trigger_run run = {.request = request, .begun_ns = kc_now_ns()};
+    kc_trigger_run run = {.request = request, .begun_ns = kb_monotonic_ns()};
     run.peers = epoll_create1(EPOLL_CLOEXEC);
     if (run.peers < 0) {
         kc_complain("trigger: no file descriptors are left");

@@ -129,7 +129,7 @@ static void draw_progress(const kc_trigger_run *run, uint64_t now_ns)
 /* With --json progress is shown on a terminal only. */
 void kc_show_progress(const kc_trigger_run *run)
 {
-    uint64_t now_ns = kb_clock_ns(CLOCK_MONOTONIC);
+    uint64_t now_ns = kb_monotonic_ns();
     if (run->request->json && !progress_line.allowed)
         return;
     if (!progress_line.allowed)

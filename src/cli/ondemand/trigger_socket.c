@@ -95,7 +95,7 @@ static bool receive_peer_status(kc_trigger_run *run, ko_control_peer *peer)
 static void poll_peers(const peer_list *peers, uint64_t until_ns)
 {
     struct pollfd *polled = calloc(peers->count, sizeof *polled);
-    uint64_t now_ns = kc_now_ns();
+    uint64_t now_ns = kb_monotonic_ns();
     if (!polled)
         return;
     for (size_t i = 0; i < peers->count; i++)
@@ -108,9 +108,9 @@ static void poll_peers(const peer_list *peers, uint64_t until_ns)
 void kc_socket_find(kc_trigger_run *run)
 {
     peer_list peers = {0};
-    uint64_t until_ns = kc_now_ns() + STATUS_TIMEOUT_NS;
+    uint64_t until_ns = kb_monotonic_ns() + STATUS_TIMEOUT_NS;
     query_new_sockets(run, &peers);
-    while (peers.count && kc_now_ns() < until_ns) {
+    while (peers.count && kb_monotonic_ns() < until_ns) {
         size_t left = 0;
         poll_peers(&peers, until_ns);
         for (size_t i = 0; i < peers.count; i++)
@@ -157,7 +157,7 @@ static void request_target(kc_trigger_run *run, kc_target *t)
     if (!run->request->cancel && !kc_files_choose(run, t, false))
         return;
     KB_ASSERT(t->state == KC_FOUND && t->peer);
-    t->asked_ns = kc_now_ns();
+    t->asked_ns = kb_monotonic_ns();
     t->asked_real_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
     t->state = KC_ASKED;
     if (send_control_request(run, t, &err) != KINETO_OK)

@@ -40,7 +40,7 @@ static uint64_t choose_hidden_number(void)
 {
     static uint64_t number;
     if (!number && getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
-        number = kb_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)getpid() << 32;
+        number = kb_monotonic_ns() ^ (uint64_t)getpid() << 32;
     return number;
 }
 
@@ -297,9 +297,9 @@ static void check_target_file(const kc_trigger_run *run, kc_target *t)
 /* Targets with a control socket report completion themselves. */
 void kc_files_poll(kc_trigger_run *run)
 {
-    if (!run->request->has_wait || kc_now_ns() < run->files_again_ns)
+    if (!run->request->has_wait || kb_monotonic_ns() < run->files_again_ns)
         return;
-    run->files_again_ns = kc_now_ns() + CHECK_PERIOD_NS;
+    run->files_again_ns = kb_monotonic_ns() + CHECK_PERIOD_NS;
     for (size_t i = 0; i < run->targets.count; i++) {
         kc_target *t = run->targets.data[i];
         if (t->via != KC_VIA_SOCKET && t->state > KC_FOUND && !kc_target_over(t))

@@ -45,7 +45,7 @@ static void clear_query_line(void)
 /* After QUIET_TIME_NS, once per SHOW_PERIOD_NS; not if results appear on the same terminal. */
 static void show_query_time(void)
 {
-    uint64_t now = kb_clock_ns(CLOCK_MONOTONIC), bytes = kb_sink_bytes(status_line.out->sink);
+    uint64_t now = kb_monotonic_ns(), bytes = kb_sink_bytes(status_line.out->sink);
     if (status_line.bytes == UINT64_MAX)
         status_line.bytes = bytes;
     if (status_line.shares && bytes != status_line.bytes) {
@@ -89,7 +89,7 @@ void kc_query_watch_statement(bool begins)
     clear_query_line();
     if (!begins || !status_line.allowed)
         return;
-    status_line.begin_ns = kb_clock_ns(CLOCK_MONOTONIC);
+    status_line.begin_ns = kb_monotonic_ns();
     status_line.bytes = UINT64_MAX;
 }
 

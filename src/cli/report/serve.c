@@ -299,7 +299,7 @@ static void serve_until(const kc_server *server, connection *all, int stop)
             return;
         if (polled[0].revents)
             return;
-        uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
+        uint64_t now = kb_monotonic_ns();
         for (size_t i = 0; i < MAX_CONNECTIONS; i++)
             if (all[i].socket >= 0)
                 serve_connection(server, &all[i], polled[i + 2].revents, now);

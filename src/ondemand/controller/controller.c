@@ -82,7 +82,7 @@ static void destroy_listeners(ko_controller *c)
 static void turn_listeners_finally(ko_controller *c)
 {
     for (uint32_t i = 0; i < c->listener_count; i++)
-        c->listeners[i]->turn(c->listeners[i], c, kb_clock_ns(CLOCK_MONOTONIC));
+        c->listeners[i]->turn(c->listeners[i], c, kb_monotonic_ns());
 }
 
 void ko_controller_destroy(ko_controller *c)

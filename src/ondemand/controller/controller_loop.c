@@ -73,8 +73,7 @@ kineto_status ko_waiting_open(ko_controller *c, kineto_error *err)
 {
     c->timer_fd = -1;
     c->timer_ns = INT64_MAX;
-    c->timer_mark =
-        timespec_of(DECADES * KB_SECOND_NS + (int64_t)kb_clock_ns(CLOCK_MONOTONIC) % KB_SECOND_NS);
+    c->timer_mark = timespec_of(DECADES * KB_SECOND_NS + (int64_t)kb_monotonic_ns() % KB_SECOND_NS);
     kineto_status status = ko_wake_open(&c->wake, err);
     if (status != KINETO_OK)
         return status;
@@ -113,7 +112,7 @@ static bool reopen_if_lost(ko_controller *c)
     if (blind && !c->blind)
         kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s: it is tried again", err.message);
     c->blind = blind;
-    c->look_until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (uint64_t)KB_SECOND_NS;
+    c->look_until_ns = kb_monotonic_ns() + (uint64_t)KB_SECOND_NS;
     return true;
 }
 
@@ -124,7 +123,7 @@ static bool reopen_if_lost(ko_controller *c)
 static int64_t limit_wait(const ko_controller *c, int64_t wait_ns, int64_t poll_at_ns,
                           int64_t now_ns)
 {
-    uint64_t monotonic_ns = kb_clock_ns(CLOCK_MONOTONIC), next_ns = UINT64_MAX;
+    uint64_t monotonic_ns = kb_monotonic_ns(), next_ns = UINT64_MAX;
     int64_t wait = wait_ns;
     for (uint32_t i = 0; i < c->listener_count; i++)
         next_ns = KB_MIN(next_ns, c->listeners[i]->wake_ns);
@@ -175,7 +174,7 @@ static void turn_ready_listeners(ko_controller *c, const struct pollfd *fds, boo
 {
     for (uint32_t i = 0; i < c->listener_count; i++) {
         ko_listener *l = c->listeners[i];
-        uint64_t monotonic_ns = kb_clock_ns(CLOCK_MONOTONIC);
+        uint64_t monotonic_ns = kb_monotonic_ns();
         bool rung = kb_exchange_acqrel(&l->rung, false);
         if (all || rung || (fds[i].fd >= 0 && fds[i].revents) || monotonic_ns >= l->wake_ns)
             l->turn(l, c, monotonic_ns);
@@ -187,7 +186,7 @@ void ko_controller_turn(ko_controller *c, int64_t wait_ns)
     struct pollfd fds[KO_MAX_LISTENERS + 2];
     uint32_t n = c->listener_count;
     bool lost = reopen_if_lost(c);
-    int64_t look_ns = kb_clock_ns(CLOCK_MONOTONIC) < c->look_until_ns ? SOON_NS : LOOK_NS;
+    int64_t look_ns = kb_monotonic_ns() < c->look_until_ns ? SOON_NS : LOOK_NS;
     int64_t wait = plan_wait(c, wait_ns < 0 ? look_ns : KB_MIN(wait_ns, look_ns));
     struct timespec limit = timespec_of(wait);
     KB_ASSERT(n <= KO_MAX_LISTENERS && wait >= 0);

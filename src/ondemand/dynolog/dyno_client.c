@@ -23,7 +23,7 @@
 #define FULL_WAIT_NS     (10 * KB_MILLISECOND_NS)
 #define FULL_TRIES       3u /* after 10, 20 and 40 ms */
 #define LAST_ANSWER_NS   (30 * KB_MILLISECOND_NS)
-#define REFUSED_EVERY_NS (60 * KB_SECOND_NS)
+#define REFUSED_EVERY_NS KB_MINUTE_NS
 #define MAX_AT_ONCE      32u /* datagrams; a queue usually holds 11 */
 #define MAX_NAMES        4u
 #define BUFFER_BYTES     ((size_t)KO_DYNO_HEAD_BYTES + KO_DYNO_MAX_BYTES)
@@ -115,7 +115,7 @@ static uint64_t next_client_random(ko_dyno_client *c)
 static void seed_client_random(ko_dyno_client *c)
 {
     if (getrandom(&c->random, sizeof c->random, GRND_NONBLOCK) != (ssize_t)sizeof c->random)
-        c->random = kb_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)c->pid << 32;
+        c->random = kb_monotonic_ns() ^ (uint64_t)c->pid << 32;
 }
 
 /* "dynoconfigclient" and a random UUID, as Kineto's. */
@@ -514,7 +514,7 @@ void ko_dyno_client_forked(ko_dyno_client *c)
  * socket. */
 static void wait_for_answer(ko_dyno_client *c)
 {
-    uint64_t begin = kb_clock_ns(CLOCK_MONOTONIC), now = begin;
+    uint64_t begin = kb_monotonic_ns(), now = begin;
     while (c->awaits && now - begin < LAST_ANSWER_NS) {
         struct pollfd ready = {c->socket.fd, POLLIN, 0};
         kineto_string text = empty_text();
@@ -523,7 +523,7 @@ static void wait_for_answer(ko_dyno_client *c)
         if (text.size > 0)
             kb_log(KINETO_LOG_WARNING,
                    "on-demand tracing: a request came as tracing ended: dropped");
-        now = kb_clock_ns(CLOCK_MONOTONIC);
+        now = kb_monotonic_ns();
     }
 }
 

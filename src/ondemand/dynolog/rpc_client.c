@@ -141,7 +141,7 @@ static kineto_status fail_connection(const exchange *x, int why, kineto_error *e
 static kineto_status wait_for_events(const exchange *x, short events, kineto_error *err)
 {
     for (;;) {
-        uint64_t now_ns = kb_clock_ns(CLOCK_MONOTONIC);
+        uint64_t now_ns = kb_monotonic_ns();
         if (now_ns >= x->end_ns)
             return fail_timeout(x, err);
         struct pollfd p = {.fd = x->fd, .events = events};
@@ -216,7 +216,7 @@ static kineto_status open_connection(exchange *x, kineto_error *err)
         return kb_fail(err, KINETO_E_NOT_FOUND, "cannot resolve host '%s': %s", daemon_host(d),
                        gai_strerror(why));
     uint32_t limit_ms = d->limit_ms ? d->limit_ms : KO_RPC_LIMIT_MS;
-    x->end_ns = kb_clock_ns(CLOCK_MONOTONIC) + limit_ms * UINT64_C(1000000);
+    x->end_ns = kb_monotonic_ns() + limit_ms * UINT64_C(1000000);
     kineto_status status = connect_daemon(x, all, err);
     freeaddrinfo(all);
     return status;

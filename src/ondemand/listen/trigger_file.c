@@ -431,7 +431,7 @@ static kineto_status prepare_trigger_file(file_listener *f, const char *path, ki
     int why = watch_levels(f);
     file_identity now = identify_trigger_file(f);
     if (now.there && !is_same_identity(&now, &f->seen)) {
-        note_change(f, kb_clock_ns(CLOCK_MONOTONIC));
+        note_change(f, kb_monotonic_ns());
         f->listener.wake_ns = f->due_ns;
     }
     return why ? kb_fail_os(err, why, "cannot watch the directory of the trigger file '%s'",

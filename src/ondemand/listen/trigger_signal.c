@@ -58,7 +58,7 @@ static int parse_small_number(const char *text)
 {
     int number = 0;
     size_t i = 0;
-    for (; text[i] >= '0' && text[i] <= '9' && i < 3; i++)
+    for (; kb_is_digit(text[i]) && i < 3; i++)
         number = number * 10 + (text[i] - '0');
     return i > 0 && text[i] == '\0' ? number : -1;
 }

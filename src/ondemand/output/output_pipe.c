@@ -106,7 +106,7 @@ static bool has_command_ended(pipe_end *p, int *status, bool *known)
 /* Rounded up; 0: the time is over. */
 static int64_t remaining_ms(uint64_t until_ns)
 {
-    uint64_t now_ns = kb_clock_ns(CLOCK_MONOTONIC);
+    uint64_t now_ns = kb_monotonic_ns();
     return now_ns >= until_ns ? 0 : (int64_t)((until_ns - now_ns) / 1000000 + 1);
 }
 
@@ -126,7 +126,7 @@ static void wait_for_exit(int process, uint64_t until_ns, long *sleep_ns)
 /* False: it did not end within the time limit. */
 static bool wait_for_command(pipe_end *p, int limit_ms, int *status, bool *known)
 {
-    uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (uint64_t)limit_ms * 1000000u;
+    uint64_t until_ns = kb_monotonic_ns() + (uint64_t)limit_ms * 1000000u;
     int process = (int)syscall(SYS_pidfd_open, p->pid, 0);
     long sleep_ns = FIRST_SLEEP_NS;
     bool ended;
@@ -170,7 +170,7 @@ static int read_timeout_ms(void)
 /* Waits until the reader has room, at most the timeout. */
 static kineto_status wait_for_room(pipe_end *p, kineto_error *err)
 {
-    uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (uint64_t)p->timeout_ms * 1000000u;
+    uint64_t until_ns = kb_monotonic_ns() + (uint64_t)p->timeout_ms * 1000000u;
     for (;;) {
         struct pollfd ready = {p->fd, POLLOUT, 0};
         int n = poll(&ready, 1, (int)KB_MIN(remaining_ms(until_ns), INT_MAX));

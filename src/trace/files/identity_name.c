@@ -3,7 +3,6 @@
  * precedence (identity.c). */
 #include "trace/files/identity.h"
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 static char lower_case_of(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
 /* `end` is in lower case; the case of `s` does not matter. */
@@ -51,10 +50,10 @@ static bool is_partial_rank(const char *begin, const char *at)
     for (size_t i = 0; i < KB_COUNT(words); i++) {
         size_t size = strlen(words[i]);
         if (name_ends_with(before, words[i]) &&
-            (before.size == size || !is_letter(before.data[before.size - size - 1])))
+            (before.size == size || !kb_is_letter(before.data[before.size - size - 1])))
             return true;
     }
-    return before.size > 0 && is_letter(before.data[before.size - 1]) &&
+    return before.size > 0 && kb_is_letter(before.data[before.size - 1]) &&
            before.size == (size_t)(at - begin);
 }
 

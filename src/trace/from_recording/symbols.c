@@ -126,7 +126,7 @@ static bool parse_map_hex(const char **at, const char *end, uint64_t *value)
         from = *at += 2;
     for (; *at < end; ++*at) {
         char c = **at;
-        uint64_t digit = c >= '0' && c <= '9'                 ? (uint64_t)(c - '0')
+        uint64_t digit = kb_is_digit(c)                       ? (uint64_t)(c - '0')
                          : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint64_t)((c | 32) - 'a' + 10)
                                                               : 16;
         if (digit == 16)

@@ -21,7 +21,7 @@ bool kt_step_number(kineto_string name, uint64_t *number)
         at++;
     uint64_t value = 0;
     size_t first = at;
-    for (; at < name.size && name.data[at] >= '0' && name.data[at] <= '9'; at++)
+    for (; at < name.size && kb_is_digit(name.data[at]); at++)
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, (uint64_t)(name.data[at] - '0'), &value))
             return false;
@@ -149,7 +149,7 @@ static bool parse_trailing_number(kineto_string name, uint64_t *number)
 {
     size_t at = name.size;
     *number = 0;
-    while (at > 0 && name.data[at - 1] >= '0' && name.data[at - 1] <= '9')
+    while (at > 0 && kb_is_digit(name.data[at - 1]))
         at--;
     if (at == name.size || name.size - at > 18)
         return false;

@@ -19,7 +19,7 @@ static int64_t parse_device_number(kineto_string s, kineto_string *rest)
 {
     int64_t number = 0;
     size_t at = 0;
-    for (; at < s.size && at < 9 && s.data[at] >= '0' && s.data[at] <= '9'; at++)
+    for (; at < s.size && at < 9 && kb_is_digit(s.data[at]); at++)
         number = number * 10 + (s.data[at] - '0');
     *rest = kb_string_skip(s, at);
     return at > 0 ? number : -1;

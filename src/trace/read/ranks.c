@@ -26,7 +26,6 @@ typedef struct finding {
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static bool is_decimal(char c) { return c >= '0' && c <= '9'; }
 static bool is_label_letter(char c) { return kb_lower(c) >= 'a' && kb_lower(c) <= 'z'; }
 
 /* Parses a dimension and its number, as in "TP01" and "rank 3". Returns its end; NULL:
@@ -44,7 +43,7 @@ static const char *parse_label_part(const char *at, const char *end, label *l)
     if (at < end && (*at == ' ' || *at == '_' || *at == '-' || *at == '='))
         at++;
     const char *digits = at;
-    for (; at < end && is_decimal(*at) && at - digits < 9; at++)
+    for (; at < end && kb_is_digit(*at) && at - digits < 9; at++)
         number = number * 10 + (*at - '0');
     if (dimension == DIMENSIONS || at == digits)
         return NULL;

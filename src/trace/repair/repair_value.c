@@ -250,7 +250,7 @@ void kt_fix_copy(kt_fix *f, size_t from, size_t to, char quote)
 static size_t count_digits(kineto_string s, size_t at)
 {
     size_t from = at;
-    while (at < s.size && s.data[at] >= '0' && s.data[at] <= '9')
+    while (at < s.size && kb_is_digit(s.data[at]))
         at++;
     return at - from;
 }

@@ -142,7 +142,7 @@ static const char *line_number_of_frame(kineto_string text)
         if (text.data[i - 1] != ':' || text.data[i - 2] != ')')
             continue;
         size_t at = i - 2;
-        while (at > 0 && text.data[at - 1] >= '0' && text.data[at - 1] <= '9')
+        while (at > 0 && kb_is_digit(text.data[at - 1]))
             at--;
         if (at > 1 && at < i - 2 && text.data[at - 1] == '(')
             return text.data + at - 1;
@@ -182,7 +182,7 @@ static bool append_module_name(kt_scrub *s, kineto_string name)
         return false;
     kineto_string class = kb_string_skip(name, sizeof start - 1);
     size_t size = class.size;
-    while (size && class.data[size - 1] >= '0' && class.data[size - 1] <= '9')
+    while (size && kb_is_digit(class.data[size - 1]))
         size--;
     bool numbered = size > 1 && size < class.size && class.data[size - 1] == '_';
     kineto_string bare = {class.data, numbered ? size - 1 : class.size};
@@ -226,11 +226,9 @@ static bool is_identifier_char(char c)
            (unsigned char)c >= 0x80 || (unsigned char)c < 0x20;
 }
 
-static bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
-
 static const char *end_of_identifier(const char *at, const char *end)
 {
-    while (at < end && (is_identifier_char(*at) || is_ascii_digit(*at)))
+    while (at < end && (is_identifier_char(*at) || kb_is_digit(*at)))
         at++;
     return at;
 }
@@ -274,7 +272,7 @@ static bool is_template_number(kineto_string word)
     while (size && strchr("fuUlL", word.data[size - 1]) && word.data[size - 1])
         size--;
     for (size_t i = 0; i < size; i++)
-        if (!is_ascii_digit(word.data[i]))
+        if (!kb_is_digit(word.data[i]))
             return false;
     return size && word.size <= 8;
 }
@@ -304,7 +302,7 @@ static void append_kernel_name(kt_scrub *s, kineto_string name)
     const char *at = name.data, *end = name.data + name.size;
     bool joined = false;
     while (at < end) {
-        if (is_identifier_char(*at) || is_ascii_digit(*at)) {
+        if (is_identifier_char(*at) || kb_is_digit(*at)) {
             at = append_kernel_word(s, at, end, &joined);
             continue;
         }
@@ -324,7 +322,7 @@ static bool is_cpp_like(kineto_string name)
         if (c == '<' || c == '(' || (c == ':' && i && name.data[i - 1] == ':'))
             return true;
         words += !inside && is_identifier_char(c);
-        inside = is_identifier_char(c) || is_ascii_digit(c);
+        inside = is_identifier_char(c) || kb_is_digit(c);
     }
     return words == 1 && name.size && is_identifier_char(name.data[0]);
 }
