@@ -294,7 +294,7 @@ static void set_window_options(const kineto_session *s, uint64_t end_ticks, kt_b
     o->kinds = s->options.kinds;
     o->wants = session_wants(s);
     o->overloads = s->options.operators & KINETO_OPERATORS_OVERLOADS;
-    o->start_ticks = s->start_ticks;
+    o->start_ticks = o->requested_from = s->start_ticks;
     o->end_ticks = end_ticks;
     o->complete_from = s->complete_from;
     o->stated_from = s->stated_from;

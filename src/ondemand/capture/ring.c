@@ -290,19 +290,34 @@ static void clear_dump_texts(ks_extras *extras)
     extras->from_ns = 0;
 }
 
+/* With the lock. After a fork, or if the environment starts it, the ring begins after requests do. */
+static kineto_status check_ring_records(kineto_error *err)
+{
+    if (ring.session && ring.pid == kb_os_pid())
+        return KINETO_OK;
+    return kb_fail(err, KINETO_E_STATE,
+                   "no ring records in this process now; switch it on with CKINETO_RING, or "
+                   "ring_seconds of kineto_control_options; if it is on, try again");
+}
+
+kineto_status ko_ring_can_dump(void *context, kineto_error *err)
+{
+    (void)context;
+    lock_ring(&ring.lock);
+    kineto_status status = check_ring_records(err);
+    kb_lock_drop(&ring.lock);
+    return status;
+}
+
 /* Builds the trace with the lock held: starting and stopping the ring wait for it. */
 static kineto_status snapshot_ring(const char *reason, kineto_trace **out, kineto_error *err)
 {
     dump_texts *texts = malloc(sizeof *texts);
-    kineto_status status = KINETO_OK;
     if (!texts)
         return kb_fail_memory(err, "dump of the ring");
     lock_ring(&ring.lock);
-    if (!ring.session || ring.pid != kb_os_pid()) {
-        status = kb_fail(err, KINETO_E_STATE,
-                         "no ring in this process; switch it on with CKINETO_RING, or "
-                         "ring_seconds of kineto_control_options");
-    } else {
+    kineto_status status = check_ring_records(err);
+    if (status == KINETO_OK) {
         ks_extras *extras = ks_session_extras(ring.session);
         KB_ASSERT(ring.length_ns > 0 && !extras->header && !extras->notes);
         describe_dump(texts, reason, extras, (int64_t)kb_clock_ns(CLOCK_REALTIME));

@@ -28,6 +28,8 @@ void ko_ring_stop(void);
 /** ko_driver.dump; the context is not used. */
 kineto_status ko_ring_dump(void *context, ko_request_source source, const char *path,
                            const char *reason, uint64_t *bytes, kineto_error *err);
+/** The driver's can_dump: KINETO_E_STATE until ko_ring_start is done. threads: any. */
+kineto_status ko_ring_can_dump(void *context, kineto_error *err);
 
 /* ---- watchdog.c ------------------------------------------------------------------------------ */
 /** A listener that requests dumps by dump_on_slow_step and dump_on_hang_seconds. One per process.

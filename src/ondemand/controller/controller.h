@@ -50,6 +50,8 @@ typedef struct ko_driver {
      *  @param reason  for the trace (ckineto_dump_reason); "": requested. */
     kineto_status (*dump)(void *context, ko_request_source source, const char *path,
                           const char *reason, uint64_t *bytes, kineto_error *err);
+    /** Does the ring record now? Called with the controller's lock. NULL: always. */
+    kineto_status (*can_dump)(void *context, kineto_error *err);
     /** Where the driver counts steps (a recorder's programs): returns how many began, and when the
      *  last 64 did (ns since 1970, at index step % 64). NULL: ko_controller_step is called. */
     uint64_t (*steps)(void *context, int64_t times_ns[64]);

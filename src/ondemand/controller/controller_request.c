@@ -144,7 +144,7 @@ static kineto_status check_dump_possible(const ko_controller *c, kineto_error *e
     if (c->closing || c->dumping)
         return kb_fail(err, KINETO_E_BUSY,
                        c->closing ? "busy: shutting down" : "busy: the ring is being written");
-    return KINETO_OK;
+    return c->driver.can_dump ? c->driver.can_dump(c->driver.context, err) : KINETO_OK;
 }
 
 /* With the lock. */

@@ -172,7 +172,7 @@ kineto_status kineto_control_dump(const char *path, kineto_error *err)
     ko_controller *c = ko_control_get();
     if (!c)
         return kb_fail(err, KINETO_E_STATE,
-                       "no ring in this process; switch it on with CKINETO_RING");
+                       "no ring records in this process; switch it on with CKINETO_RING");
     kineto_status status = dump_and_wait(c, text, err);
     ko_control_put();
     return status;

@@ -333,8 +333,10 @@ static kineto_status create_controller(const ko_settings *s, bool lenient, ko_co
     ko_driver driver;
     bool ring = s->options.ring_seconds > 0;
     ko_process_driver(&driver);
-    if (ring)
+    if (ring) {
         driver.dump = ko_ring_dump;
+        driver.can_dump = ko_ring_can_dump;
+    }
     ko_controller_options options = {.pid = kb_os_pid(),
                                      .host = "process",
                                      .ring = ring,
