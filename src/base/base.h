@@ -284,7 +284,7 @@ KB_INLINE uint64_t kb_ticks_hw(void)
 void kb_clock_snapshot_take(uint32_t ticks_clock, kb_clock_snapshot *out);
 uint64_t kb_ticks(uint32_t ticks_clock);
 
-/* ---- clock_fit.c: ticks → ns since the epoch ---------------------------------------------------- */
+/* ---- ticks_to_ns.c: ticks → ns since the epoch ---------------------------------------------------- */
 typedef struct kb_clock_fit {
     uint64_t ticks0;      /* origin */
     int64_t ns0;          /* Unix epoch ns at the origin */

@@ -1,5 +1,5 @@
 /* Reading clocks: the choice of the counter that the recorder uses, and snapshots of all clocks at
- * one moment. clock_fit.c converts ticks to times from these snapshots. [rt] */
+ * one moment. ticks_to_ns.c converts ticks to times from these snapshots. [rt] */
 #include "base/base.h"
 
 #include <errno.h>

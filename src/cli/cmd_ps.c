@@ -1,6 +1,7 @@
 /* ckineto ps: the processes that can be traced, in which way, and their states. The list is made by
  * ondemand/traceable.c from control sockets of this machine and from the list of a daemon. */
 #include "cli/cli.h"
+#include "cli/ondemand/timeouts.h"
 #include "cli/ondemand/traceable.h"
 
 #include <pwd.h>
@@ -233,7 +234,7 @@ static kineto_status parse_daemon_options(ko_rpc_daemon *out)
 {
     static char token[KO_RPC_TOKEN_BYTES];
     kineto_error err;
-    *out = (ko_rpc_daemon){.limit_ms = 2000};
+    *out = (ko_rpc_daemon){.limit_ms = KC_PS_DAEMON_TIMEOUT_MS};
     if (host && ko_rpc_parse_address(host, out, &err))
         return kc_usage_error("ps", "--host: %s", err.message);
     out->token = token_file ? token : NULL;

@@ -1,7 +1,7 @@
 /* A connection of SQLite over a trace: what statements may do, and stepping through their results.
  * Everything but reading is refused: by the authorizer, by SQLite's defensive mode, and by the
  * check that a statement is read-only. */
-#include "export/sql_tables.h"
+#include "export/sql_impl.h"
 
 struct ke_sql_query {
     ke_sql *sql;

@@ -28,7 +28,7 @@ typedef struct ke_sql_table {
     const char *name, *about;
     const ke_sql_column *columns;
     size_t count;
-    const struct ke_sql_ops *ops; /* sql_tables.h; NULL without SQLite */
+    const struct ke_sql_ops *ops; /* sql_impl.h; NULL without SQLite */
 } ke_sql_table;
 
 /** All tables, and the functions besides SQLite's own. */

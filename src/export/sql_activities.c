@@ -1,7 +1,7 @@
 /* The SQL table "activities": the rows of the trace, read from its blocks. Parents, launches, lanes
  * and depths come from indices of the trace, which are built at first use. */
 #include "export/export.h"
-#include "export/sql_tables.h"
+#include "export/sql_impl.h"
 
 enum {
     A_ROW,

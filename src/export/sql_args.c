@@ -1,6 +1,6 @@
 /* The SQL table "args" and the SQL values of arguments. The table has a module of its own, because
  * its rows have no numbers: a cursor walks the activities and loads the args of one at a time. */
-#include "export/sql_tables.h"
+#include "export/sql_impl.h"
 
 enum { R_ROW, R_KEY, R_TYPE, R_VALUE, R_COUNT };
 

@@ -1,7 +1,7 @@
 /* Writes a trace as a database of SQLite: the virtual tables are copied into real ones, then
  * indexed. The file is written next to its final name and renamed at the end. */
 #include "export/export.h"
-#include "export/sql_tables.h"
+#include "export/sql_impl.h"
 
 #include <errno.h>
 #include <sys/stat.h>

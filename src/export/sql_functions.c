@@ -1,5 +1,5 @@
 /* SQL functions besides SQLite's own: arguments, units, regular expressions, percentiles. */
-#include "export/sql_tables.h"
+#include "export/sql_impl.h"
 
 #include <regex.h>
 

@@ -1,6 +1,6 @@
 /* Indices of SQL tables: rows by the value of a column, and ids of strings by their bytes. Both are
  * made at first use, because most queries need neither. */
-#include "export/sql_tables.h"
+#include "export/sql_impl.h"
 
 void ke_sql_index_free(ke_sql_index *index)
 {

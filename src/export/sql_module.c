@@ -1,7 +1,7 @@
 /* SQLite's virtual table module for tables whose rows have numbers: it plans how a query finds its
  * rows (choose_row_plan), and walks them with a cursor. https://sqlite.org/vtab.html describes the
  * interface. */
-#include "export/sql_tables.h"
+#include "export/sql_impl.h"
 
 /* How a cursor finds its rows, passed from planning to filter_rows in the low bits of idxNum; the
  * column of a key is above the flags. */

@@ -1,7 +1,7 @@
 /* The SQL tables "counters" and "steps". Their rows are collected and sorted by time when a
  * statement first uses them, because they exist only inside of activities. */
 #include "export/export.h"
-#include "export/sql_tables.h"
+#include "export/sql_impl.h"
 #include "trace/model/steps.h"
 
 /* ---- counters -------------------------------------------------------------------------------- */

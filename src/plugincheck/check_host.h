@@ -4,7 +4,7 @@
 #ifndef KV_CHECK_HOST_H
 #define KV_CHECK_HOST_H
 
-#include "base/clock_line.h"
+#include "base/device_clock_line.h"
 #include "plugincheck/check_guard.h"
 #include "plugincheck/check_notes.h"
 #include <ckineto/plugin.h>

@@ -1,7 +1,7 @@
 /* Lines through samples of a device's clock. */
 #include "unit.h"
 
-#include "base/clock_line.h"
+#include "base/device_clock_line.h"
 
 #include <time.h>
 

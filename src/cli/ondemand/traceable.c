@@ -2,13 +2,14 @@
  * list by pid. All control sockets are queried at once, so that a stopped process costs the others
  * no time. */
 #include "cli/ondemand/traceable.h"
+#include "cli/ondemand/timeouts.h"
 #include "cli/options.h"
 
 #include <poll.h>
 #include <sys/stat.h>
 #include <time.h>
 
-enum { MAX_PEERS = 128, REPLY_TIMEOUT_MS = 500 };
+enum { MAX_PEERS = 128 };
 
 /* The entry of a pid, inserted in order if it is new. NULL: out of memory. */
 static kc_process *find_or_add_process(kc_traceable *r, int64_t pid)
@@ -117,7 +118,7 @@ static bool receive_from_group(kc_traceable *r, peer_group *c, int wait_ms)
 /* Until all have replied or the time is over; then close all of them. */
 static void await_group(kc_traceable *r, peer_group *c)
 {
-    uint64_t end_ns = kb_monotonic_ns() + REPLY_TIMEOUT_MS * UINT64_C(1000000);
+    uint64_t end_ns = kb_monotonic_ns() + KC_LIST_TIMEOUT_NS;
     for (uint64_t now_ns; (now_ns = kb_monotonic_ns()) < end_ns;)
         if (!receive_from_group(r, c, (int)((end_ns - now_ns) / 1000000) + 1))
             break;

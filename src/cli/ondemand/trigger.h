@@ -5,6 +5,7 @@
 #ifndef KC_TRIGGER_H
 #define KC_TRIGGER_H
 
+#include "cli/ondemand/timeouts.h"
 #include "cli/options.h"
 #include "cli/print.h"
 #include "ondemand/wire/control_wire.h"

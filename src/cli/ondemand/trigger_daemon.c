@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCAL_LIMIT_MS 1000u
 #define POLL_PERIOD_NS (KB_SECOND_NS / 2)
 /* A process that is silent for longer and not visible has ended. */
 #define LOST_MS UINT64_C(12000)
@@ -113,7 +112,7 @@ static kineto_status choose_daemon_address(kc_trigger_run *run, kineto_error *er
     run->daemon.token = request->token[0] ? request->token : NULL;
     if (request->host)
         return kc_daemon_parse(request, request->host, &run->daemon, err);
-    run->daemon.limit_ms = LOCAL_LIMIT_MS;
+    run->daemon.limit_ms = KC_LOCAL_DAEMON_TIMEOUT_MS;
     return KINETO_OK;
 }
 

@@ -9,12 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* HOST_TIMEOUT_MS bounds each query of a daemon. Traces have WRITE_TIMEOUT_NS after their end
- * to be written, unless --wait names a time. */
-#define HOST_TIMEOUT_MS  3000u
 #define MAX_THREADS      64u
 #define POLL_PERIOD_NS   (KB_SECOND_NS / 2)
-#define WRITE_TIMEOUT_NS KB_MINUTE_NS
 
 /* Written by the signal handler, read by all waits of this file. */
 static volatile sig_atomic_t interrupted;
@@ -374,7 +370,7 @@ static void follow_until_start(kc_fleet *fleet)
 static void await_files(kc_fleet *fleet)
 {
     const kc_request *request = fleet->request;
-    uint64_t wait_ns = WRITE_TIMEOUT_NS + kc_request_length_ns(request) +
+    uint64_t wait_ns = KC_WRITE_TIMEOUT_NS + kc_request_length_ns(request) +
                        (uint64_t)KB_MAX(fleet->start_ns - read_real_ns(), 0);
     uint64_t until_ns = kb_monotonic_ns() + (request->wait_ns ? request->wait_ns : wait_ns);
     while (!interrupted && count_missing_files(fleet) && kb_monotonic_ns() < until_ns)
@@ -405,7 +401,7 @@ static kineto_status append_host(kc_fleet *fleet, const char *name, kineto_error
 {
     kc_host host = {.name = name};
     host.daemon.token = fleet->request->token[0] ? fleet->request->token : NULL;
-    host.daemon.limit_ms = HOST_TIMEOUT_MS;
+    host.daemon.limit_ms = KC_HOST_DAEMON_TIMEOUT_MS;
     kineto_status status = kc_daemon_parse(fleet->request, name, &host.daemon, err);
     if (status == KINETO_OK && !kb_vec_push(&fleet->hosts, host))
         status = kb_fail_memory(err, "hosts");

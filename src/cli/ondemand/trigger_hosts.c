@@ -14,7 +14,6 @@
 
 #define MAX_HOSTS          16384u
 #define MAX_TEXT_BYTES     ((size_t)1 << 20) /* of the output of a command, and of a file */
-#define COMMAND_TIMEOUT_NS (15 * KB_SECOND_NS)
 
 extern char **environ;
 
@@ -119,7 +118,7 @@ static kineto_status spawn_command(const char *const *argv, int out_fd, pid_t *p
 /* Read until the command closes its output. False: it took too long, or wrote too much. */
 static bool read_command_output(int fd, char *out)
 {
-    uint64_t until_ns = kb_monotonic_ns() + COMMAND_TIMEOUT_NS;
+    uint64_t until_ns = kb_monotonic_ns() + KC_HOSTS_COMMAND_TIMEOUT_NS;
     size_t used = 0;
     for (;;) {
         uint64_t now_ns = kb_monotonic_ns();
@@ -148,7 +147,7 @@ static kineto_status wait_for_command(const char *name, pid_t pid, bool read, ki
         continue;
     if (!read)
         return kb_fail(err, KINETO_E_BUSY, "'%s' did not end within %d s", name,
-                       (int)(COMMAND_TIMEOUT_NS / KB_SECOND_NS));
+                       (int)(KC_HOSTS_COMMAND_TIMEOUT_NS / KB_SECOND_NS));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return KINETO_OK;
     return kb_fail(err, KINETO_E_NOT_FOUND, "'%s' failed: see its messages above", name);

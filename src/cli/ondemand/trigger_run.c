@@ -14,9 +14,6 @@
 
 #define TURN_MS            100
 #define DISCOVER_PERIOD_NS (KB_SECOND_NS / 4)
-#define REPLY_TIMEOUT_NS   (5 * KB_SECOND_NS) /* of a control socket */
-/* In addition to the length of the window: traces are built and written. */
-#define WRITE_TIMEOUT_NS KB_MINUTE_NS
 #define DAEMON_RETRY_NS  250000000
 
 static volatile sig_atomic_t interrupted;
@@ -287,7 +284,7 @@ static bool is_late(const kc_trigger_run *run, const kc_target *t)
 {
     uint64_t now_ns = kb_monotonic_ns();
     bool awaits_reply = t->via == KC_VIA_SOCKET && t->state == KC_ASKED;
-    if (awaits_reply && now_ns - t->asked_ns > REPLY_TIMEOUT_NS)
+    if (awaits_reply && now_ns - t->asked_ns > KC_REPLY_TIMEOUT_NS)
         return true;
     /* Without --wait a busy process is only waited for during discovery. */
     if (t->state == KC_FOUND && !run->request->has_wait && now_ns >= run->discover_until_ns)
@@ -386,7 +383,7 @@ static void choose_common_start(kc_trigger_run *run)
     else if (!run->start_ns && together)
         run->start_ns = (now_ns + lead_ns) / (int64_t)KC_MS_NS * (int64_t)KC_MS_NS;
     int64_t until_start_ns = run->start_ns ? run->start_ns - now_ns : 0;
-    uint64_t wait_ns = WRITE_TIMEOUT_NS + kc_request_length_ns(request) + request->discover_ns +
+    uint64_t wait_ns = KC_WRITE_TIMEOUT_NS + kc_request_length_ns(request) + request->discover_ns +
                        (uint64_t)KB_MAX(until_start_ns, lead_ns);
     run->wait_until_ns =
         request->wait_ns ? run->begun_ns + request->wait_ns : kb_monotonic_ns() + wait_ns;

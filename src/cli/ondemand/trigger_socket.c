@@ -7,8 +7,6 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-#define STATUS_TIMEOUT_NS (2 * KB_SECOND_NS) /* of processes that may be busy */
-
 /* ---- finding --------------------------------------------------------------------------------- */
 
 typedef KB_VEC(ko_control_peer *) peer_list;
@@ -108,7 +106,7 @@ static void poll_peers(const peer_list *peers, uint64_t until_ns)
 void kc_socket_find(kc_trigger_run *run)
 {
     peer_list peers = {0};
-    uint64_t until_ns = kb_monotonic_ns() + STATUS_TIMEOUT_NS;
+    uint64_t until_ns = kb_monotonic_ns() + KC_STATUS_TIMEOUT_NS;
     query_new_sockets(run, &peers);
     while (peers.count && kb_monotonic_ns() < until_ns) {
         size_t left = 0;

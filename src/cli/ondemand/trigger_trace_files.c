@@ -16,8 +16,6 @@
 #define CHECK_PERIOD_NS (KB_SECOND_NS / 10)
 /* Times of files lag by up to one tick of the kernel. */
 #define FILE_TICK_NS INT64_C(50000000)
-/* A file may still appear this long after the process stopped being busy. */
-#define APPEAR_TIMEOUT_NS (10 * KB_SECOND_NS)
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
@@ -272,7 +270,7 @@ static uint64_t estimate_end_ns(const kc_trigger_run *run, const kc_target *t)
 static bool has_given_up(const kc_trigger_run *run, const kc_target *t)
 {
     return t->via == KC_VIA_OWN && t->idle_ns > t->busy_ns &&
-           t->idle_ns > estimate_end_ns(run, t) + APPEAR_TIMEOUT_NS;
+           t->idle_ns > estimate_end_ns(run, t) + KC_APPEAR_TIMEOUT_NS;
 }
 
 /* The trace is complete, the process has ended, or it has given up. */

@@ -7,7 +7,7 @@
 #ifndef KT_BUILD_H
 #define KT_BUILD_H
 
-#include "base/clock_line.h"
+#include "base/device_clock_line.h"
 #include "trace/from_recording/symbols.h"
 #include "trace/model/model.h"
 #include <ckineto/plugin.h>
@@ -340,7 +340,7 @@ void kt_build_backend(kt_build_state *s, const kf_event *e);
 /** Pass: adds the numbers of threads to the header: "ckineto_threads". */
 void kt_build_thread_numbers(kt_build_state *s);
 
-/* ---- build_clock.c ---- */
+/* ---- build_device_clocks.c ---- */
 /** Adds a device clock that was announced; its samples are read by kt_build_device_clocks. */
 void kt_build_add_clock(kt_build_state *s, uint32_t process, uint32_t clock, kineto_string name);
 /** Reads all clock samples and fits every device clock. */

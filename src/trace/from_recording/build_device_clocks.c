@@ -1,5 +1,5 @@
 /* Conversion of device clocks. A source records samples: a device time, and the ticks
- * before and after it was read. A line through these brackets (base/clock_line.h) converts
+ * before and after it was read. A line through these brackets (base/device_clock_line.h) converts
  * device times to Unix ns. Relies on s->fit, the fit of the recording's own clock. */
 #include "trace/from_recording/build.h"
 

@@ -1,7 +1,7 @@
 /* The short SQL tables: tracks, processes, devices, flows, header and ledger. Their cells are read
  * from the trace one at a time. */
 #include "export/export.h"
-#include "export/sql_tables.h"
+#include "export/sql_impl.h"
 
 /* ---- tracks ---------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
-/* Fits a line through the clock points of a device: see clock_line.h. Times may be far from 0, like
+/* Fits a line through the clock points of a device: see device_clock_line.h. Times may be far from 0, like
  * nanoseconds since 1970, so they are subtracted as integers; a double would round them to some
  * hundred nanoseconds. */
-#include "base/clock_line.h"
+#include "base/device_clock_line.h"
 
 #include <math.h>
 #include <stdlib.h>
