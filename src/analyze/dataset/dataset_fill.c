@@ -279,20 +279,13 @@ static const ka_step *own_step(const filling *f, uint32_t place)
 #define MAX_OPEN_STEPS 64u
 static int32_t step_of_process_at(const filling *f, uint32_t process, int64_t ns, uint32_t *hint)
 {
-    uint32_t first = f->first_own[process], end = f->first_own[process + 1], low = first,
-             high = end;
+    uint32_t first = f->first_own[process], end = f->first_own[process + 1], after = first;
     if (*hint >= first && *hint < end && own_step(f, *hint)->start_ns <= ns &&
         ns < own_step(f, *hint)->end_ns &&
         (*hint + 1 == end || own_step(f, *hint + 1)->start_ns > ns))
         return (int32_t)f->own_steps[*hint];
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (own_step(f, middle)->start_ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (uint32_t i = low; i-- > first && low - i < MAX_OPEN_STEPS;)
+    KB_LOWER_BOUND(after, end, own_step(f, after)->start_ns <= ns);
+    for (uint32_t i = after; i-- > first && after - i < MAX_OPEN_STEPS;)
         if (ns < own_step(f, i)->end_ns)
             return (int32_t)f->own_steps[*hint = i];
     return -1;
