@@ -214,17 +214,11 @@ kineto_status kt_symbols_add_map(kt_symbols *s, uint32_t pid, const char *path, 
 /* The name of the generated function that contains an address. */
 static bool find_generated_name(const kt_symbols *s, uint64_t address, kineto_string *name)
 {
-    size_t low = 0, high = s->made.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->made.data[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || address >= s->made.data[low - 1].end)
+    size_t after = 0;
+    KB_LOWER_BOUND(after, s->made.count, s->made.data[after].start <= address);
+    if (after == 0 || address >= s->made.data[after - 1].end)
         return false;
-    *name = kb_intern_get(&s->texts, s->made.data[low - 1].name);
+    *name = kb_intern_get(&s->texts, s->made.data[after - 1].name);
     return true;
 }
 
