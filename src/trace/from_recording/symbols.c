@@ -125,13 +125,10 @@ static bool parse_map_hex(const char **at, const char *end, uint64_t *value)
     if (end - *at > 2 && (*at)[0] == '0' && ((*at)[1] | 32) == 'x')
         from = *at += 2;
     for (; *at < end; ++*at) {
-        char c = **at;
-        uint64_t digit = kb_is_digit(c)                       ? (uint64_t)(c - '0')
-                         : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint64_t)((c | 32) - 'a' + 10)
-                                                              : 16;
-        if (digit == 16)
+        int digit = kb_hex_value(**at);
+        if (digit < 0)
             break;
-        *value = *value << 4 | digit;
+        *value = *value << 4 | (uint64_t)digit;
     }
     return *at > from && *at - from <= 16;
 }
