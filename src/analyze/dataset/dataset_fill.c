@@ -1,6 +1,7 @@
 /* Fills a dataset by the exact definitions, track by track: work of streams, slices of threads, steps,
  * the calls that launched work, and then the choice of steps. Tracks list their rows in the order of
  * (start, longer first, row), so all that encloses a slice is there before it. */
+#include "analyze/dataset/attribution.h"
 #include "analyze/dataset/dataset.h"
 
 #include "trace/transform/select.h"
@@ -478,3 +479,14 @@ kineto_status ka_dataset_fill(ka_dataset *s, kineto_error *err)
     filling f = {.s = s, .m = s->memory, .t = s->trace, .options = s->options};
     return fill_from_tracks(&f, err);
 }
+
+/* All of the trace, in nanoseconds, by this library's own formulas. */
+const ka_definitions ka_exact_definitions = {
+    .usual_steps = KINETO_STEPS_ALL,
+    .fill_dataset = ka_dataset_fill,
+    .fill_attribution = ka_attribution_fill,
+    .is_eligible = ka_is_eligible,
+    .no_operator_name = "",
+    .shortest_copy_ns = 1,
+    .diff_table = KA_TABLE_COUNT,
+};
