@@ -322,16 +322,8 @@ KB_INLINE int64_t kb_clock_fit_ns(const kb_clock_fit *fit, uint64_t ticks)
  *  line: the slew of the time daemon between the first and last snapshot is reversed. */
 int64_t kb_clock_fit_from_clock(const kb_clock_fit *fit, int clock_id, int64_t ns);
 
-/* ---- arena.c: memory freed in one call ---------------------------------------------------------- */
-typedef struct kb_arena {
-    struct kb_arena_block *head;
-    size_t used_bytes, next_block_bytes;
-} kb_arena;
-void *kb_arena_alloc(kb_arena *a, size_t bytes, size_t align); /* NULL: out of memory */
-char *kb_arena_copy(kb_arena *a, const void *data, size_t bytes); /* NUL-terminated copy */
-void kb_arena_free(kb_arena *a);
-
-/* ---- vec.c: growing arrays. kb_vec_push(&v, item) → false when out of memory ---------------------- */
+/* ---- allocation.c: growing arrays, and memory that is freed in one call ------------------------- */
+/** A growing array. kb_vec_push(&v, item) → false when out of memory. */
 #define KB_VEC(type) struct { type *data; size_t count, capacity; }
 bool kb_vec_grow(void **data, size_t *capacity, size_t need, size_t item_bytes);
 /** malloc and calloc for arrays that may be large: those get large pages. Freed by free. */
@@ -343,6 +335,15 @@ void *kb_array_zeroed(size_t count, size_t item_bytes);
 #define kb_vec_push(v, ...)                                                                        \
     (kb_vec_reserve((v), (v)->count + 1) ? ((v)->data[(v)->count++] = (__VA_ARGS__), true) : false)
 #define kb_vec_free(v) (free((v)->data), (v)->data = NULL, (v)->count = (v)->capacity = 0)
+
+/** Memory that is freed in one call. */
+typedef struct kb_arena {
+    struct kb_arena_block *head;
+    size_t used_bytes, next_block_bytes;
+} kb_arena;
+void *kb_arena_alloc(kb_arena *a, size_t bytes, size_t align); /* NULL: out of memory */
+char *kb_arena_copy(kb_arena *a, const void *data, size_t bytes); /* NUL-terminated copy */
+void kb_arena_free(kb_arena *a);
 
 /** For qsort; NaN compares equal to everything. */
 static inline int kb_compare_doubles(const void *left, const void *right)
@@ -410,7 +411,7 @@ char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced);
  *  invalid UTF-8, U+FFFE and U+FFFF as U+FFFD; control characters, which XML forbids, as '?'. */
 void kb_xml_put(kineto_string text, void (*put)(void *to, const char *bytes, size_t size), void *to);
 
-/* ---- text.c: numbers as text, independent of the locale ------------------------------------------ */
+/* ---- c_locale.c: numbers as text, independent of the locale --------------------------------------- */
 /** strtod, vsnprintf and snprintf with a decimal point, also where the program's locale has a
  *  comma: the contents of files must not depend on the program that writes or reads
  *  them. */

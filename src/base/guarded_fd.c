@@ -1,4 +1,4 @@
-/* File descriptors that the host program may close or reuse at any time: see owned.h. */
+/* File descriptors that the host program may close or reuse at any time: see guarded_fd.h. */
 #include "base/guarded_fd.h"
 
 #include <errno.h>

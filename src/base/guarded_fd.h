@@ -2,8 +2,8 @@
  * descriptors that they do not know, and open others with the same numbers. So before every read,
  * write or close the library checks by device and inode that the descriptor still is the file that
  * it opened. Not for epoll descriptors, timers and the like, which share one inode. */
-#ifndef KB_OWNED_H
-#define KB_OWNED_H
+#ifndef KB_GUARDED_FD_H
+#define KB_GUARDED_FD_H
 #include "base/base.h"
 
 typedef struct kb_guarded_fd {

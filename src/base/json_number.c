@@ -130,7 +130,7 @@ static char *put_printed(char *out, const char *text)
 {
     bool is_double = false;
     while (*text) {
-        if ((*text >= '0' && *text <= '9') || *text == '-' || *text == '+') {
+        if (kb_is_digit(*text) || *text == '-' || *text == '+') {
             *out++ = *text++;
         } else if (*text == 'e') {
             is_double = true;
@@ -138,7 +138,7 @@ static char *put_printed(char *out, const char *text)
         } else {
             is_double = true;
             *out++ = '.';
-            while (*text && *text != 'e' && (*text < '0' || *text > '9'))
+            while (*text && *text != 'e' && !kb_is_digit(*text))
                 text++;
         }
     }

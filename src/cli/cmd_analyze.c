@@ -92,7 +92,7 @@ static const kc_options options = {
 static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
 {
     char *end;
-    if (*text < '0' || *text > '9')
+    if (!kb_is_digit(*text))
         return false;
     *first = *last = strtoull(text, &end, 10);
     if (strncmp(end, "..", 2) == 0 && kb_is_digit(end[2]))

@@ -19,7 +19,7 @@ static void append_completion_word(char *words, const char *word, size_t size)
 static bool is_plain_word(const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++)
-        if (!(text[i] >= 'a' && text[i] <= 'z') && text[i] != '-')
+        if (!kb_is_lower(text[i]) && text[i] != '-')
             return false;
     return size > 0;
 }

@@ -96,7 +96,7 @@ static kineto_status parse_pid_list(kc_request *request, const char *list)
         char *end;
         errno = 0;
         unsigned long pid = strtoul(at, &end, 10);
-        if (errno || end == at || *at < '0' || *at > '9' || pid == 0 || pid > INT32_MAX ||
+        if (errno || end == at || !kb_is_digit(*at) || pid == 0 || pid > INT32_MAX ||
             (*end && *end != ','))
             return kc_usage_error(VERB, "--pid needs pids, for example 1234,1235, not '%s'", list);
         if (!kb_vec_push(&request->pids, (int32_t)pid))

@@ -131,7 +131,7 @@ static bool parse_size(const char *text, uint64_t *bytes)
     char *end = NULL;
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
-    if (errno || end == text || text[0] < '0' || text[0] > '9')
+    if (errno || end == text || !kb_is_digit(text[0]))
         return false;
     const char *letter = *end ? strchr(letters, *end & ~32) : NULL;
     unsigned shift = letter ? 10 * (unsigned)(letter - letters + 1) : 0;
@@ -195,7 +195,7 @@ static kineto_status store_value(const kc_options *options, const kc_option *o, 
     char *end = NULL;
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
-    if (errno || end == text || *end || text[0] < '0' || text[0] > '9')
+    if (errno || end == text || *end || !kb_is_digit(text[0]))
         return kc_usage_error(options->verb, "--%s needs a whole number, not '%s'", o->name, text);
     *(uint64_t *)o->value = n;
     return KINETO_OK;

@@ -65,20 +65,6 @@ bool ke_plan_flows(ke_chrome *c)
     return true;
 }
 
-/* Lower bound in the ends, which are sorted by row. */
-static size_t first_end_of_row(const ke_chrome *c, kineto_row row)
-{
-    size_t low = 0, high = c->flow_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (c->flows[middle].row < row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static char *put_flow_name(char *out, uint32_t type)
 {
     if (type == KINETO_FLOW_ASYNC_CPU_GPU)
@@ -127,12 +113,15 @@ static char *put_flow_end(ke_chrome *c, char *out, const ke_flow_end *f, const k
     return out;
 }
 
-/* The bit per row avoids the search for the majority of rows, which have no flow. */
+/* The ends are sorted by row. The bit per row avoids the search for the majority of rows, which
+ * have no flow. */
 char *ke_put_flows(ke_chrome *c, char *out, kineto_row row, const ke_place *place, int64_t start_ns)
 {
     if (!(c->flow_rows[row / 64] >> row % 64 & 1))
         return out;
-    for (size_t i = first_end_of_row(c, row); i < c->flow_count && c->flows[i].row == row; i++) {
+    size_t i = 0;
+    KB_LOWER_BOUND(i, c->flow_count, c->flows[i].row < row);
+    for (; i < c->flow_count && c->flows[i].row == row; i++) {
         ke_commit(c, out);
         out = put_flow_end(c, kb_sink_reserve(c->sink, c->room), &c->flows[i], place, start_ns);
     }

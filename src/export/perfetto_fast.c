@@ -189,7 +189,7 @@ static inline bool take_literal(json_cursor *p, const char *word, size_t size)
 /* Appends digits to `value`, which has *digits of them already. */
 static inline uint64_t accumulate_digits(json_cursor *p, uint64_t value, unsigned *digits)
 {
-    for (; p->at < p->end && (unsigned char)(*p->at - '0') < 10; p->at++, ++*digits)
+    for (; p->at < p->end && kb_is_digit(*p->at); p->at++, ++*digits)
         value = value * 10 + (uint64_t)(*p->at - '0');
     return value;
 }

@@ -77,7 +77,7 @@ static kineto_string first_word(kineto_string s)
         at = close + (block ? 2 : 1);
     }
     size_t size = 0;
-    while (at + size < end && ((at[size] | 32) >= 'a' && (at[size] | 32) <= 'z'))
+    while (at + size < end && kb_is_letter(at[size]))
         size++;
     return (kineto_string){at, size};
 }

@@ -317,16 +317,12 @@ static int64_t time_at_position(const ke_sql_source *s, const row_cursor *c, uin
 static uint64_t find_time_bound(const ke_sql_source *s, const row_cursor *c, int64_t bound,
                                 bool after)
 {
-    uint64_t low = c->at, high = c->at + c->left;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        int64_t time = time_at_position(s, c, middle);
-        if (after ? time <= bound : time < bound)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint64_t at = c->at, end = c->at + c->left;
+    if (after)
+        KB_LOWER_BOUND(at, end, time_at_position(s, c, at) <= bound);
+    else
+        KB_LOWER_BOUND(at, end, time_at_position(s, c, at) < bound);
+    return at;
 }
 
 /* Cuts the rows, which are in the order of time, to the bounds. */

@@ -438,7 +438,7 @@ static bool parse_plain_integer(const char *s, int64_t *out)
     const char *digits = s + (*s == '-');
     int64_t value = 0;
     int n = 0;
-    while (digits[n] >= '0' && digits[n] <= '9' && n < 18) /* more may not fit into 64 bits */
+    while (kb_is_digit(digits[n]) && n < 18) /* more may not fit into 64 bits */
         value = value * 10 + (digits[n++] - '0');
     if (n == 0 || digits[n] || (*digits == '0' && (n > 1 || digits != s)))
         return false;

@@ -49,7 +49,7 @@ static bool is_same_text(const char *name, const char *piece, size_t size, bool 
     if (!any_case)
         return memcmp(name, piece, size) == 0;
     for (size_t i = 0; i < size; i++) /* the piece is in lower case */
-        if (ka_lower((uint8_t)name[i]) != (uint8_t)piece[i])
+        if (kb_lower(name[i]) != piece[i])
             return false;
     return true;
 }

@@ -149,7 +149,7 @@ static bool read_pieces(ka_rules *r, ka_name_pattern *p, kineto_string text)
         }
         if (c == '\\' && i + 1 < text.size)
             c = text.data[++i];
-        if (!kb_vec_push(&r->text, p->any_case ? (char)ka_lower((uint8_t)c) : c))
+        if (!kb_vec_push(&r->text, p->any_case ? kb_lower(c) : c))
             return false;
     }
     return end_piece(r, p, &begin);

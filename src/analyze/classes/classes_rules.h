@@ -59,11 +59,10 @@ kineto_string ka_own_name(kineto_string name);
  *  where a capital follows a small letter, and between letters and digits. */
 bool ka_word_edge(kineto_string name, size_t at);
 
-static inline uint8_t ka_lower(uint8_t c) { return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c; }
 /** The gram that ends with a byte, from the one before. */
 static inline uint32_t ka_next_gram(uint32_t gram, char c)
 {
-    return (gram << 8 | ka_lower((uint8_t)c)) & ((UINT32_C(1) << 8 * KA_GRAM) - 1);
+    return (gram << 8 | (uint8_t)kb_lower(c)) & ((UINT32_C(1) << 8 * KA_GRAM) - 1);
 }
 static inline uint32_t ka_gram_hash(uint32_t gram)
 {

@@ -78,10 +78,10 @@ enum { PUNCTUATION, DIGIT, SMALL, CAPITAL };
 /* Classes of bytes; a word ends where the class changes. */
 static int kind_of_byte(char c)
 {
-    return c >= 'a' && c <= 'z'   ? SMALL
-           : c >= 'A' && c <= 'Z' ? CAPITAL
-           : kb_is_digit(c)       ? DIGIT
-                                  : PUNCTUATION;
+    return kb_is_lower(c)   ? SMALL
+           : kb_is_upper(c) ? CAPITAL
+           : kb_is_digit(c) ? DIGIT
+                            : PUNCTUATION;
 }
 
 bool ka_word_edge(kineto_string name, size_t at)

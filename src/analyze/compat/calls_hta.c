@@ -245,16 +245,11 @@ static void take_steps(nesting *n)
 /* The last host range that began before the slice, if it also ends after it; KA_NONE. */
 static uint32_t find_backward_host(const nesting *n, const ka_slice *slice)
 {
-    size_t low = 0, high = n->hosts.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (n->s->slices[n->hosts.data[middle]].start_ns <= slice->start_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool is = low && n->s->slices[n->hosts.data[low - 1]].end_ns >= slice->end_ns;
-    return is ? n->hosts.data[low - 1] : KA_NONE;
+    size_t after = 0;
+    KB_LOWER_BOUND(after, n->hosts.count,
+                   n->s->slices[n->hosts.data[after]].start_ns <= slice->start_ns);
+    bool is = after && n->s->slices[n->hosts.data[after - 1]].end_ns >= slice->end_ns;
+    return is ? n->hosts.data[after - 1] : KA_NONE;
 }
 
 /* Gives the outermost ranges of backward threads their parents, then all depths anew. Hosts come

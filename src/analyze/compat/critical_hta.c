@@ -519,20 +519,6 @@ static void collect_rows(hta *h, device_rows *rows)
         qsort(rows->data, rows->count, sizeof *rows->data, compare_device_rows);
 }
 
-/* First of what the trace says of a call, by search. */
-static size_t first_of_call(const hta *h, uint32_t call)
-{
-    size_t low = 0, high = h->syncs.calls.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (h->syncs.calls.data[middle].call < call)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* The call ends when the work, or the last work of its stream (of all streams), has ended. */
 static void link_waiting(hta *h, const ka_sync_call *c)
 {
@@ -553,24 +539,20 @@ static void link_sync(hta *h, kineto_row row)
         return;
     uint32_t call = (uint32_t)(*slice - 1);
     const ka_sync_call *calls = h->syncs.calls.data;
-    for (size_t i = first_of_call(h, call); i < h->syncs.calls.count && calls[i].call == call; i++)
+    size_t i = 0;
+    KB_LOWER_BOUND(i, h->syncs.calls.count, calls[i].call < call);
+    for (; i < h->syncs.calls.count && calls[i].call == call; i++)
         link_waiting(h, &calls[i]);
 }
 
 /* The end node of the work that this work waits for, of the last recorded wait; KA_NONE: none. */
 static uint32_t waited_for(const hta *h, uint32_t work)
 {
-    size_t low = 0, high = h->syncs.waits.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (h->syncs.waits.data[middle].work <= work)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (!low || h->syncs.waits.data[low - 1].work != work)
+    size_t after = 0;
+    KB_LOWER_BOUND(after, h->syncs.waits.count, h->syncs.waits.data[after].work <= work);
+    if (!after || h->syncs.waits.data[after - 1].work != work)
         return KA_NONE;
-    return h->work_end[h->syncs.waits.data[low - 1].source];
+    return h->work_end[h->syncs.waits.data[after - 1].source];
 }
 
 /* Edges of one work: itself, the work it waited for, and either its launch, if the queue was

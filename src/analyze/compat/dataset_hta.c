@@ -162,15 +162,9 @@ static bool collect_correlated(const filling *f, uint32_t rows, bool device, boo
 /* The last one with this id, KA_NONE. */
 static uint32_t find_last(const keyed_list *list, int64_t id)
 {
-    size_t low = 0, high = list->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (list->data[middle].id <= id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low && list->data[low - 1].id == id ? list->data[low - 1].range : KA_NONE;
+    size_t after = 0;
+    KB_LOWER_BOUND(after, list->count, list->data[after].id <= id);
+    return after && list->data[after - 1].id == id ? list->data[after - 1].range : KA_NONE;
 }
 
 /* Ties each range to the last one of the other side with its id. */
@@ -222,15 +216,9 @@ static void find_step_ranges(filling *f, uint32_t rows)
 static int32_t step_of_any_process(const filling *f, int64_t ns)
 {
     const ka_step *steps = f->m->steps.data;
-    size_t low = 0, high = f->m->steps.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (steps[middle].start_ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (size_t i = low; i-- > 0 && low - i < 64;)
+    size_t after = 0;
+    KB_LOWER_BOUND(after, f->m->steps.count, steps[after].start_ns <= ns);
+    for (size_t i = after; i-- > 0 && after - i < 64;)
         if (ns < steps[i].end_ns)
             return (int32_t)i;
     return -1;

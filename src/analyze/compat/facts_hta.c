@@ -250,17 +250,12 @@ static uint32_t next_free(claiming *c, uint32_t at)
 }
 
 /* The first work that had not ended at this moment, or that begins then or later. */
-static uint32_t first_behind(const claiming *c, int64_t ns, bool by_end)
+static uint32_t find_first_from(const claiming *c, int64_t ns, bool by_end)
 {
-    size_t low = 0, high = c->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (by_end ? c->ended[middle] <= ns : c->s->work[c->works[middle]].start_ns < ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return (uint32_t)low;
+    size_t first = 0;
+    KB_LOWER_BOUND(first, c->count,
+                   by_end ? c->ended[first] <= ns : c->s->work[c->works[first]].start_ns < ns);
+    return (uint32_t)first;
 }
 
 /* A range may visit this much work that does not overlap it; after that only work that begins in it. */
@@ -270,8 +265,8 @@ static uint32_t first_behind(const claiming *c, int64_t ns, bool by_end)
 static void claim_range(claiming *c, uint32_t range)
 {
     const ka_slice *r = &c->s->slices[range];
-    uint32_t misses = 0, begins = first_behind(c, r->start_ns, false);
-    uint32_t i = next_free(c, first_behind(c, r->start_ns, true));
+    uint32_t misses = 0, begins = find_first_from(c, r->start_ns, false);
+    uint32_t i = next_free(c, find_first_from(c, r->start_ns, true));
     while (i < c->count && misses < 2 * MAX_MISSES) {
         const ka_work *w = &c->s->work[c->works[i]];
         if (w->start_ns >= r->end_ns)

@@ -85,16 +85,10 @@ static void insert_rest(const sorting *s, uint32_t *items, size_t sorted, size_t
 {
     for (size_t i = sorted; i < count; i++) {
         uint32_t item = items[i];
-        size_t low = 0, high = i;
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (is_item_less(s, item, items[middle]))
-                high = middle;
-            else
-                low = middle + 1;
-        }
-        memmove(items + low + 1, items + low, (i - low) * sizeof *items);
-        items[low] = item;
+        size_t at = 0;
+        KB_LOWER_BOUND(at, i, !is_item_less(s, item, items[at]));
+        memmove(items + at + 1, items + at, (i - at) * sizeof *items);
+        items[at] = item;
     }
 }
 
@@ -107,16 +101,10 @@ static bool goes_before(const sorting *s, uint32_t item, uint32_t other, bool af
 }
 
 /* Binary search in a sorted range. */
-static size_t by_halves(const sorting *s, uint32_t item, const uint32_t *items, size_t low,
+static size_t bisect_items(const sorting *s, uint32_t item, const uint32_t *items, size_t low,
                         size_t high, bool after_equals)
 {
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (goes_before(s, item, items[middle], after_equals))
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    KB_LOWER_BOUND(low, high, !goes_before(s, item, items[low], after_equals));
     return low;
 }
 
@@ -131,7 +119,7 @@ static size_t place_from_first(const sorting *s, uint32_t item, const uint32_t *
         low = far;
         far = 2 * far + 1;
     }
-    return by_halves(s, item, items, low + 1, KB_MIN(far, count), after_equals);
+    return bisect_items(s, item, items, low + 1, KB_MIN(far, count), after_equals);
 }
 
 /* Gallops from the end, then searches by halves. */
@@ -145,7 +133,7 @@ static size_t place_from_last(const sorting *s, uint32_t item, const uint32_t *i
         near = far;
         far = 2 * far + 1;
     }
-    return by_halves(s, item, items, count - KB_MIN(far, count), count - 1 - near, after_equals);
+    return bisect_items(s, item, items, count - KB_MIN(far, count), count - 1 - near, after_equals);
 }
 
 /* ---- merges ------------------------------------------------------------------------------------------------ */

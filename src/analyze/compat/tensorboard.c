@@ -62,15 +62,6 @@ typedef struct reading {
 
 /* ---- events ------------------------------------------------------------------------------------------ */
 
-/* Is `lower` the text, ignoring case? */
-static bool is_any_case(kineto_string s, const char *lower)
-{
-    size_t i = 0;
-    while (i < s.size && lower[i] && ka_ascii_lower(s.data[i]) == lower[i])
-        i++;
-    return i == s.size && !lower[i];
-}
-
 /* Which events the plug-in reads, by category. */
 static sort_of sort_of_category(kineto_string category)
 {
@@ -95,7 +86,7 @@ static sort_of sort_of_category(kineto_string category)
                  {"user_annotation", ANNOTATION},
                  {"gpu_user_annotation", ANNOTATION}};
     for (size_t i = 0; i < KB_COUNT(known); i++)
-        if (is_any_case(category, known[i].category))
+        if (kb_string_is_ignoring_case(category, known[i].category))
             return known[i].sort;
     return SKIPPED;
 }

@@ -93,17 +93,11 @@ static void find_stream_waits(linking *l)
 }
 
 /* Was some stream made to wait in between? */
-static bool stream_wait_between(const linking *l, int64_t from_ns, int64_t to_ns)
+static bool has_stream_wait_between(const linking *l, int64_t from_ns, int64_t to_ns)
 {
-    size_t low = 0, high = l->stream_waits.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (l->stream_waits.data[middle] <= from_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < l->stream_waits.count && l->stream_waits.data[low] < to_ns;
+    size_t next = 0;
+    KB_LOWER_BOUND(next, l->stream_waits.count, l->stream_waits.data[next] <= from_ns);
+    return next < l->stream_waits.count && l->stream_waits.data[next] < to_ns;
 }
 
 /* ---- work by its end ---------------------------------------------------------------------------------------- */
@@ -132,17 +126,11 @@ static void order_by_end(linking *l)
 }
 
 /* How many of by_end ended no later. */
-static size_t ended_until(const linking *l, int64_t ns)
+static size_t count_ended_until(const linking *l, int64_t ns)
 {
-    size_t low = 0, high = l->by_end.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (l->s->work[l->by_end.data[middle]].end_ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    size_t count = 0;
+    KB_LOWER_BOUND(count, l->by_end.count, l->s->work[l->by_end.data[count]].end_ns <= ns);
+    return count;
 }
 
 /* ---- what is usual -------------------------------------------------------------------------------------------- */
@@ -320,7 +308,7 @@ static void propose_inferred(const linking *l, candidates *c, uint32_t work)
     int64_t launch = ka_launch_ns(l->s, work);
     if (kb_length_ns(all_ready_ns(l, c), w->start_ns) <= UNEXPLAINED_NS)
         return;
-    size_t i = ended_until(l, w->start_ns);
+    size_t i = count_ended_until(l, w->start_ns);
     for (uint32_t tries = 0; i-- > 0 && tries < 32; tries++) {
         uint32_t source = l->by_end.data[i];
         const ka_work *from = &l->s->work[source];
@@ -328,7 +316,7 @@ static void propose_inferred(const linking *l, candidates *c, uint32_t work)
             return;
         if (from->stream == w->stream ||
             l->s->streams[from->stream].device != l->s->streams[w->stream].device ||
-            !stream_wait_between(l, ka_launch_ns(l->s, source), launch))
+            !has_stream_wait_between(l, ka_launch_ns(l->s, source), launch))
             continue;
         propose_wait(l, c, source, work, KA_EDGE_WAIT_INFERRED);
         return;
@@ -475,7 +463,7 @@ static bool is_last_before(const linking *l, uint32_t work, int64_t ns)
 static uint32_t work_waited_for(const linking *l, uint32_t call, call_role role)
 {
     const ka_slice *slice = &l->s->slices[call];
-    size_t i = ended_until(l, ka_add_ns(slice->end_ns, CLOCK_NS));
+    size_t i = count_ended_until(l, ka_add_ns(slice->end_ns, CLOCK_NS));
     int64_t began = wait_began(l, call);
     for (uint32_t tries = 0; i-- > 0 && tries < 64; tries++) {
         uint32_t work = l->by_end.data[i];
@@ -530,7 +518,7 @@ static void link_full_queue(linking *l, uint32_t call)
     if (!slice->work_count || ka_slice_ns(slice) < WAIT_NS)
         return;
     uint32_t own = l->s->launched[slice->first_work];
-    size_t i = ended_until(l, slice->end_ns);
+    size_t i = count_ended_until(l, slice->end_ns);
     for (uint32_t tries = 0; i-- > 0 && tries < 16; tries++) {
         uint32_t work = l->by_end.data[i];
         if (kb_length_ns(l->s->work[work].end_ns, slice->end_ns) > WAIT_NS ||

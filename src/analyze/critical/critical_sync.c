@@ -102,19 +102,13 @@ static uint32_t stream_of(const ka_dataset *s, int64_t device, int64_t id)
 /* Binary search: launches of a stream are in the order of its work. */
 uint32_t ka_launched_before(const ka_dataset *s, uint32_t stream, int64_t ns)
 {
-    uint32_t low = s->streams[stream].first, high = low + s->streams[stream].count;
-    const uint32_t first = low;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (ka_launch_ns(s, middle) < ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (uint32_t i = 0; low > first && i < MAX_SYNCS; i++, low--)
-        if (s->work[low - 1].kind != KINETO_KIND_CUDA_SYNC)
+    const uint32_t first = s->streams[stream].first;
+    uint32_t end = first;
+    KB_LOWER_BOUND(end, first + s->streams[stream].count, ka_launch_ns(s, end) < ns);
+    for (uint32_t i = 0; end > first && i < MAX_SYNCS; i++, end--)
+        if (s->work[end - 1].kind != KINETO_KIND_CUDA_SYNC)
             break;
-    return low > first ? low - 1 : KA_NONE;
+    return end > first ? end - 1 : KA_NONE;
 }
 
 /* The work that was launched to the stream the event is of, before the event was recorded. */

@@ -112,17 +112,11 @@ static void add_hand_over_edge(handing *h, uint32_t from, uint32_t to)
 }
 
 /* The last node of the thread that is not later. */
-static uint32_t last_until(const handing *h, uint32_t thread, int64_t ns)
+static uint32_t find_last_node_until(const handing *h, uint32_t thread, int64_t ns)
 {
-    uint32_t low = h->first_node[thread], high = h->first_node[thread + 1];
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (ns_of(h, middle) <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low - 1;
+    uint32_t after = h->first_node[thread];
+    KB_LOWER_BOUND(after, h->first_node[thread + 1], ns_of(h, after) <= ns);
+    return after - 1;
 }
 
 /* What the worker did in the gap before `node`, its parts from *at on; *at moves past them. It
@@ -146,7 +140,7 @@ static void link_gap(handing *h, uint32_t worker, uint32_t node, size_t *at)
         return;
     if (ns_of(h, parts[first].start) >= from)
         add_hand_over_edge(h, node - 1, parts[first].start);
-    add_hand_over_edge(h, last_until(h, worker, to), node);
+    add_hand_over_edge(h, find_last_node_until(h, worker, to), node);
 }
 
 /* Looks for bursts of the worker in every gap of the thread that hands over. */

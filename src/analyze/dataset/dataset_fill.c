@@ -1,6 +1,7 @@
 /* Fills a dataset by the exact definitions, track by track: work of streams, slices of threads, steps,
  * the calls that launched work, and then the choice of steps. Tracks list their rows in the order of
  * (start, longer first, row), so all that encloses a slice is there before it. */
+#include "analyze/dataset/attribution.h"
 #include "analyze/dataset/dataset.h"
 
 #include "trace/transform/select.h"
@@ -279,20 +280,13 @@ static const ka_step *own_step(const filling *f, uint32_t place)
 #define MAX_OPEN_STEPS 64u
 static int32_t step_of_process_at(const filling *f, uint32_t process, int64_t ns, uint32_t *hint)
 {
-    uint32_t first = f->first_own[process], end = f->first_own[process + 1], low = first,
-             high = end;
+    uint32_t first = f->first_own[process], end = f->first_own[process + 1], after = first;
     if (*hint >= first && *hint < end && own_step(f, *hint)->start_ns <= ns &&
         ns < own_step(f, *hint)->end_ns &&
         (*hint + 1 == end || own_step(f, *hint + 1)->start_ns > ns))
         return (int32_t)f->own_steps[*hint];
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (own_step(f, middle)->start_ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (uint32_t i = low; i-- > first && low - i < MAX_OPEN_STEPS;)
+    KB_LOWER_BOUND(after, end, own_step(f, after)->start_ns <= ns);
+    for (uint32_t i = after; i-- > first && after - i < MAX_OPEN_STEPS;)
         if (ns < own_step(f, i)->end_ns)
             return (int32_t)f->own_steps[*hint = i];
     return -1;
@@ -485,3 +479,14 @@ kineto_status ka_dataset_fill(ka_dataset *s, kineto_error *err)
     filling f = {.s = s, .m = s->memory, .t = s->trace, .options = s->options};
     return fill_from_tracks(&f, err);
 }
+
+/* All of the trace, in nanoseconds, by this library's own formulas. */
+const ka_definitions ka_exact_definitions = {
+    .usual_steps = KINETO_STEPS_ALL,
+    .fill_dataset = ka_dataset_fill,
+    .fill_attribution = ka_attribution_fill,
+    .is_eligible = ka_is_eligible,
+    .no_operator_name = "",
+    .shortest_copy_ns = 1,
+    .diff_table = KA_TABLE_COUNT,
+};

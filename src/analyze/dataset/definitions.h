@@ -1,7 +1,7 @@
 /* In what sets of definitions differ: one constant structure for each set, chosen by
  * kineto_analysis_options.definitions and reached through ka_dataset.definitions.
  *
- * The exact definitions (ka_exact_definitions, definitions.c) leave every policy false and every
+ * The exact definitions (ka_exact_definitions, dataset_fill.c) leave every policy false and every
  * function that may be NULL at NULL; then the analysis computes its own formula. Other sets, which
  * exist to be compared with other tools, are in analyze/compat. No analysis asks which set it has:
  * it asks for the policy it is about. */

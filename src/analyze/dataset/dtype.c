@@ -88,9 +88,7 @@ ka_dtype ka_dtype_of(kineto_string raw)
     while (spelling.size && name.size < sizeof text) {
         size_t skip = left_out(spelling);
         if (!skip)
-            text[name.size++] =
-                (char)(spelling.data[0] >= 'A' && spelling.data[0] <= 'Z' ? spelling.data[0] + 32
-                                                                          : spelling.data[0]);
+            text[name.size++] = kb_lower(spelling.data[0]);
         skip += !skip;
         spelling = (kineto_string){spelling.data + skip, spelling.size - skip};
     }

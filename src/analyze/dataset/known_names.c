@@ -25,20 +25,6 @@ static kineto_string core_of(kineto_string op)
     return op;
 }
 
-/* Does the name contain `lower`, which is in lower case? */
-static bool contains_ignoring_case(kineto_string name, const char *lower)
-{
-    size_t n = strlen(lower);
-    for (size_t i = 0; i + n <= name.size; i++) {
-        size_t j = 0;
-        while (j < n && ka_ascii_lower(name.data[i + j]) == lower[j])
-            j++;
-        if (j == n)
-            return true;
-    }
-    return false;
-}
-
 bool ka_is_eligible(kineto_string op)
 {
     /* words that stand in names of nothing else */
@@ -73,7 +59,7 @@ bool ka_is_eligible(kineto_string op)
     if (kb_string_is_one_of(core, whole, KB_COUNT(whole)))
         return true;
     for (size_t i = 0; i < KB_COUNT(anywhere); i++)
-        if (contains_ignoring_case(core, anywhere[i]))
+        if (kb_string_contains_ignoring_case(core, anywhere[i]))
             return true;
     return false;
 }

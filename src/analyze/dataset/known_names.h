@@ -8,7 +8,6 @@
 
 struct ka_dataset;
 
-static inline char ka_ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
 /** A wait for the next batch: "enumerate(DataLoader)#….__next__". */
 bool ka_is_dataloader(kineto_string name);
 /** Operators that multiply matrices, convolve, attend or are recurrent, whatever their library. */

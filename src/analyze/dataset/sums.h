@@ -34,18 +34,12 @@ static inline void ka_sums_free(ka_sums *s)
 /** Nanoseconds of the spans that lie before a time. */
 static inline int64_t ka_sums_until(const ka_sums *s, int64_t ns)
 {
-    size_t low = 0, high = s->spans.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->spans.data[middle].start_ns < ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (!low)
+    size_t count = 0;
+    KB_LOWER_BOUND(count, s->spans.count, s->spans.data[count].start_ns < ns);
+    if (!count)
         return 0;
-    const ka_span *last = &s->spans.data[low - 1];
-    return ka_add_ns(s->before[low - 1], kb_length_ns(last->start_ns, KB_MIN(last->end_ns, ns)));
+    const ka_span *last = &s->spans.data[count - 1];
+    return ka_add_ns(s->before[count - 1], kb_length_ns(last->start_ns, KB_MIN(last->end_ns, ns)));
 }
 
 static inline int64_t ka_sums_within(const ka_sums *s, int64_t start_ns, int64_t end_ns)

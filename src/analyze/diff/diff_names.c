@@ -25,8 +25,7 @@ static kineto_string text_of(const ka_text *t) { return (kineto_string){t->s, t-
 static kineto_string read_mangled_word(kineto_string *rest)
 {
     size_t size = 0, digits = 0;
-    while (digits < rest->size && digits < 6 && rest->data[digits] >= '0' &&
-           rest->data[digits] <= '9')
+    while (digits < rest->size && digits < 6 && kb_is_digit(rest->data[digits]))
         size = size * 10 + (size_t)(rest->data[digits++] - '0');
     if (!digits || !size || size > rest->size - digits)
         return (kineto_string){"", 0};

@@ -17,17 +17,11 @@ typedef struct sampling {
 static int32_t step_of_side_at(const ka_side *side, int64_t ns)
 {
     const ka_step *steps = side->m.dataset.steps;
-    uint32_t low = 0, high = side->m.dataset.step_count;
+    uint32_t after = 0;
     if (side->no_steps)
         return 0;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (steps[middle].start_ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (uint32_t i = low; i-- > 0 && low - i < 64;)
+    KB_LOWER_BOUND(after, side->m.dataset.step_count, steps[after].start_ns <= ns);
+    for (uint32_t i = after; i-- > 0 && after - i < 64;)
         if (ns < steps[i].end_ns)
             return (int32_t)i;
     return -1;

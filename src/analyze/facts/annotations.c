@@ -39,15 +39,9 @@ static bool add_slices(const ka_dataset *s, uint8_t kind, tallies *t)
 /* Does work of the dataset begin in it? */
 static bool has_work(const ka_dataset *s, const ka_stream *stream, int64_t start_ns, int64_t end_ns)
 {
-    uint32_t low = stream->first, high = stream->first + stream->count, end = high;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (s->work[middle].start_ns < start_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < end && s->work[low].start_ns <= end_ns;
+    uint32_t first = stream->first, end = stream->first + stream->count;
+    KB_LOWER_BOUND(first, end, s->work[first].start_ns < start_ns);
+    return first < end && s->work[first].start_ns <= end_ns;
 }
 
 /* Annotations on the track of a stream. They are no work of the dataset, so the rows of the

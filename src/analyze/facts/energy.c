@@ -111,23 +111,17 @@ static bool collect_samples(const ka_dataset *s, meters *all)
 /* ---- between samples ------------------------------------------------------------------------- */
 
 /* First sample at or after `ns`. */
-static size_t first_sample_from(const samples *all, int64_t ns)
+static size_t find_first_sample(const samples *all, int64_t ns)
 {
-    size_t low = 0, high = all->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (all->data[middle].ns < ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    size_t first = 0;
+    KB_LOWER_BOUND(first, all->count, all->data[first].ns < ns);
+    return first;
 }
 
 /* On the line between two samples; a moment outside of them has the value of the nearest. */
 static double value_at(const samples *all, int64_t ns)
 {
-    size_t i = first_sample_from(all, ns);
+    size_t i = find_first_sample(all, ns);
     if (i == 0 || i == all->count)
         return all->data[i ? i - 1 : 0].value;
     const sample *a = &all->data[i - 1], *b = &all->data[i];
@@ -141,7 +135,7 @@ static double area_below_power(const samples *all, int64_t start_ns, int64_t end
     KB_ASSERT(start_ns <= end_ns && all->count > 0);
     double sum = 0, before = value_at(all, start_ns);
     int64_t at = start_ns;
-    for (size_t i = first_sample_from(all, start_ns); i < all->count && all->data[i].ns < end_ns;
+    for (size_t i = find_first_sample(all, start_ns); i < all->count && all->data[i].ns < end_ns;
          i++) {
         sum += (before + all->data[i].value) / 2 * (double)kb_length_ns(at, all->data[i].ns) / 1e9;
         before = all->data[i].value;
@@ -153,7 +147,7 @@ static double area_below_power(const samples *all, int64_t start_ns, int64_t end
 static double highest_power(const samples *all, int64_t start_ns, int64_t end_ns)
 {
     double most = KB_MAX(value_at(all, start_ns), value_at(all, end_ns));
-    for (size_t i = first_sample_from(all, start_ns); i < all->count && all->data[i].ns < end_ns;
+    for (size_t i = find_first_sample(all, start_ns); i < all->count && all->data[i].ns < end_ns;
          i++)
         most = KB_MAX(most, all->data[i].value);
     return most;

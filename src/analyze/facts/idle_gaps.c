@@ -80,15 +80,9 @@ static bool fill_devices(ka_idleness *idle)
 
 size_t ka_ends_until(const ka_device *d, int64_t ns)
 {
-    size_t low = 0, high = d->ends.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (d->ends.data[middle].ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    size_t count = 0;
+    KB_LOWER_BOUND(count, d->ends.count, d->ends.data[count].ns <= ns);
+    return count;
 }
 
 /* How many neighbours in order of time are searched: enough for the streams that run at once,
@@ -379,17 +373,11 @@ static int compare_unrecorded(const void *left, const void *right)
 uint32_t ka_gap_graph(const ka_idleness *idle, const ka_gap *gap)
 {
     const ka_device *d = &idle->devices.data[gap->device];
-    size_t low = 0, high = d->graphs.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (d->graphs.data[middle].start_ns < gap->end_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t after = 0;
+    KB_LOWER_BOUND(after, d->graphs.count, d->graphs.data[after].start_ns < gap->end_ns);
     uint32_t best = KA_NONE;
     int64_t most = 0;
-    for (size_t i = low; i-- > 0 && low - i < MAX_NEIGHBOURS;) {
+    for (size_t i = after; i-- > 0 && after - i < MAX_NEIGHBOURS;) {
         const ka_unrecorded *u = &d->graphs.data[i];
         int64_t ns =
             kb_length_ns(KB_MAX(u->start_ns, gap->start_ns), KB_MIN(u->end_ns, gap->end_ns));
@@ -451,19 +439,13 @@ static bool each_open_part(ka_idleness *idle, const ka_gap *gap, part_of_gap *pa
 {
     const ka_spans *taken = &idle->devices.data[gap->device].unrecorded.spans;
     int64_t from = gap->start_ns;
-    size_t low = 0, high = taken->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (taken->data[middle].end_ns <= from)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < taken->count && taken->data[low].start_ns < gap->end_ns; low++) {
-        if (taken->data[low].start_ns > from &&
-            !part(idle, gap, from, taken->data[low].start_ns, context))
+    size_t i = 0;
+    KB_LOWER_BOUND(i, taken->count, taken->data[i].end_ns <= from);
+    for (; i < taken->count && taken->data[i].start_ns < gap->end_ns; i++) {
+        if (taken->data[i].start_ns > from &&
+            !part(idle, gap, from, taken->data[i].start_ns, context))
             return false;
-        from = KB_MAX(from, taken->data[low].end_ns);
+        from = KB_MAX(from, taken->data[i].end_ns);
     }
     return from >= gap->end_ns || part(idle, gap, from, gap->end_ns, context);
 }

@@ -295,14 +295,9 @@ size_t ka_host_at(ka_host *host, int64_t ns)
             high += KB_MIN(step, count - high);
         }
     }
-    while (low + 1 < high) {
-        size_t middle = low + (high - low) / 2;
-        if (pieces[middle].start_ns <= ns)
-            low = middle;
-        else
-            high = middle;
-    }
-    return host->near = low;
+    size_t after = low + 1;
+    KB_LOWER_BOUND(after, high, pieces[after].start_ns <= ns);
+    return host->near = after - 1;
 }
 
 /* Adds the parts of pieces [from, to) within [start_ns, end_ns) to `sums`, by reason. */

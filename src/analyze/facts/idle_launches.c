@@ -132,13 +132,7 @@ static uint32_t count_until(const int64_t *sorted, uint32_t count, int64_t ns, u
             high += KB_MIN(step, count - high);
         }
     }
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (sorted[middle] <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    KB_LOWER_BOUND(low, high, sorted[low] <= ns);
     return *near = low;
 }
 

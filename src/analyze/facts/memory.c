@@ -154,44 +154,32 @@ typedef struct lane {
 typedef KB_VEC(lane) lane_list;
 
 /* First operator after those of the thread of `first`. */
-static uint32_t thread_end(const ka_attribution *v, uint32_t first)
+static uint32_t find_thread_end(const ka_attribution *v, uint32_t first)
 {
     const ka_op *ops = v->ops.data;
-    uint32_t low = first + 1, high = (uint32_t)v->ops.count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (ops[middle].thread == ops[first].thread)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint32_t end = first + 1;
+    KB_LOWER_BOUND(end, (uint32_t)v->ops.count, ops[end].thread == ops[first].thread);
+    return end;
 }
 
 static bool lanes_of(const ka_attribution *v, lane_list *lanes)
 {
     for (uint32_t i = 0; i < v->ops.count; i = lanes->data[lanes->count - 1].end)
-        if (!kb_vec_push(lanes, (lane){v->ops.data[i].track, i, thread_end(v, i)}))
+        if (!kb_vec_push(lanes, (lane){v->ops.data[i].track, i, find_thread_end(v, i)}))
             return false;
     return true;
 }
 
 /* First operator in [low, end) that begins after `ns`. Records rise in time, so the result is
  * mostly near `low`: steps double until they pass it, then a binary search follows. */
-static uint32_t first_after(const ka_op *ops, uint32_t low, uint32_t end, int64_t ns)
+static uint32_t find_first_op_after(const ka_op *ops, uint32_t low, uint32_t end, int64_t ns)
 {
     uint32_t step = 1;
     while (step < end - low && ops[low + step - 1].start_ns <= ns) {
         low += step;
         step *= 2;
     }
-    for (uint32_t high = low + KB_MIN(step, end - low); low < high;) {
-        uint32_t middle = low + (high - low) / 2;
-        if (ops[middle].start_ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    KB_LOWER_BOUND(low, low + KB_MIN(step, end - low), ops[low].start_ns <= ns);
     return low;
 }
 
@@ -200,7 +188,7 @@ static uint32_t first_after(const ka_op *ops, uint32_t low, uint32_t end, int64_
 static uint32_t op_at(const ka_attribution *v, const lane *l, uint32_t *after, int64_t ns)
 {
     const ka_op *ops = v->ops.data;
-    *after = first_after(ops, *after, l->end, ns);
+    *after = find_first_op_after(ops, *after, l->end, ns);
     uint32_t op = *after > l->first ? *after - 1 : KA_NONE;
     int64_t until = v->dataset->definitions->operators_exclude_end ? ka_add_ns(ns, 1) : ns;
     while (op != KA_NONE && ops[op].end_ns < until)
@@ -217,17 +205,10 @@ static bool give_operators(memory *m)
     bool ok = lanes_of(m->v, &lanes);
     sort_records(m, compare_by_track);
     for (size_t l = 0; l < lanes.count && ok; l++) {
-        size_t low = 0, high = m->records.count;
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (m->records.data[middle].track < lanes.data[l].track)
-                low = middle + 1;
-            else
-                high = middle;
-        }
+        size_t i = 0;
+        KB_LOWER_BOUND(i, m->records.count, m->records.data[i].track < lanes.data[l].track);
         uint32_t after = lanes.data[l].first;
-        for (size_t i = low;
-             i < m->records.count && m->records.data[i].track == lanes.data[l].track; i++) {
+        for (; i < m->records.count && m->records.data[i].track == lanes.data[l].track; i++) {
             record *r = &m->records.data[i];
             uint32_t op = op_at(m->v, &lanes.data[l], &after, r->ns);
             if (op != KA_NONE && (r->op == KA_NONE || ops[op].start_ns > ops[r->op].start_ns))

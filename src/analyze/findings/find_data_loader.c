@@ -30,15 +30,8 @@ static void free_loader_waits(waiting *w)
  * first span that matters. */
 static int64_t ns_in_whole(const waiting *w, int64_t start_ns, int64_t end_ns)
 {
-    size_t cursor = 0, low = 0, high = w->whole.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (w->whole.data[middle].end_ns <= start_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    cursor = low;
+    size_t cursor = 0;
+    KB_LOWER_BOUND(cursor, w->whole.count, w->whole.data[cursor].end_ns <= start_ns);
     return ka_spans_within(&w->whole, start_ns, end_ns, &cursor);
 }
 

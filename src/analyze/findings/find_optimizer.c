@@ -102,7 +102,7 @@ static uint8_t is_single_tensor(kineto_string name)
 {
     const char *part = name.size ? memmem(name.data, name.size, "_single_tensor_", 15) : NULL;
     for (part = part ? part + 15 : NULL; part && part < name.data + name.size; part++)
-        if (*part < 'a' || *part > 'z')
+        if (!kb_is_lower(*part))
             return 0;
     return part != NULL;
 }

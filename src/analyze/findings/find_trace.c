@@ -407,16 +407,10 @@ typedef struct overhead {
 static bool is_slice_in_steps(const ka_finder *f, int64_t start_ns, int64_t end_ns)
 {
     const ka_dataset *s = f->s;
-    uint32_t low = 0, high = s->step_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (s->steps[middle].start_ns <= start_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return !f->step_count || (low > 0 && start_ns < s->steps[low - 1].end_ns) ||
-           (low < s->step_count && end_ns > s->steps[low].start_ns);
+    uint32_t next = 0;
+    KB_LOWER_BOUND(next, s->step_count, s->steps[next].start_ns <= start_ns);
+    return !f->step_count || (next > 0 && start_ns < s->steps[next - 1].end_ns) ||
+           (next < s->step_count && end_ns > s->steps[next].start_ns);
 }
 
 /* The category "Trace" is kineto's own mark of the whole recording, which is not work. */

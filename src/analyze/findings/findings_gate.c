@@ -90,7 +90,7 @@ static bool parse_gate_limit(const char *text, gate *g)
         double ns;
     } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
     char *end;
-    if ((*text < '0' || *text > '9') && *text != '.') /* neither signs, nor "inf", nor spaces */
+    if (!kb_is_digit(*text) && *text != '.') /* neither signs, nor "inf", nor spaces */
         return false;
     g->limit = kb_strtod(text, &end);
     g->has_limit = true;

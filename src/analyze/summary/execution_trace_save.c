@@ -152,7 +152,7 @@ static const char *get_scalar_type(kineto_string s)
     if (is_bool_text(s))
         return "Bool";
     for (size_t i = 0; i < s.size; i++)
-        if (s.data[i] != '-' && (s.data[i] < '0' || s.data[i] > '9'))
+        if (s.data[i] != '-' && !kb_is_digit(s.data[i]))
             return "Double";
     return "Int";
 }

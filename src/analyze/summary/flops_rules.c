@@ -269,25 +269,21 @@ static int compare_rule_name(kineto_string name, const char *rule)
 {
     size_t size = strlen(rule);
     int order = memcmp(name.data, rule, KB_MIN(name.size, size));
-    return order ? order : (name.size > size) - (name.size < size);
+    return order ? order : KB_COMPARE(name.size, size);
+}
+
+/* Is the rule one for a smaller name? The table is sorted by name. */
+static bool is_rule_before(size_t rule, kineto_string name)
+{
+    KB_ASSERT(rule == 0 || strcmp(flops_rules[rule - 1].name, flops_rules[rule].name) < 0);
+    return compare_rule_name(name, flops_rules[rule].name) > 0;
 }
 
 const ka_flops_rule *ka_flops_rule_find(kineto_string name)
 {
-    size_t low = 0, high = KB_COUNT(flops_rules);
+    size_t i = 0, count = KB_COUNT(flops_rules);
     if (name.size < 7 || memcmp(name.data, "aten::", 6) != 0)
         return NULL;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        KB_ASSERT(middle == 0 ||
-                  strcmp(flops_rules[middle - 1].name, flops_rules[middle].name) < 0);
-        int order = compare_rule_name(name, flops_rules[middle].name);
-        if (order == 0)
-            return &flops_rules[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    KB_LOWER_BOUND(i, count, is_rule_before(i, name));
+    return i < count && kb_string_is(name, flops_rules[i].name) ? &flops_rules[i] : NULL;
 }

@@ -56,15 +56,9 @@ static const ka_memory_record *find_memory_record(const ka_memory_record_list *r
                                                   kineto_row row)
 {
     KB_ASSERT(records->count);
-    size_t low = 0, high = records->count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (records->data[middle].row <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &records->data[low];
+    size_t after = 1;
+    KB_LOWER_BOUND(after, records->count, records->data[after].row <= row);
+    return &records->data[after - 1];
 }
 
 /* True for memory rows but not for failed allocations, which have no sizes. */
@@ -117,14 +111,7 @@ static uint64_t find_first_record_after(const memory_map *m, uint64_t at, uint64
         low += step;
         step *= 2;
     }
-    uint64_t high = KB_MIN(low + step, end);
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (m->time_ns[middle] <= time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    KB_LOWER_BOUND(low, KB_MIN(low + step, end), m->time_ns[low] <= time_ns);
     return low;
 }
 

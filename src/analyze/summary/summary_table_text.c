@@ -361,7 +361,7 @@ bool ka_summary_table_write_text(const ka_summary_table *t, kb_sink *sink)
         return true;
     const char *device = t->averages->events->device_name;
     for (size_t i = 0; device[i] && i < sizeof w.device - 1; i++)
-        w.device[i] = (char)(device[i] >= 'a' && device[i] <= 'z' ? device[i] - 32 : device[i]);
+        w.device[i] = (char)(kb_is_lower(device[i]) ? device[i] - 'a' + 'A' : device[i]);
     for (uint32_t i = 0; i < count; i++)
         measure_row(&w, i);
     choose_columns(&w);

@@ -126,16 +126,11 @@ void ka_captures_free(ka_captures *c)
 /* Index + 1 of the capture of the owner that a moment is in; 0. */
 static size_t capture_at(const ka_capture *list, size_t count, uint32_t owner, int64_t ns)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const ka_capture *at = &list[middle];
-        if (at->owner < owner || (at->owner == owner && at->start_ns <= ns))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low && list[low - 1].owner == owner && ns <= list[low - 1].end_ns ? low : 0;
+    size_t after = 0;
+    KB_LOWER_BOUND(after, count,
+                   list[after].owner < owner ||
+                       (list[after].owner == owner && list[after].start_ns <= ns));
+    return after && list[after - 1].owner == owner && ns <= list[after - 1].end_ns ? after : 0;
 }
 
 /* What says that a thread launches work that runs during a capture of its process; 0: none. */

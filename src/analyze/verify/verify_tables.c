@@ -22,7 +22,7 @@ static uint64_t offset_in(kineto_string s)
     if (!at)
         return KINETO_NO_OFFSET;
     at += sizeof word - 1;
-    if (at == end || *at < '0' || *at > '9')
+    if (at == end || !kb_is_digit(*at))
         return KINETO_NO_OFFSET;
     for (; at < end && kb_is_digit(*at); at++)
         if (__builtin_mul_overflow(offset, 10, &offset) ||

@@ -2,7 +2,6 @@
  * report. */
 #include "cli/ondemand/trigger.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -181,7 +180,7 @@ static kineto_status capture_command(const char *const *argv, char **out, kineto
 /* 4711, 4711_3 of an array, 4711+1 of a heterogeneous job. */
 static bool is_job_name(const char *job)
 {
-    return isdigit((unsigned char)job[0]) && strspn(job, "0123456789_+") == strlen(job) &&
+    return kb_is_digit(job[0]) && strspn(job, "0123456789_+") == strlen(job) &&
            strlen(job) < 64;
 }
 

@@ -4,7 +4,6 @@
 #include "cli/ondemand/trigger.h"
 #include "ondemand/wire/control_wire.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -263,7 +262,7 @@ static void find_endpoint_owners(kc_trigger_run *run)
 {
     DIR *all = opendir("/proc");
     for (struct dirent *e; all && (e = readdir(all));)
-        if (isdigit((unsigned char)e->d_name[0]))
+        if (kb_is_digit(e->d_name[0]))
             read_process_sockets(run, (uint32_t)strtoul(e->d_name, NULL, 10));
     if (all)
         closedir(all);

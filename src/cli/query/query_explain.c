@@ -2,7 +2,6 @@
  * place, and the tables, columns or functions that exist. */
 #include "cli/query/query.h"
 
-#include <ctype.h>
 
 /* ---- the schema ------------------------------------------------------------------------------ */
 
@@ -66,7 +65,7 @@ static void print_marked_line(kineto_string text, size_t place)
 
 /* ---- names that exist ------------------------------------------------------------------------ */
 
-static bool is_word_character(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool is_word_character(char c) { return kb_is_letter_or_digit(c) || c == '_'; }
 
 /* Does the text contain this name as a whole word? */
 static bool does_text_mention(kineto_string text, const char *name)

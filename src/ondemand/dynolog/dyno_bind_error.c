@@ -51,7 +51,7 @@ static uint32_t find_socket_owner(uint64_t number)
         return 0;
     snprintf(target, sizeof target, "socket:[%llu]", (unsigned long long)number);
     for (struct dirent *e; !pid && (e = readdir(all));)
-        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && process_has_socket(e->d_name, target))
+        if (kb_is_digit(e->d_name[0]) && process_has_socket(e->d_name, target))
             pid = (uint32_t)strtoul(e->d_name, NULL, 10);
     closedir(all);
     return pid;

@@ -95,32 +95,26 @@ static int compare_key(const process *p, const process_key *key)
     if (p->job != key->job)
         return p->job < key->job ? -1 : 1;
     int by_set = compare_sets((pid_set){p->pids, p->pid_count}, key->set);
-    return by_set ? by_set : (p->user > key->user) - (p->user < key->user);
+    return by_set ? by_set : KB_COMPARE(p->user, key->user);
 }
 
 /* Index of the first process that is not before the key. */
-static size_t lower_bound(const ko_dyno_registry *r, const process_key *key)
+static size_t find_process_index(const ko_dyno_registry *r, const process_key *key)
 {
-    size_t from = 0, to = r->all.count;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (compare_key(r->all.data[middle], key) < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
+    size_t i = 0;
+    KB_LOWER_BOUND(i, r->all.count, compare_key(r->all.data[i], key) < 0);
+    return i;
 }
 
 static size_t first_index_of_job(const ko_dyno_registry *r, int64_t job)
 {
-    return lower_bound(r, &(process_key){.job = job});
+    return find_process_index(r, &(process_key){.job = job});
 }
 
 /* NULL: not registered. */
 static process *find_process(const ko_dyno_registry *r, const process_key *key)
 {
-    size_t at = lower_bound(r, key);
+    size_t at = find_process_index(r, key);
     bool there = at < r->all.count && compare_key(r->all.data[at], key) == 0;
     return there ? r->all.data[at] : NULL;
 }
@@ -209,7 +203,7 @@ static process *insert_process(ko_dyno_registry *r, const process_key *key, int3
     process *p = create_process(key, leaf);
     if (!p)
         return NULL;
-    size_t at = lower_bound(r, key);
+    size_t at = find_process_index(r, key);
     memmove(r->all.data + at + 1, r->all.data + at, (r->all.count - at) * sizeof *r->all.data);
     r->all.data[at] = p;
     r->all.count++;

@@ -32,7 +32,7 @@ static bool read_port(const char *text, uint16_t *port)
     char *end = NULL;
     unsigned long n = strtoul(text, &end, 10);
     *port = (uint16_t)n;
-    return isdigit((unsigned char)*text) && !*end && n <= UINT16_MAX;
+    return kb_is_digit(*text) && !*end && n <= UINT16_MAX;
 }
 
 kineto_status ko_rpc_parse_address(const char *text, ko_rpc_daemon *out, kineto_error *err)

@@ -23,8 +23,6 @@ typedef struct place {
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
-static char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
-
 /* Bytes before the colon; 0: it is a path. */
 static size_t protocol_bytes(const char *path)
 {
@@ -66,7 +64,7 @@ static kineto_status read_fd_url(const char *url, place *out, kineto_error *err)
     char *end;
     errno = 0;
     long number = strtol(out->rest, &end, 10);
-    if (out->rest[0] < '0' || out->rest[0] > '9' || *end || errno || number > INT_MAX)
+    if (!kb_is_digit(out->rest[0]) || *end || errno || number > INT_MAX)
         return refuse_output(url, err, "the number of a descriptor must follow, as in fd:3");
     out->fd = (int)number;
     return KINETO_OK;
@@ -86,7 +84,7 @@ static kineto_status read_output_kind(const char *path, place *out, kineto_error
     if (n >= sizeof out->protocol)
         return refuse_output(path, err, "unknown protocol");
     for (size_t i = 0; i < n; i++)
-        out->protocol[i] = lower_ascii(path[i]);
+        out->protocol[i] = kb_lower(path[i]);
     if (n == 0)
         return KINETO_OK;
     out->rest = path + n + 1;

@@ -19,7 +19,7 @@ static registered table[MAX_OUTPUTS];
 
 static bool is_protocol_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+    return kb_is_lower(c) || kb_is_digit(c) || c == '+' || c == '-' || c == '.';
 }
 
 /* Converts to lower case; false: not a valid name. */
@@ -27,7 +27,7 @@ static bool normalize_protocol(const char *text, char out[KO_PROTOCOL_BYTES])
 {
     size_t n = 0;
     for (; text[n] != '\0'; n++) {
-        char c = text[n] >= 'A' && text[n] <= 'Z' ? (char)(text[n] - 'A' + 'a') : text[n];
+        char c = kb_lower(text[n]);
         if (!is_protocol_char(c) || n + 1 >= KO_PROTOCOL_BYTES)
             return false;
         out[n] = c;

@@ -313,7 +313,7 @@ kineto_status ko_control_receive(ko_control_peer *p, ko_control_answer *out, kin
 static uint32_t pid_of_socket_name(const char *name)
 {
     char expected[32];
-    unsigned long pid = name[0] >= '1' && name[0] <= '9' ? strtoul(name, NULL, 10) : 0;
+    unsigned long pid = kb_is_digit(name[0]) ? strtoul(name, NULL, 10) : 0;
     if (pid == 0 || pid > INT32_MAX)
         return 0;
     snprintf(expected, sizeof expected, "%lu.sock", pid);

@@ -252,7 +252,7 @@ static bool is_verb(kineto_string s)
     if (s.size == 0 || s.size >= sizeof((ko_packet_view *)NULL)->verb)
         return false;
     for (size_t i = 0; i < s.size; i++)
-        if (!(s.data[i] >= 'a' && s.data[i] <= 'z') && s.data[i] != '-')
+        if (!kb_is_lower(s.data[i]) && s.data[i] != '-')
             return false;
     return true;
 }

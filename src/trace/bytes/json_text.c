@@ -103,7 +103,7 @@ static bool scan_string(kt_scan *s)
 static size_t scan_digits(kt_scan *s)
 {
     const char *from = s->at;
-    while (s->at < s->end && *s->at >= '0' && *s->at <= '9')
+    while (s->at < s->end && kb_is_digit(*s->at))
         s->at++;
     return (size_t)(s->at - from);
 }
@@ -172,7 +172,7 @@ static bool scan_any(kt_scan *s, uint32_t depth)
     case 'n':
         return scan_word(s, "null");
     default:
-        if (c == '-' || (c >= '0' && c <= '9'))
+        if (c == '-' || kb_is_digit(c))
             return scan_number(s);
         return set_scan_problem(s, s->at == s->end ? "the text ends early" : "expected a value");
     }
@@ -385,7 +385,7 @@ static int64_t parse_exponent(const char *at, const char *end)
     bool negative = at < end && *at == '-';
     int64_t e = 0;
     for (; at < end; at++)
-        if (*at >= '0' && *at <= '9' && e < 100000)
+        if (kb_is_digit(*at) && e < 100000)
             e = e * 10 + (*at - '0');
     return negative ? -e : e;
 }

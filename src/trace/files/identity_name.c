@@ -3,8 +3,6 @@
  * precedence (identity.c). */
 #include "trace/files/identity.h"
 
-static char lower_case_of(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
-
 /* `end` is in lower case; the case of `s` does not matter. */
 static bool name_ends_with(kineto_string s, const char *end)
 {
@@ -12,7 +10,7 @@ static bool name_ends_with(kineto_string s, const char *end)
     if (s.size < size)
         return false;
     for (size_t i = 0; i < size; i++)
-        if (lower_case_of(s.data[s.size - size + i]) != end[i])
+        if (kb_lower(s.data[s.size - size + i]) != end[i])
             return false;
     return true;
 }

@@ -443,28 +443,17 @@ static void drop_old_snapshots(kt_build_state *s)
     memmove(s->snapshots, s->snapshots + from, s->snapshot_count * sizeof *s->snapshots);
 }
 
-/* The first ticks in [low, high] that are not before a time, by binary search. */
-static uint64_t find_ticks_at(const kb_clock_fit *fit, int64_t ns, uint64_t low, uint64_t high)
-{
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (kb_clock_fit_ns(fit, middle) < ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The ticks of an edge of the window at *ns. If `ticks` are known and between low and high,
- * they decide, and *ns receives their time. */
+/* The ticks of an edge of the window: the first in [low, high] that are not before *ns. If `ticks`
+ * are known and between low and high, they decide, and *ns receives their time. */
 static uint64_t find_window_edge(const kt_build_state *s, int64_t *ns, uint64_t ticks, uint64_t low,
                                  uint64_t high)
 {
-    if (ticks <= low || ticks >= high)
-        return find_ticks_at(&s->fit, *ns, low, high);
-    *ns = kb_clock_fit_ns(&s->fit, ticks);
-    return ticks;
+    if (ticks > low && ticks < high) {
+        *ns = kb_clock_fit_ns(&s->fit, ticks);
+        return ticks;
+    }
+    KB_LOWER_BOUND(low, high, kb_clock_fit_ns(&s->fit, low) < *ns);
+    return low;
 }
 
 /* Makes the window exact to the nanosecond, also if ticks are coarser: ranges are clipped

@@ -125,13 +125,10 @@ static bool parse_map_hex(const char **at, const char *end, uint64_t *value)
     if (end - *at > 2 && (*at)[0] == '0' && ((*at)[1] | 32) == 'x')
         from = *at += 2;
     for (; *at < end; ++*at) {
-        char c = **at;
-        uint64_t digit = kb_is_digit(c)                       ? (uint64_t)(c - '0')
-                         : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint64_t)((c | 32) - 'a' + 10)
-                                                              : 16;
-        if (digit == 16)
+        int digit = kb_hex_value(**at);
+        if (digit < 0)
             break;
-        *value = *value << 4 | digit;
+        *value = *value << 4 | (uint64_t)digit;
     }
     return *at > from && *at - from <= 16;
 }
@@ -214,17 +211,11 @@ kineto_status kt_symbols_add_map(kt_symbols *s, uint32_t pid, const char *path, 
 /* The name of the generated function that contains an address. */
 static bool find_generated_name(const kt_symbols *s, uint64_t address, kineto_string *name)
 {
-    size_t low = 0, high = s->made.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->made.data[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || address >= s->made.data[low - 1].end)
+    size_t after = 0;
+    KB_LOWER_BOUND(after, s->made.count, s->made.data[after].start <= address);
+    if (after == 0 || address >= s->made.data[after - 1].end)
         return false;
-    *name = kb_intern_get(&s->texts, s->made.data[low - 1].name);
+    *name = kb_intern_get(&s->texts, s->made.data[after - 1].name);
     return true;
 }
 

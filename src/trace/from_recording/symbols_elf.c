@@ -214,18 +214,12 @@ static void sort_functions(kt_elf *e)
 
 bool kt_elf_function(const kt_elf *e, uint64_t address, kineto_string *name)
 {
-    size_t low = 0, high = e->functions.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (e->functions.data[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t i = 0;
+    KB_LOWER_BOUND(i, e->functions.count, e->functions.data[i].start <= address);
     /* The nearest one may be nested inside the function that contains the address. */
-    KB_ASSERT(low <= e->functions.count);
-    for (size_t tries = 0; low-- > 0 && tries < 16; tries++) {
-        const function *f = &e->functions.data[low];
+    KB_ASSERT(i <= e->functions.count);
+    for (size_t tries = 0; i-- > 0 && tries < 16; tries++) {
+        const function *f = &e->functions.data[i];
         if (address - f->start < f->size || (f->size == 0 && tries == 0)) {
             *name = kb_string(e->names + f->name);
             return true;

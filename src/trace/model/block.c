@@ -154,15 +154,9 @@ kt_block *kt_block_shrink(kt_block *block)
  * share a block. */
 struct kt_input *kt_block_text(const kt_block *block, uint32_t index)
 {
-    uint32_t low = 0, high = block->more_text_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (block->more_texts[middle].first <= index)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? block->more_texts[low - 1].text : block->text;
+    uint32_t after = 0;
+    KB_LOWER_BOUND(after, block->more_text_count, block->more_texts[after].first <= index);
+    return after ? block->more_texts[after - 1].text : block->text;
 }
 
 bool kt_block_add_text(kt_block *block, uint32_t index, struct kt_input *text)

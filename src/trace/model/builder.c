@@ -111,7 +111,7 @@ static int64_t parse_trailing_number(kineto_string text)
     size_t at = text.size;
     for (; at > 0 && text.size - at < 18; at--) {
         char digit = text.data[at - 1];
-        if (digit < '0' || digit > '9')
+        if (!kb_is_digit(digit))
             break;
         number += scale * (digit - '0');
         scale *= 10;

@@ -96,15 +96,9 @@ uint32_t kineto_trace_lane(const kineto_trace *t, kineto_row row)
 /* The row that is linked from a row, by binary search; KINETO_NO_ROW: none. */
 static kineto_row find_linked_row(const kt_link *links, size_t count, kineto_row from)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (links[middle].from < from)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < count && links[low].from == from ? links[low].to : KINETO_NO_ROW;
+    size_t i = 0;
+    KB_LOWER_BOUND(i, count, links[i].from < from);
+    return i < count && links[i].from == from ? links[i].to : KINETO_NO_ROW;
 }
 
 kineto_row kineto_trace_launch(const kineto_trace *t, kineto_row device_row)

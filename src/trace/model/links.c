@@ -29,18 +29,13 @@ void kt_sort_correlated(kt_correlated *items, size_t count)
 const kt_correlated *kt_find_launch(const kt_correlated *launches, size_t count, uint64_t id,
                                     int64_t start_ns)
 {
-    size_t low = 0, high = count; /* → first launch after (id, start_ns) */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const kt_correlated *l = &launches[middle];
-        if (l->id < id || (l->id == id && l->start_ns <= start_ns))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low > 0 && launches[low - 1].id == id)
-        return &launches[low - 1];
-    return low < count && launches[low].id == id ? &launches[low] : NULL;
+    size_t after = 0; /* → first launch after (id, start_ns) */
+    KB_LOWER_BOUND(after, count,
+                   launches[after].id < id ||
+                       (launches[after].id == id && launches[after].start_ns <= start_ns));
+    if (after > 0 && launches[after - 1].id == id)
+        return &launches[after - 1];
+    return after < count && launches[after].id == id ? &launches[after] : NULL;
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -105,15 +100,9 @@ static bool sort_correlated_rows(kineto_trace *t, kt_keyed *items, size_t count)
 static kineto_row find_launch_at(const kineto_trace *t, const kt_keyed *launches, size_t count,
                                  int64_t start_ns)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (kt_start(t, launches[middle].value) <= start_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return launches[low ? low - 1 : 0].value;
+    size_t after = 0;
+    KB_LOWER_BOUND(after, count, kt_start(t, launches[after].value) <= start_ns);
+    return launches[after ? after - 1 : 0].value;
 }
 
 /* Merges the two sorted lists into pairs (device row, launch row), and returns their number. */
@@ -269,15 +258,9 @@ typedef struct flow_joining {
 /* Name, category and args of a stated end; NULL: it has none. */
 static const kt_flow_text *find_flow_text(const kt_stated_flows *s, size_t end)
 {
-    size_t low = 0, high = s->text_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->texts[middle].end < end)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < s->text_count && s->texts[low].end == end ? &s->texts[low] : NULL;
+    size_t i = 0;
+    KB_LOWER_BOUND(i, s->text_count, s->texts[i].end < end);
+    return i < s->text_count && s->texts[i].end == end ? &s->texts[i] : NULL;
 }
 
 /* Adds a flow between two ends. Either may be NULL or have no row, but a flow without any
@@ -383,15 +366,9 @@ static int64_t time_of_flow_end(const flow_joining *j, const kt_flow_end *end, s
     const kt_stated_flows *s = j->stated;
     if (end->row < j->t->count)
         return kt_start(j->t, end->row);
-    size_t low = 0, high = s->nowhere_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->nowhere[middle].end < sequence)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < s->nowhere_count ? s->nowhere[low].ts_ns : INT64_MIN;
+    size_t i = 0;
+    KB_LOWER_BOUND(i, s->nowhere_count, s->nowhere[i].end < sequence);
+    return i < s->nowhere_count ? s->nowhere[i].ts_ns : INT64_MIN;
 }
 
 /* Joins all ends with one id, of any type and scope. */

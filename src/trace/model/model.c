@@ -49,16 +49,10 @@ uint64_t kineto_trace_count(const kineto_trace *trace) { return trace->count; }
 
 uint64_t kt_async_id(const kineto_trace *t, kineto_row row)
 {
-    size_t low = 0, high = t->async_ids.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (t->async_ids.data[middle].row < row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool found = low < t->async_ids.count && t->async_ids.data[low].row == row;
-    return found ? t->async_ids.data[low].id : 0;
+    size_t i = 0;
+    KB_LOWER_BOUND(i, t->async_ids.count, t->async_ids.data[i].row < row);
+    bool found = i < t->async_ids.count && t->async_ids.data[i].row == row;
+    return found ? t->async_ids.data[i].id : 0;
 }
 
 bool kineto_trace_get(const kineto_trace *t, kineto_row row, kineto_activity *out)
@@ -265,16 +259,10 @@ bool kt_process_counts_device(const kineto_trace *t, uint32_t process)
 
 kt_flow_about kt_flow_about_of(const kineto_trace *t, uint64_t flow)
 {
-    size_t low = 0, high = t->flow_texts.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (t->flow_texts.data[middle].flow < flow)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool found = low < t->flow_texts.count && t->flow_texts.data[low].flow == flow;
-    return found ? t->flow_texts.data[low].about : (kt_flow_about){0};
+    size_t i = 0;
+    KB_LOWER_BOUND(i, t->flow_texts.count, t->flow_texts.data[i].flow < flow);
+    bool found = i < t->flow_texts.count && t->flow_texts.data[i].flow == flow;
+    return found ? t->flow_texts.data[i].about : (kt_flow_about){0};
 }
 
 uint32_t kt_process_place(const kineto_trace *t, uint32_t process)

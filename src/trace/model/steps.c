@@ -329,15 +329,9 @@ void kt_step_list_free(kt_step_list *list)
 /* Lower bound by row. */
 const kt_step_row *kt_step_list_find(const kt_step_list *list, kineto_row row, uint32_t name)
 {
-    size_t low = 0, high = list->rows.count;
-    if (!high || !list->is_name[name])
+    size_t i = 0, count = list->rows.count;
+    if (!count || !list->is_name[name])
         return NULL;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (list->rows.data[middle].row < row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < list->rows.count && list->rows.data[low].row == row ? &list->rows.data[low] : NULL;
+    KB_LOWER_BOUND(i, count, list->rows.data[i].row < row);
+    return i < count && list->rows.data[i].row == row ? &list->rows.data[i] : NULL;
 }

@@ -93,15 +93,9 @@ static bool is_store_process(const kt_store *s) { return s->process == getpid();
 /* Index of the region at this address, or where it would be inserted. */
 static size_t find_region(const kt_store *s, const void *memory)
 {
-    size_t low = 0, high = s->regions.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if ((uintptr_t)s->regions.data[middle].memory < (uintptr_t)memory)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    size_t i = 0;
+    KB_LOWER_BOUND(i, s->regions.count, (uintptr_t)s->regions.data[i].memory < (uintptr_t)memory);
+    return i;
 }
 
 static bool is_region_at(const kt_store *s, size_t at, const void *memory)

@@ -9,8 +9,6 @@
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static inline bool is_ascii_digit(char c) { return (unsigned char)(c - '0') < 10; }
-
 /* Parses eight digits at once (SWAR): pairs, then fours, then all. False: not all are digits. */
 KB_INLINE bool parse_eight_digits(const char *p, uint64_t *value)
 {
@@ -40,7 +38,7 @@ KB_INLINE const char *parse_digits(const char *p, const char *limit, uint64_t *v
         v = v * 100000000 + eight;
         p += 8;
     }
-    for (; p < limit && is_ascii_digit(*p); p++)
+    for (; p < limit && kb_is_digit(*p); p++)
         v = v * 10 + (uint64_t)(*p - '0');
     *value = v;
     return p;
@@ -55,7 +53,7 @@ KB_INLINE const char *parse_microseconds(const char *p, int64_t *ns)
     p += minus;
     const char *digits = p;
     p = parse_digits(p, p + 16, &whole);
-    if (p == digits || is_ascii_digit(*p) || (*digits == '0' && p - digits > 1) ||
+    if (p == digits || kb_is_digit(*p) || (*digits == '0' && p - digits > 1) ||
         whole >= INT64_MAX / 1000)
         return NULL;
     if (*p == '.') {
@@ -63,7 +61,7 @@ KB_INLINE const char *parse_microseconds(const char *p, int64_t *ns)
         const char *fraction = ++p;
         p = parse_digits(p, p + 3, &part);
         part *= scale[p - fraction];
-        if (p == fraction || is_ascii_digit(*p))
+        if (p == fraction || kb_is_digit(*p))
             return NULL;
     }
     if ((*p | 32) == 'e')
@@ -100,16 +98,14 @@ bool kt_event_number(kineto_string raw, int64_t *number)
 /* Parses 0x or 0X and up to 16 hexadecimal digits; false: something else. */
 static bool parse_hex_id(kineto_string s, uint64_t *id)
 {
-    static const char digits[] = "0123456789abcdef";
     if (s.size <= 2 || s.size > 18 || s.data[0] != '0' || (s.data[1] | 32) != 'x')
         return false;
     *id = 0;
     for (size_t i = 2; i < s.size; i++) {
-        char lower = (char)(s.data[i] | (s.data[i] >= 'A' ? 32 : 0));
-        const char *digit = lower ? strchr(digits, lower) : NULL;
-        if (!digit)
+        int digit = kb_hex_value(s.data[i]);
+        if (digit < 0)
             return false;
-        *id = *id << 4 | (uint64_t)(digit - digits);
+        *id = *id << 4 | (uint64_t)digit;
     }
     return true;
 }
@@ -458,7 +454,7 @@ static bool read_id(kt_cursor *c, const char *p, kineto_string *raw, kt_event *e
         return false;
     if (*p == 'n')
         e->has &= ~bit;
-    return *p == '"' || *p == '-' || is_ascii_digit(*p) || *p == 'n' ||
+    return *p == '"' || *p == '-' || kb_is_digit(*p) || *p == 'n' ||
            kt_cursor_fail(c, p, "an id must be a number or a text");
 }
 

@@ -182,15 +182,9 @@ static void fill_reader_ledger(kt_reader *r)
 static size_t count_rows_until(const kineto_trace *t, uint32_t track, int64_t ns)
 {
     const kineto_row *rows = kineto_trace_track_rows(t, track);
-    size_t low = 0, high = rows ? t->tracks.data[track].count : 0;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (kt_start(t, rows[middle]) <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    size_t count = 0;
+    KB_LOWER_BOUND(count, rows ? t->tracks.data[track].count : 0, kt_start(t, rows[count]) <= ns);
+    return count;
 }
 
 /* The innermost row of the track that encloses a time: the last row that has begun, or the

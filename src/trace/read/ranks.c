@@ -26,15 +26,13 @@ typedef struct finding {
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static bool is_label_letter(char c) { return kb_lower(c) >= 'a' && kb_lower(c) <= 'z'; }
-
 /* Parses a dimension and its number, as in "TP01" and "rank 3". Returns its end; NULL:
  * something else. */
 static const char *parse_label_part(const char *at, const char *end, label *l)
 {
     const char *word = at;
     int64_t number = 0;
-    while (at < end && is_label_letter(*at))
+    while (at < end && kb_is_letter(*at))
         at++;
     kineto_string name = {word, (size_t)(at - word)};
     int dimension = 0;

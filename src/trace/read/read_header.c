@@ -404,7 +404,7 @@ static void read_writer_version(kt_reader *r, kineto_string version)
     size_t room = sizeof r->b->trace->writer_version - 1;
     for (size_t i = 0; i < version.size && room; i++) {
         char c = version.data[i];
-        bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '.' || c == '-';
+        bool plain = kb_is_digit(c) || kb_is_lower(c) || c == '.' || c == '-';
         if (plain && room--)
             *out++ = c;
     }

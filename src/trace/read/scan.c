@@ -79,11 +79,9 @@ static bool is_scalar_end(char c)
     return c == ',' || c == '}' || c == ']' || kt_is_space(c) || c == '\0';
 }
 
-static inline bool is_number_digit(char c) { return (unsigned char)(c - '0') < 10; }
-
 static const char *skip_number_digits(const char *p)
 {
-    while (is_number_digit(*p))
+    while (kb_is_digit(*p))
         p++;
     return p;
 }
@@ -123,7 +121,7 @@ static const char *skip_json_word(const char *p)
 /* The end of a number or word; NULL: not a value. */
 static inline const char *find_scalar_end(const char *p)
 {
-    const char *end = is_number_digit(*p) || *p == '-' ? skip_json_number(p) : skip_json_word(p);
+    const char *end = kb_is_digit(*p) || *p == '-' ? skip_json_number(p) : skip_json_word(p);
     return end && is_scalar_end(*end) ? end : NULL;
 }
 

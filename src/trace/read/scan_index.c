@@ -16,16 +16,12 @@ typedef struct masks {
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-static bool is_hex_digit(char c)
-{
-    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
-}
-
 /* True if `s`, the text after a backslash, is the rest of a valid escape. */
 static bool is_valid_escape(const char *s)
 {
     if (*s == 'u')
-        return is_hex_digit(s[1]) && is_hex_digit(s[2]) && is_hex_digit(s[3]) && is_hex_digit(s[4]);
+        return kb_is_hex_digit(s[1]) && kb_is_hex_digit(s[2]) && kb_is_hex_digit(s[3]) &&
+               kb_is_hex_digit(s[4]);
     return *s && strchr("\"\\/bfnrt", *s) != NULL;
 }
 

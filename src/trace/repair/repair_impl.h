@@ -111,8 +111,7 @@ static inline int kt_fix_byte(kt_fix *f, size_t at)
 /** May a key without quotes hold this byte? */
 static inline bool kt_bare_char(int c, bool first)
 {
-    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (!first && c >= '0' && c <= '9');
+    return c == '_' || kb_is_letter((char)c) || (!first && kb_is_digit((char)c));
 }
 
 /** The end of the comment at `at`; `at`: there is none that ends soon. */

@@ -91,7 +91,7 @@ bool kt_fix_odd_place(kineto_string key, kineto_string value, kineto_string *who
 {
     *whole = (kineto_string){"", 0};
     char c = value.data[0];
-    if (!is_place_key(key) || !(c == '-' || (c >= '0' && c <= '9')) || is_place_value(value))
+    if (!is_place_key(key) || !(c == '-' || kb_is_digit(c)) || is_place_value(value))
         return false;
     const char *point = memchr(value.data, '.', value.size), *end = value.data + value.size;
     kineto_string before = {value.data, point ? (size_t)(point - value.data) : 0};

@@ -191,7 +191,7 @@ static char closing_bracket(char open) { return open == '{' ? '}' : ']'; }
 
 static bool can_begin_value(int c)
 {
-    return c == '{' || c == '[' || c == '-' || (c >= '0' && c <= '9') || c == 't' || c == 'f' ||
+    return c == '{' || c == '[' || c == '-' || kb_is_digit((char)c) || c == 't' || c == 'f' ||
            c == 'n' || c == 'N' || c == 'I' || c == 'T' || c == 'F';
 }
 

@@ -149,11 +149,6 @@ bool kt_fix_key_end(kt_fix *f, size_t at, kt_text_end *end)
 
 /* ---- writing strings ------------------------------------------------------------------------- */
 
-static bool is_hex_digit(int c)
-{
-    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
-}
-
 /* Length of the valid escape at `at`; 0: it is not valid. */
 static size_t valid_escape_bytes(const kt_fix *f, size_t at, size_t to)
 {
@@ -163,7 +158,7 @@ static size_t valid_escape_bytes(const kt_fix *f, size_t at, size_t to)
     if (c != 'u')
         return c && strchr("\"\\/bfnrt", c) ? 2 : 0;
     for (size_t i = at + 2; i < at + 6; i++)
-        if (i >= to || !is_hex_digit((unsigned char)f->text[i]))
+        if (i >= to || !kb_is_hex_digit(f->text[i]))
             return 0;
     return 6;
 }

@@ -31,9 +31,8 @@ static bool starts_with_listed(kineto_string s, const char *list)
 static bool has_only_chars(kineto_string s, const char *also)
 {
     for (size_t i = 0; i < s.size; i++) {
-        unsigned char c = (unsigned char)s.data[i];
-        bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!c || (!plain && !strchr(also, c)))
+        char c = s.data[i];
+        if (!c || (!kb_is_letter_or_digit(c) && !strchr(also, c)))
             return false;
     }
     return s.size > 0;
@@ -42,7 +41,7 @@ static bool has_only_chars(kineto_string s, const char *also)
 static bool is_digits_only(kineto_string s)
 {
     for (size_t i = 0; i < s.size; i++)
-        if (s.data[i] < '0' || s.data[i] > '9')
+        if (!kb_is_digit(s.data[i]))
             return false;
     return s.size > 0 && s.size <= 20;
 }
@@ -78,11 +77,11 @@ static bool is_autograd_name(kineto_string name)
 {
     static const char word[] = "Backward";
     size_t end = name.size;
-    while (end && name.data[end - 1] >= '0' && name.data[end - 1] <= '9')
+    while (end && kb_is_digit(name.data[end - 1]))
         end--;
     size_t size = sizeof word - 1;
     return end < name.size && end > size && memcmp(name.data + end - size, word, size) == 0 &&
-           name.data[0] >= 'A' && name.data[0] <= 'Z' && has_only_chars(name, "");
+           kb_is_upper(name.data[0]) && has_only_chars(name, "");
 }
 
 /* True if only digits, dots and slashes stand between `start` and `end`. */
@@ -124,7 +123,7 @@ static bool is_runtime_call(kineto_string name)
     for (size_t i = 0; i < KB_COUNT(prefixes); i++) {
         size_t size = strlen(prefixes[i]);
         if (kb_string_starts_with(name, prefixes[i]) && name.size > size && name.size < 80 &&
-            has_only_chars(name, "_") && name.data[size] >= 'A' && name.data[size] <= 'Z')
+            has_only_chars(name, "_") && kb_is_upper(name.data[size]))
             return true;
     }
     return list_contains(name, others);
@@ -161,7 +160,7 @@ static kineto_string strip_rank_suffix(kineto_string name)
 {
     static const char word[] = "rank ";
     size_t at = name.size, word_size = sizeof word - 1;
-    while (at > 0 && name.data[at - 1] >= '0' && name.data[at - 1] <= '9')
+    while (at > 0 && kb_is_digit(name.data[at - 1]))
         at--;
     if (at == name.size || at < word_size ||
         memcmp(name.data + at - word_size, word, word_size) != 0)
@@ -275,7 +274,7 @@ bool kt_is_ipv4(kineto_string text)
     unsigned parts = 0, value = 0, count = 0;
     for (size_t i = 0; i <= text.size; i++) {
         char c = i < text.size ? text.data[i] : '.';
-        if (c >= '0' && c <= '9' && count < 3) {
+        if (kb_is_digit(c) && count < 3) {
             value = value * 10 + (unsigned)(c - '0');
             count++;
         } else if (c == '.' && count && value < 256) {

@@ -222,7 +222,7 @@ static bool append_optimizer_name(kt_scrub *s, kineto_string name)
 /* Also bytes above ASCII and control characters, so that they are hashed and not copied. */
 static bool is_identifier_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' ||
+    return kb_is_letter(c) || c == '_' || c == '$' ||
            (unsigned char)c >= 0x80 || (unsigned char)c < 0x20;
 }
 

@@ -35,17 +35,14 @@ static void merge_step_spans(kt_spans *spans)
 /* Binary search in merged spans. */
 static bool spans_contain(const kt_spans *spans, uint32_t process, int64_t at_ns)
 {
-    size_t low = 0, high = spans->count; /* → first span after (process, at) */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const kt_span *s = &spans->data[middle];
-        if (s->process < process || (s->process == process && s->start_ns <= at_ns))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    KB_ASSERT(low <= spans->count);
-    return low && spans->data[low - 1].process == process && at_ns < spans->data[low - 1].end_ns;
+    size_t after = 0; /* → first span after (process, at) */
+    KB_LOWER_BOUND(after, spans->count,
+                   spans->data[after].process < process ||
+                       (spans->data[after].process == process &&
+                        spans->data[after].start_ns <= at_ns));
+    KB_ASSERT(after <= spans->count);
+    const kt_span *last = after ? &spans->data[after - 1] : NULL;
+    return last && last->process == process && at_ns < last->end_ns;
 }
 
 /* ---- collecting steps ------------------------------------------------------------------------ */
@@ -147,15 +144,9 @@ static bool collect_work_starts(const kt_step_filter *s, const kineto_trace *t, 
 /* `starts` ascending: the first one at or after from_ns decides. */
 static bool has_start_within(const int64_t *starts, size_t count, int64_t from_ns, int64_t to_ns)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (starts[middle] < from_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < count && starts[low] < to_ns;
+    size_t i = 0;
+    KB_LOWER_BOUND(i, count, starts[i] < from_ns);
+    return i < count && starts[i] < to_ns;
 }
 
 bool kt_step_filter_settle(const kt_step_filter *s, const kineto_trace *t, uint32_t track,
