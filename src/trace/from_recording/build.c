@@ -465,7 +465,8 @@ static void set_exact_window(kt_build_state *s)
     if (!o->from_ns || !o->start_ticks || !last)
         return;
     if (o->requested_from)
-        o->requested_from = find_ticks_at(&s->fit, o->from_ns, o->requested_from, last);
+        KB_LOWER_BOUND(o->requested_from, last,
+                       kb_clock_fit_ns(&s->fit, o->requested_from) < o->from_ns);
     o->start_ticks = find_window_edge(s, &o->from_ns, o->from_ticks, o->start_ticks, last);
     s->start_ns = KB_MAX(o->from_ns, s->start_ns);
     if (o->until_ns && o->until_ns < s->end_ns) {
