@@ -385,6 +385,8 @@ void kineto_trace_identity(const kineto_trace *trace, const char *path, kineto_i
 {
     kineto_identity id = {.rank = -1, .pid = -1};
     identity_sources l = {.t = trace, .out = &id};
+    if (!out)
+        return;
     read_header_identity(&l);
     read_process_identity(&l);
     if (path)
