@@ -5,6 +5,8 @@
  */
 #ifndef KINETO_NO_OLD_NAMES
 
+#include <ckineto/base.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif

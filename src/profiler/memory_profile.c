@@ -24,7 +24,7 @@ kineto_status kineto_memory_profile_start(kineto_error *err)
 {
     (void)kb_lock_take(&profile_lock, kb_os_self());
     kineto_status status = running_session ? kb_fail(err, KINETO_E_STATE,
-                                                     "a memory profile is already running; stop it first")
+                                                     "a memory profile is running already; stop it first")
                                            : begin_session(err);
     kb_lock_drop(&profile_lock);
     return status;

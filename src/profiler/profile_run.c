@@ -463,7 +463,7 @@ kineto_status kineto_profile_run_start(kineto_profile_run *p, kineto_error *err)
     if (status)
         return status;
     if (p->running)
-        return kb_fail(err, KINETO_E_STATE, "the profile run is already started; stop it first");
+        return kb_fail(err, KINETO_E_STATE, "the profile run is started already; stop it first");
     p->busy = true;
     return leave_step(p, begin_profile(p, err));
 }

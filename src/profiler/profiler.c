@@ -345,7 +345,7 @@ kineto_status kineto_profiler_start(kineto_profiler *p, kineto_error *err)
     if (!p)
         return kb_fail_null(err, __func__, "profiler", p);
     if (p->running)
-        return kb_fail(err, KINETO_E_STATE, "the profiler is already running; stop it first");
+        return kb_fail(err, KINETO_E_STATE, "the profiler is running already; stop it first");
     kineto_status status = p->fallback || p->emission ? KINETO_OK : open_marks(p, err);
     if (status)
         return status;

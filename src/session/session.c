@@ -599,7 +599,7 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     if (!s)
         return kb_fail_null(err, __func__, "session", s);
     if (is_recording(s))
-        return kb_fail(err, KINETO_E_STATE, "the session is already recording; stop it first");
+        return kb_fail(err, KINETO_E_STATE, "the session is recording already; stop it first");
     kineto_status status = KINETO_OK;
     kf_control *control = kineto_rt_pool()->control;
     lock_sessions();

@@ -27,6 +27,7 @@ static kineto_session *a_kineto_session;
 static kineto_profiler *a_kineto_profiler;
 static kineto_profiler_result *a_kineto_profiler_result;
 static kineto_profile_run *a_kineto_profile_run;
+static kineto_event the_event, *const a_kineto_event = &the_event;
 static _Alignas(max_align_t) char room[8192];
 /* Made only within a callback; with NULL for a text it is not read. */
 #define a_kineto_post_event ((kineto_post_event *)(void *)room)
@@ -40,14 +41,6 @@ static struct {
 } *shared;
 
 static void nothing(void) {}
-
-/* Structs begin with their size; a number as large is not harmed. */
-static void set_size(void *out, size_t size)
-{
-    memset(out, 0, size);
-    if (size >= sizeof size)
-        memcpy(out, &size, sizeof size);
-}
 
 static void fail_case(const char *function, const char *parameter, const char *text)
 {
@@ -101,7 +94,8 @@ static bool make_all(const char *path)
            !kineto_function_events_create(a_kineto_trace, NULL, &a_kineto_function_events, &err) &&
            !kineto_averages_create(a_kineto_function_events, NULL, &a_kineto_averages, &err) &&
            !kineto_session_create(NULL, &a_kineto_session, &err) &&
-           !kineto_profile_run_create(NULL, &a_kineto_profile_run, &err) && record_a_result();
+           !kineto_profile_run_create(NULL, &a_kineto_profile_run, &err) && record_a_result() &&
+           kineto_event_of(a_kineto_trace, 0, &the_event);
 }
 
 static void destroy_all(void)

@@ -34,6 +34,10 @@ class Parameter:
         self.is_function = False
 
 
+# Structs that begin with their size.
+SIZED = set()
+
+
 def functions(include):
     """Header by header: (name, what it returns, parameters, the comment's group)."""
     headers = {}
@@ -42,6 +46,8 @@ def functions(include):
             headers[name] = Header(name, file.read())
     callbacks = {i.name for h in headers.values() for g in h.groups for i in g.items
                  if i.kind == "type" and re.search(r"\(\*\w+\)\(", i.text) and "{" not in i.text}
+    SIZED.update(i.name for h in headers.values() for g in h.groups for i in g.items
+                 if i.kind == "type" and re.search(r"\{\s*size_t size;", i.text))
     for header in headers.values():
         for group in header.groups:
             for item in group.items:
@@ -102,13 +108,14 @@ def value(parameter, index):
     if p.base in ("void", "char"):
         return "", "room"
     kind = ("struct " if "struct " in p.type else "") + p.base
-    return f"{kind} {name}; set_size(&{name}, sizeof {name});", f"&{name}"
+    size = f" {name}.size = sizeof {name};" if p.base in SIZED else ""
+    return f"{kind} {name}; memset(&{name}, 0, sizeof {name});{size}", f"&{name}"
 
 
 # Objects that null_arguments.c makes: a_TYPE.
 HANDLES = {"kineto_trace", "kineto_files", "kineto_survey", "kineto_builder", "kineto_verify_report", "kineto_analysis",
            "kineto_critical_path", "kineto_findings", "kineto_function_events", "kineto_averages", "kineto_session",
-           "kineto_profiler", "kineto_profiler_result", "kineto_profile_run", "kineto_post_event"}
+           "kineto_profiler", "kineto_profiler_result", "kineto_profile_run", "kineto_post_event", "kineto_event"}
 
 
 def check(name, returned, wrong, parameters):

@@ -387,8 +387,10 @@ void kineto_trace_identity(const kineto_trace *trace, const char *path, kineto_i
     identity_sources l = {.t = trace, .out = &id};
     if (!out)
         return;
-    read_header_identity(&l);
-    read_process_identity(&l);
+    if (trace) {
+        read_header_identity(&l);
+        read_process_identity(&l);
+    }
     if (path)
         read_path_identity(&l, path);
     resolve_identity(&l);
