@@ -32,7 +32,7 @@ static void a_handle_is_started_and_stopped_in_turn(void **state)
     expect(KINETO_E_STATE, "not running", kineto_profiler_join(p, &err));
     expect(KINETO_E_STATE, "not running", kineto_profiler_leave(p, &err));
     assert_int_equal(kineto_profiler_start(p, NULL), KINETO_OK);
-    expect(KINETO_E_STATE, "runs already", kineto_profiler_start(p, &err));
+    expect(KINETO_E_STATE, "running already", kineto_profiler_start(p, &err));
     expect(KINETO_E_STATE, "", kineto_profiler_join(p, &err)); /* is in already */
     assert_int_equal(kineto_profiler_leave(p, NULL), KINETO_OK);
     expect(KINETO_E_STATE, "", kineto_profiler_leave(p, &err));

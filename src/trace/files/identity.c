@@ -199,7 +199,7 @@ static bool is_host_process(const kineto_trace *t, uint32_t index)
 /* True if the trace has rows of a process with this number. */
 static bool has_host_process(const kineto_trace *t, int64_t pid)
 {
-    for (uint32_t i = 0; i < t->processes.count; i++)
+    for (uint32_t i = 0; t && i < t->processes.count; i++)
         if (is_host_process(t, i) && t->processes.data[i].pid == pid)
             return true;
     return false;
