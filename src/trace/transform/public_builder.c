@@ -40,7 +40,7 @@ void kineto_builder_destroy(kineto_builder *builder)
 }
 
 /* The trace that is being built; NULL after an error, or without a builder. */
-static const kineto_trace *open_trace(const kineto_builder *builder)
+static const kineto_trace *get_unfinished_trace(const kineto_builder *builder)
 {
     return builder ? builder->b->trace : NULL;
 }
@@ -76,7 +76,7 @@ uint32_t kineto_builder_process(kineto_builder *builder, const kineto_process *p
 /* Rejects processes that the builder does not have and types it does not know. */
 uint32_t kineto_builder_track(kineto_builder *builder, uint32_t process, const kineto_track *track)
 {
-    const kineto_trace *t = open_trace(builder);
+    const kineto_trace *t = get_unfinished_trace(builder);
     if (!track || !t || process >= t->processes.count || track->type > KINETO_TRACK_OTHER)
         return KINETO_NO_ROW;
     uint32_t index = kt_track(builder->b, process, (kineto_track_type)track->type, track->id);
@@ -88,7 +88,7 @@ uint32_t kineto_builder_track(kineto_builder *builder, uint32_t process, const k
 uint32_t kineto_builder_named_track(kineto_builder *builder, kineto_string process,
                                     kineto_string track)
 {
-    return open_trace(builder)
+    return get_unfinished_trace(builder)
                ? kt_track_text(builder->b, kt_process_text(builder->b, process), track)
                : KINETO_NO_ROW;
 }
@@ -153,7 +153,7 @@ bool kineto_builder_args(kineto_builder *builder, kineto_string json_object)
  * out. */
 kineto_row kineto_builder_add(kineto_builder *builder, const kineto_activity *activity)
 {
-    const kineto_trace *t = open_trace(builder);
+    const kineto_trace *t = get_unfinished_trace(builder);
     if (!activity || !t || activity->track >= t->tracks.count ||
         activity->kind >= KINETO_KIND_COUNT || activity->form > KINETO_FORM_COUNTER ||
         activity->name_id >= t->strings.strings.count)
@@ -176,7 +176,7 @@ kineto_row kineto_builder_add(kineto_builder *builder, const kineto_activity *ac
 void kineto_builder_flow(kineto_builder *builder, uint32_t type, uint64_t id, kineto_row row,
                          bool is_start)
 {
-    if (row < kineto_trace_count(open_trace(builder)))
+    if (row < kineto_trace_count(get_unfinished_trace(builder)))
         kt_flow(builder->b, type, id, row, is_start);
 }
 
@@ -184,7 +184,7 @@ void kineto_builder_flow(kineto_builder *builder, uint32_t type, uint64_t id, ki
 kineto_row kineto_builder_append(kineto_builder *builder, const kineto_trace *trace)
 {
     kt_copy c;
-    const kineto_trace *to = open_trace(builder);
+    const kineto_trace *to = get_unfinished_trace(builder);
     kineto_row first = to ? (kineto_row)to->count : KINETO_NO_ROW;
     if (!trace || !to)
         return KINETO_NO_ROW;
@@ -198,7 +198,7 @@ kineto_row kineto_builder_append(kineto_builder *builder, const kineto_trace *tr
 
 void kineto_builder_project(kineto_builder *builder)
 {
-    if (open_trace(builder))
+    if (get_unfinished_trace(builder))
         kt_project_user_annotations(builder->b);
 }
 
