@@ -6,6 +6,14 @@
  *      hot    any thread, also in a signal handler; never blocks, locks, allocates;
  *      any    any thread, may lock or allocate;
  *      owner  one thread at a time per handle.
+ *
+ *  Functions that can fail return a kineto_status. Getters return false if there is no such thing, and fill in an
+ *  all-zero result; a getter returns a status only if its caller needs the reason, because the name of what is wanted
+ *  was typed by a user (kineto_averages_value).
+ *
+ *  Pointers must not be NULL unless it is said. A function that returns a status refuses NULL ("FUNCTION: ARGUMENT
+ *  must not be NULL"); for other functions a handle that is NULL is an empty one: they return false, NULL or 0, or do
+ *  nothing. Only functions that record (<ckineto/record.h>, <ckineto/function.h>) do not check, for speed.
  */
 #ifndef CKINETO_BASE_H
 #define CKINETO_BASE_H

@@ -5,8 +5,25 @@
  */
 #ifndef KINETO_NO_OLD_NAMES
 
+#include <ckineto/base.h>
+
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+#ifndef CKINETO_STATUS_OF_FOUND
+#define CKINETO_STATUS_OF_FOUND
+/* For getters that returned a status. */
+static inline kineto_status kineto__status_of_found(bool found, kineto_status otherwise, const char *text,
+    kineto_error *err)
+{
+    if (!found && err) {
+        memset(err, 0, sizeof *err);
+        err->code = otherwise;
+        memcpy(err->message, text, strlen(text) + 1);
+    }
+    return found ? KINETO_OK : otherwise;
+}
 #endif
 
 /* ---- record.h ---- */
@@ -361,6 +378,14 @@ static inline kineto_status kineto_flops(const char *op, const kineto_flops_inpu
 #if defined(CKINETO_STUBS_DECLARED) && !defined(CKINETO_STUBS_OLD_NAMES)
 #define CKINETO_STUBS_OLD_NAMES
 
+KINETO_DEPRECATED("use kineto_stubs_slot_get, which returns true")
+static inline kineto_status kineto_stubs_get(kineto_stubs_slot slot, kineto_stubs *out, kineto_error
+    *err)
+{
+    return kineto__status_of_found(kineto_stubs_slot_get(slot, out), KINETO_E_ARGUMENT,
+        "unknown stubs slot, or the size of the stubs is not set", err);
+}
+
 #define KINETO_STUBS_INIT {sizeof(kineto_stubs), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 #define KINETO_PRIVATEUSE1_OBSERVER_INIT {sizeof(kineto_privateuse1_observer), NULL, NULL, NULL}
 
@@ -466,6 +491,16 @@ static inline kineto_row kineto_result_tree_next_sibling(const kineto_profiler_r
     kineto_row row)
 {
     return kineto_profiler_result_tree_next_sibling(result, row);
+}
+
+KINETO_DEPRECATED("use kineto_profiler_config_get, which returns true")
+static inline kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_error *err)
+{
+    bool found = kineto_profiler_config_get(out);
+    return !out || out->size < sizeof out->size
+        ? kineto__status_of_found(found, KINETO_E_ARGUMENT, "the size of the config is not set", err)
+        : kineto__status_of_found(found, KINETO_E_STATE,
+            "Tried to access profiler config, but profiler is not enabled!", err);
 }
 
 KINETO_DEPRECATED("use kineto_profiler_pause_collection; mind that it has the opposite sense")

@@ -129,8 +129,9 @@ typedef struct kineto_report_options {
 KINETO_INIT_FUNCTION(kineto_report_options)
 
 /** Write a trace, its facts and findings as one self-contained HTML page (docs/reference/report.md).
- *  @param trace  for the timeline and the summary.
- *  @param path   "-": the standard output.
+ *  @param trace    for the timeline and the summary.
+ *  @param options  may be NULL.
+ *  @param path     "-": the standard output.
  *  @return KINETO_E_MEMORY, or an error of writing. threads: any. */
 KINETO_API kineto_status kineto_report_save(const kineto_trace *trace,
                                             const kineto_report_options *options, const char *path,

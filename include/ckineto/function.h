@@ -208,7 +208,8 @@ KINETO_API uint32_t kineto_function_wants(void);
 
 /** A site for a name that is known only at run time; the same site for the same name, overload and scope, valid until
  *  the process ends. With an overload, the name is "name.overload".
- *  @return NULL: out of memory, or unknown scope. threads: any. */
+ *  @param overload  NULL: none.
+ *  @return NULL: out of memory, unknown scope, or no name. threads: any. */
 KINETO_API kineto_site *kineto_function_site(const char *name, const char *overload,
                                              kineto_scope scope);
 
@@ -361,6 +362,7 @@ typedef uint64_t kineto_callback;
 /** Add a callback for operators of all threads (global), or of the calling thread only (local). Global callbacks are
  *  called first. Not called for operators in signal handlers, and for those that a callback itself begins. The child
  *  of a fork keeps global callbacks only.
+ *  @param out  receives the handle, for kineto_function_remove; may be NULL.
  *  @return KINETO_E_ARGUMENT for a probability outside 0 … 1, a callback without functions or an unknown scope;
  *          KINETO_E_MEMORY; KINETO_E_LIMIT: there are 32 callbacks. threads: any. */
 KINETO_API kineto_status kineto_function_add_global(const kineto_function_callback *callback,

@@ -139,8 +139,8 @@ KINETO_API kineto_status kineto_profile_run_events(const kineto_profile_run *pro
 KINETO_API kineto_status kineto_profile_run_key_averages(const kineto_profile_run *profile,
                                                      const kineto_averages_options *options,
                                                      kineto_averages **out, kineto_error *err);
-/** Folded stacks, of a metric by PyTorch's name; NULL: "self_cpu_time_total". KINETO_E_STATE unless
- *  the config has with_stack. */
+/** Folded stacks. KINETO_E_STATE unless the config has with_stack.
+ *  @param metric  by PyTorch's name; NULL: "self_cpu_time_total". */
 KINETO_API kineto_status kineto_profile_run_export_stacks(const kineto_profile_run *profile,
                                                       const char *path, const char *metric,
                                                       kineto_error *err);

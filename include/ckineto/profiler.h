@@ -206,7 +206,8 @@ KINETO_API kineto_status kineto_profiler_start(kineto_profiler *profiler, kineto
  *          one that started it. */
 KINETO_API kineto_status kineto_profiler_stop(kineto_profiler *profiler,
                                               kineto_profiler_result **out, kineto_error *err);
-/** Set a function to be called for each event when the profiler stops; NULL removes it. threads: owner. */
+/** Set a function to be called for each event when the profiler stops.
+ *  @param process  NULL: none. threads: owner. */
 KINETO_API void kineto_profiler_set_post_process(kineto_profiler *profiler,
                                                  kineto_post_process process, void *user);
 /** Pause or resume, any number of times. Groups of activities cannot be paused separately, since device work would
@@ -237,7 +238,8 @@ KINETO_API kineto_status kineto_profiler_enable(const kineto_profiler_config *co
                                                 uint32_t activities, uint32_t scopes,
                                                 kineto_error *err);
 /** The same with a function that is called for each event when it stops. KINETO_E_UNSUPPORTED for NVTX, ITT,
- *  PRIVATEUSE1 and ONDEMAND. threads: any. */
+ *  PRIVATEUSE1 and ONDEMAND.
+ *  @param process  NULL: none. threads: any. */
 KINETO_API kineto_status kineto_profiler_enable_with_post_process(
     const kineto_profiler_config *config, uint32_t activities, kineto_post_process process,
     void *user, uint32_t scopes, kineto_error *err);
@@ -261,11 +263,12 @@ KINETO_API kineto_status kineto_profiler_enable_in_child_thread(kineto_error *er
 KINETO_API kineto_status kineto_profiler_disable_in_child_thread(kineto_error *err);
 
 /** Whether a profiler is active for the calling thread, its type, its config. Texts of the config are borrowed from the
- *  profiler. KINETO_E_STATE if there is none. threads: any.
- *  @param out  must have its size set, as kineto_profiler_config_init does; no more is written. */
+ *  profiler.
+ *  @param out  must have its size set, as kineto_profiler_config_init does; no more is written.
+ *  @return false if there is none; the config also if its size is not set. threads: any. */
 KINETO_API bool kineto_profiler_enabled(void);
 KINETO_API kineto_active_profiler kineto_profiler_type(void);
-KINETO_API kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_error *err);
+KINETO_API bool kineto_profiler_config_get(kineto_profiler_config *out);
 
 /** Report a finished operator that a backend ran on this thread. No effect without a profiler. Times are nanoseconds
  *  since the Unix epoch (PyTorch's are microseconds).

@@ -48,13 +48,15 @@ static inline void kineto_schedule_init(kineto_schedule *out)
 }
 
 /** Validate a schedule.
- *  @param warning  receives a sentence about a valid but unusual schedule (static storage), or NULL. May be NULL.
+ *  @param schedule  NULL: always record.
+ *  @param warning   receives a sentence about a valid but unusual schedule (static storage), or NULL. May be NULL.
  *  @return KINETO_E_ARGUMENT: no step would be recorded, or the length of a cycle overflows.
  *  threads: any. */
 KINETO_API kineto_status kineto_schedule_check(const kineto_schedule *schedule,
                                                const char **warning, kineto_error *err);
 
-/** The action of a step, counted from 0. NONE for an invalid schedule. threads: hot. */
+/** The action of a step, counted from 0. NONE for an invalid schedule.
+ *  @param schedule  NULL: always record. threads: hot. */
 KINETO_API kineto_action kineto_schedule_action(const kineto_schedule *schedule, uint64_t step);
 
 /** What a profiler does between two steps. */

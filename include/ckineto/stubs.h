@@ -80,9 +80,9 @@ KINETO_API kineto_status kineto_stubs_unregister(kineto_stubs_slot slot, kineto_
 /** Copy the registered functions into *out, whose `size` the caller has set. No member is NULL: a function that is
  *  not registered returns KINETO_E_UNSUPPORTED with a message ("CUDA used in profiler but not enabled." if the
  *  slot is empty; `enabled` then returns false). The functions may be called until they are unregistered.
- *  @return KINETO_E_ARGUMENT. threads: any. */
-KINETO_API kineto_status kineto_stubs_get(kineto_stubs_slot slot, kineto_stubs *out,
-                                          kineto_error *err);
+ *  @return false for an unknown slot, for a size that is not set, and in a signal handler that interrupted a
+ *          registration. threads: any. */
+KINETO_API bool kineto_stubs_slot_get(kineto_stubs_slot slot, kineto_stubs *out);
 
 /* ---- PrivateUse1 as a marker ----------------------------------------------------------------- */
 

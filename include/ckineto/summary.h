@@ -155,7 +155,7 @@ KINETO_API void kineto_averages_total(const kineto_averages *averages, kineto_av
 /** A value of a group by PyTorch's name: "count", "flops", "cpu_time" (per call),
  *  "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage", and all but
  *  the first two with "device", "cuda", "xpu", "hpu", "mtia" or "privateuse1" in place of "cpu".
- *  Times are microseconds, as in PyTorch.
+ *  Times are microseconds, as in PyTorch. A status, unlike other getters: the name is often a user's.
  *  @return KINETO_E_ARGUMENT for an unknown name; the message lists the names. KINETO_E_NOT_FOUND for an index out of
  *          range. threads: any. */
 KINETO_API kineto_status kineto_averages_value(const kineto_averages *averages, uint32_t index,
@@ -199,14 +199,16 @@ typedef struct kineto_table_options {
 KINETO_INIT_FUNCTION(kineto_table_options)
 
 /** Write the rows.
- *  @param path  the file appears whole or not at all; "-" is the standard output.
+ *  @param options  may be NULL.
+ *  @param path     the file appears whole or not at all; "-" is the standard output.
  *  @return KINETO_E_ARGUMENT for an invalid option, KINETO_E_MEMORY, or an error of writing. threads: any. */
 KINETO_API kineto_status kineto_averages_save(const kineto_averages *averages,
                                               const kineto_table_options *options,
                                               const char *path, kineto_error *err);
 /** The same as bytes.
- *  @param text   receives memory to free(), NUL-terminated. NULL on failure.
- *  @param bytes  receives its length; may be NULL. threads: any. */
+ *  @param options  may be NULL.
+ *  @param text     receives memory to free(), NUL-terminated. NULL on failure.
+ *  @param bytes    receives its length; may be NULL. threads: any. */
 KINETO_API kineto_status kineto_averages_text(const kineto_averages *averages,
                                               const kineto_table_options *options, char **text,
                                               size_t *bytes, kineto_error *err);
@@ -225,7 +227,8 @@ KINETO_INIT_FUNCTION(kineto_stacks_options)
 /** Write folded stacks for flame graphs: "outer;inner 12", with whole microseconds of an event. Blanks, tabs, line ends
  *  and semicolons in frames become "_". The stack is the "Call stack" of the trace, or else the Python functions that
  *  enclose the event. Backward operators have the stack of their forward operators.
- *  @param lines  receives the number of lines; may be NULL. 0: the trace has no stacks, record with_stack.
+ *  @param options  may be NULL.
+ *  @param lines    receives the number of lines; may be NULL. 0: the trace has no stacks, record with_stack.
  *  @return KINETO_E_ARGUMENT for an unknown metric; the message lists the metrics. KINETO_E_MEMORY, or an error of
  *          writing. threads: any. */
 KINETO_API kineto_status kineto_stacks_save(const kineto_function_events *events,

@@ -239,7 +239,8 @@ KINETO_INIT_FUNCTION(kineto_open_options)
  *          with the byte offset (of the decompressed text). threads: any. */
 KINETO_API kineto_status kineto_trace_open(const char *path, kineto_trace **out,
                                            kineto_error *err);
-/** The same with options (NULL: the defaults). *out is to be released. */
+/** The same with options. *out is to be released.
+ *  @param options  NULL: the defaults. */
 KINETO_API kineto_status kineto_trace_open_with(const char *path,
                                                 const kineto_open_options *options,
                                                 kineto_trace **out, kineto_error *err);

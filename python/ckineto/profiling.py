@@ -381,7 +381,7 @@ class profile(Handle):
     def _need(self) -> Any:
         current = self._current()
         if current is None or current[0] is None:
-            raise errors.make_error(-5, "the profile has no complete cycle yet")
+            raise errors.make_error(-5, "the profile run has no complete cycle yet")
         return current
 
     def events(self) -> EventList:

@@ -95,6 +95,17 @@ kineto_status kb_fail_os(kineto_error *err, int os_error, const char *fmt, ...) 
 /** KINETO_E_MEMORY with the one wording for it: "WHAT: out of memory".
  *  @param what  a path or a noun, as "trace"; NULL: "out of memory" alone. */
 kineto_status kb_fail_memory(kineto_error *err, const char *what);
+/** KINETO_E_ARGUMENT with the one wording for a pointer of a caller that must not be NULL:
+ *  "FUNCTION: ARGUMENT must not be NULL". `names` are the public names of the pointers that follow,
+ *  of which at least one is NULL; the first such is reported:
+ *
+ *      if (!t || !out)
+ *          return kb_fail_null(err, __func__, "trace, out", t, out);
+ */
+#define kb_fail_null(err, function, names, ...)                                                    \
+    kb_fail_first_null((err), (function), (names), (const void *const[]){__VA_ARGS__})
+kineto_status kb_fail_first_null(kineto_error *err, const char *function, const char *names,
+                                 const void *const *pointers);
 /** Read an options struct that begins with its size and may be of another version: copies the
  *  members that both versions have from `given` to `known`, which holds the defaults and keeps its
  *  size. NULL: the defaults. Refused, with `what` in the message: a size that was not set, and
@@ -108,6 +119,7 @@ kineto_status kb_size_check(const void *given, const char *what, kineto_error *e
 #define kb_fail(err, code, ...) (kb_fail(err, code, __VA_ARGS__), (code))
 #define kb_fail_os(...)         (kb_fail_os(__VA_ARGS__), KINETO_E_IO)
 #define kb_fail_memory(...)     (kb_fail_memory(__VA_ARGS__), KINETO_E_MEMORY)
+#define kb_fail_first_null(...) (kb_fail_first_null(__VA_ARGS__), KINETO_E_ARGUMENT)
 #endif
 
 /* ---- kinds.c [rt]: kinds of activities and their names ----------------------------------------- */

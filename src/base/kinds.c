@@ -177,7 +177,7 @@ kineto_status kb_kinds_parse(const char *list, uint64_t *mask, uint64_t (*own)(k
                              kineto_error *err)
 {
     if (!list || !mask)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kinds: list and mask must not be NULL");
+        return kb_fail_null(err, "kineto_kinds_parse", "list, mask", list, mask);
     uint64_t all = 0;
     while (*list) {
         kineto_string item = next_kind_item(&list);

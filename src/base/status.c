@@ -145,6 +145,18 @@ kineto_status (kb_fail_os)(kineto_error *err, int os_error, const char *fmt, ...
     return code;
 }
 
+kineto_status (kb_fail_first_null)(kineto_error *err, const char *function, const char *names,
+                                   const void *const *pointers)
+{
+    while (*pointers++) {
+        names += strcspn(names, ",");
+        KB_ASSERT(*names); /* at least one pointer is NULL */
+        names += strspn(names, ", ");
+    }
+    return kb_fail(err, KINETO_E_ARGUMENT, "%s: %.*s must not be NULL", function,
+                   (int)strcspn(names, ","), names);
+}
+
 kineto_status (kb_fail_memory)(kineto_error *err, const char *what)
 {
     if (what)

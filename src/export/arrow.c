@@ -148,8 +148,7 @@ kineto_status kineto_trace_arrow_stream(const kineto_trace *trace, const char *t
     const ke_arrow_table *t = NULL;
     size_t i = 0;
     if (!trace || !table || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_trace_arrow_stream: trace, table and out must not be NULL");
+        return kb_fail_null(err, __func__, "trace, table, out", trace, table, out);
     memset(out, 0, sizeof *out);
     while ((t = ke_arrow_table_at(i++)) && strcmp(t->name, table) != 0) {
     }

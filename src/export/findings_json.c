@@ -104,8 +104,7 @@ kineto_status kineto_findings_save_json(const kineto_findings *findings, const c
     kb_sink *sink;
     kb_json j;
     if (!findings || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_findings_save_json: findings and path must not be NULL");
+        return kb_fail_null(err, __func__, "findings, path", findings, path);
     kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
     if (status)
         return status;

@@ -292,7 +292,7 @@ kineto_status kineto_trace_export(const kineto_trace *trace, const char *path,
     kineto_export_options all;
     kineto_export_result account = {.size = sizeof account};
     if (!trace || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_export: trace and path must not be NULL");
+        return kb_fail_null(err, __func__, "trace, path", trace, path);
     kineto_status status = read_export_options(options, &all, err);
     if (status == KINETO_OK)
         status = kb_size_check(result, "kineto_export_result", err);
@@ -333,10 +333,14 @@ kineto_status kineto_trace_export_chrome(const kineto_trace *trace, const char *
                                    kineto_export_result *result, kineto_error *err)
 {
     kineto_export_options options = {.size = sizeof options, .format = formats[0].name};
+    if (!trace || !path)
+        return kb_fail_null(err, __func__, "trace, path", trace, path);
     return kineto_trace_export(trace, path, &options, result, err);
 }
 
 kineto_status kineto_trace_save(const kineto_trace *trace, const char *path, kineto_error *err)
 {
+    if (!trace || !path)
+        return kb_fail_null(err, __func__, "trace, path", trace, path);
     return kineto_trace_export(trace, path, NULL, NULL, err);
 }

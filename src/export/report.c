@@ -174,8 +174,7 @@ kineto_status kineto_report_save(const kineto_trace *trace, const kineto_report_
 {
     report_writer r = {.trace = trace, .options = {.size = sizeof r.options}, .err = err};
     if (!trace || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_report_save: trace and path must not be NULL");
+        return kb_fail_null(err, __func__, "trace, path", trace, path);
     kineto_status known =
         kb_options_read(&r.options, sizeof r.options, options, "kineto_report_options", err);
     if (known)

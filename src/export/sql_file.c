@@ -117,8 +117,7 @@ kineto_status ke_sqlite_write_path(const kineto_trace *trace, const char *path,
 {
     kb_atomic_file *file;
     if (!trace || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "ke_sqlite_write_path: trace and path must not be NULL");
+        return kb_fail_null(err, __func__, "trace, path", trace, path);
     kineto_status status = kb_atomic_file_open(path, &file, err);
     if (status)
         return status;

@@ -79,9 +79,11 @@ static kineto_status save_csv_table(const kineto_analysis *a, uint32_t table, co
 kineto_status kineto_analysis_save_csv(const kineto_analysis *a, const char *directory,
                                        kineto_error *err)
 {
-    if (!a || !directory || !*directory)
+    if (!a || !directory)
+        return kb_fail_null(err, __func__, "analysis, directory", a, directory);
+    if (!*directory)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_analysis_save_csv: analysis and directory must not be NULL");
+                       "kineto_analysis_save_csv: directory must not be empty");
     if (mkdir(directory, 0777) && errno != EEXIST)
         return kb_fail_os(err, errno, "cannot create directory %s", directory);
     for (uint32_t i = 0; i < kineto_analysis_table_count(a); i++) {
@@ -163,8 +165,7 @@ kineto_status kineto_analysis_save_json(const kineto_analysis *a, const char *pa
     kb_sink *sink;
     kb_json j;
     if (!a || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_analysis_save_json: analysis and path must not be NULL");
+        return kb_fail_null(err, __func__, "analysis, path", a, path);
     kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
     if (status)
         return status;

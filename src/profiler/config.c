@@ -62,27 +62,30 @@ uint64_t kineto_activity_kinds(uint32_t activities)
 
 bool kineto_profiler_config_disabled(const kineto_profiler_config *config)
 {
-    return config->state == KINETO_STATE_DISABLED;
+    return config && config->state == KINETO_STATE_DISABLED;
 }
 
 bool kineto_profiler_config_global(const kineto_profiler_config *config)
 {
-    return config->state == KINETO_STATE_KINETO_ONDEMAND;
+    return config && config->state == KINETO_STATE_KINETO_ONDEMAND;
 }
 
 bool kineto_profiler_config_push_global_callbacks(const kineto_profiler_config *config)
 {
-    return kineto_profiler_config_global(config) || config->experimental.profile_all_threads;
+    return config && (kineto_profiler_config_global(config) ||
+                      config->experimental.profile_all_threads);
 }
 
 bool kineto_experimental_config_is_set(const kineto_experimental_config *config)
 {
-    return config->profiler_metric_count != 0;
+    return config && config->profiler_metric_count != 0;
 }
 
 void kineto_profiler_config_to_values(const kineto_profiler_config *config,
                                       int64_t values[KINETO_CONFIG_VALUES])
 {
+    if (!config || !values)
+        return;
     values[0] = config->state;
     values[1] = config->report_input_shapes;
     values[2] = config->profile_memory;
@@ -92,29 +95,23 @@ kineto_status kineto_profiler_config_from_values(const int64_t *values, size_t c
                                                  kineto_profiler_config *config, kineto_error *err)
 {
     kineto_profiler_config all;
-    if (!values || count != KINETO_CONFIG_VALUES)
+    if (!values || !config)
+        return kb_fail_null(err, __func__, "values, config", values, config);
+    if (count != KINETO_CONFIG_VALUES)
         return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: %d values are expected, not %zu",
                        KINETO_CONFIG_VALUES, count);
     if (values[0] < 0 || values[0] >= KINETO_NUM_PROFILER_STATES)
         return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: unknown state %lld",
                        (long long)values[0]);
-    kineto_status status = kp_config_check_size(config, err);
-    if (status)
-        return status;
+    if (config->size < sizeof config->size)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "profiler config: its size is not set; begin with "
+                       "kineto_profiler_config_init");
     kineto_profiler_config_init(&all, (kineto_profiler_state)values[0]);
     all.report_input_shapes = values[1] != 0;
     all.profile_memory = values[2] != 0;
     kp_config_write(&all, config);
     return KINETO_OK;
-}
-
-kineto_status kp_config_check_size(const kineto_profiler_config *out, kineto_error *err)
-{
-    return out && out->size >= sizeof out->size
-               ? KINETO_OK
-               : kb_fail(err, KINETO_E_ARGUMENT,
-                         "profiler config to write to: it is NULL or its size is not set; "
-                         "fill it with kineto_profiler_config_init");
 }
 
 void kp_config_write(const kineto_profiler_config *all, kineto_profiler_config *out)

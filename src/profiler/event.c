@@ -6,11 +6,21 @@
 #include "profiler/profiler.h"
 #include "trace/bytes/json_value.h"
 
+/* ---- an event -------------------------------------------------------------------------------- */
+
+/* The event of a caller; an empty one for NULL. */
+static const kineto_event *get_event(const kineto_event *e)
+{
+    static const kineto_event none = {.row = KINETO_NO_ROW, .activity.name = {"", 0}};
+    return e ? e : &none;
+}
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 /* An argument of the event's row. False: the event is empty or has no such argument. */
 static bool find_event_arg(const kineto_event *e, const char *key, kineto_arg *arg)
 {
+    e = get_event(e);
     return e->trace && kineto_args_find(e->trace, e->row, key, arg);
 }
 
@@ -61,6 +71,7 @@ static uint64_t find_thread_number(const kineto_trace *t, int64_t pid, int64_t t
  * id. */
 static bool get_track_thread(const kineto_event *e, int64_t *pid, int64_t *tid)
 {
+    e = get_event(e);
     kineto_track track;
     kineto_process process;
     if (!e->trace)
@@ -75,6 +86,7 @@ static bool get_track_thread(const kineto_event *e, int64_t *pid, int64_t *tid)
 /* The host event that stands for `e`: the launch of device work, else `e` itself. */
 static bool get_host_event(const kineto_event *e, kineto_event *out)
 {
+    e = get_event(e);
     kineto_row launch = e->trace ? kineto_trace_launch(e->trace, e->row) : KINETO_NO_ROW;
     if (launch == KINETO_NO_ROW) {
         *out = *e;
@@ -85,6 +97,7 @@ static bool get_host_event(const kineto_event *e, kineto_event *out)
 
 uint64_t kineto_event_start_thread_id(const kineto_event *e)
 {
+    e = get_event(e);
     kineto_event host;
     int64_t pid = 0, tid, start = get_int_arg(e, "Start thread", 0);
     bool is_thread = get_host_event(e, &host) && get_track_thread(&host, &pid, &tid);
@@ -107,7 +120,7 @@ uint64_t kineto_event_fwd_thread_id(const kineto_event *e)
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-uint32_t kineto_event_activity_type(const kineto_event *e) { return e->activity.kind; }
+uint32_t kineto_event_activity_type(const kineto_event *e) { return get_event(e)->activity.kind; }
 
 kineto_string kineto_event_shapes(const kineto_event *e) { return get_text_arg(e, "Input Dims"); }
 bool kineto_event_has_shapes(const kineto_event *e) { return is_json_list(kineto_event_shapes(e)); }
@@ -152,6 +165,7 @@ static bool is_counter_name(kineto_string name);
 
 bool kineto_event_kwinput(const kineto_event *e, uint32_t n, kineto_arg *out)
 {
+    e = get_event(e);
     kineto_args_iterator it;
     bool is_operator = e->trace && (e->activity.kind == KINETO_KIND_CPU_OP ||
                                     e->activity.kind == KINETO_KIND_USER_ANNOTATION);
@@ -180,6 +194,7 @@ bool kineto_event_is_hidden(const kineto_event *e)
 
 uint64_t kineto_event_flops(const kineto_event *e)
 {
+    e = get_event(e);
     uint64_t flops = 0;
     if (e->trace)
         (void)ka_flops(e->trace, e->row, &flops);
@@ -198,6 +213,7 @@ bool kineto_event_has_stack(const kineto_event *e) { return kineto_event_stack(e
 
 kineto_scope kineto_event_scope(const kineto_event *e)
 {
+    e = get_event(e);
     kineto_scope scope = KINETO_ACTIVITY_SCOPE(e->activity.flags);
     if (scope != KINETO_SCOPE_FUNCTION)
         return scope;
@@ -225,6 +241,7 @@ int64_t kineto_event_debug_handle(const kineto_event *e)
  * none. */
 static size_t find_overload(const kineto_event *e)
 {
+    e = get_event(e);
     kineto_string name = e->activity.name;
     if (e->activity.kind != KINETO_KIND_CPU_OP || !name.size || !kb_string_contains(name, "::"))
         return 0;
@@ -236,12 +253,14 @@ static size_t find_overload(const kineto_event *e)
 
 kineto_string kineto_event_name(const kineto_event *e)
 {
+    e = get_event(e);
     size_t at = find_overload(e);
     return at ? (kineto_string){e->activity.name.data, at} : e->activity.name;
 }
 
 kineto_string kineto_event_overload_name(const kineto_event *e)
 {
+    e = get_event(e);
     size_t at = find_overload(e);
     return at ? (kineto_string){e->activity.name.data + at + 1, e->activity.name.size - at - 1}
               : (kineto_string){"", 0};
@@ -252,12 +271,14 @@ kineto_string kineto_event_overload_name(const kineto_event *e)
 static bool is_memory_event(const kineto_event *e)
 {
     kineto_arg arg;
+    e = get_event(e);
     return e->activity.form == KINETO_FORM_INSTANT && find_event_arg(e, "Device Type", &arg);
 }
 
 /* The device type of a category such as "xpu_runtime"; 0: the category names no vendor. */
 static uint32_t parse_device_category(const kineto_event *e)
 {
+    e = get_event(e);
     static const struct {
         const char *prefix;
         uint32_t type;
@@ -287,6 +308,7 @@ static uint32_t find_device_type(const kineto_event *e)
 
 uint32_t kineto_event_device_type(const kineto_event *e)
 {
+    e = get_event(e);
     kineto_track track;
     if (!e->trace)
         return KINETO_DEVICE_CPU;
@@ -306,22 +328,28 @@ int64_t kineto_event_device_index(const kineto_event *e)
 }
 
 int64_t kineto_event_nbytes(const kineto_event *e) { return get_int_arg(e, "Bytes", 0); }
-int64_t kineto_event_start_ns(const kineto_event *e) { return e->activity.start_ns; }
-int64_t kineto_event_end_ns(const kineto_event *e) { return e->activity.end_ns; }
+int64_t kineto_event_start_ns(const kineto_event *e) { return get_event(e)->activity.start_ns; }
+int64_t kineto_event_end_ns(const kineto_event *e) { return get_event(e)->activity.end_ns; }
 int64_t kineto_event_duration_ns(const kineto_event *e)
 {
+    e = get_event(e);
     return kb_length_ns(e->activity.start_ns, e->activity.end_ns);
 }
 
-bool kineto_event_is_async(const kineto_event *e) { return e->activity.form == KINETO_FORM_ASYNC; }
+bool kineto_event_is_async(const kineto_event *e)
+{
+    return get_event(e)->activity.form == KINETO_FORM_ASYNC;
+}
 
 uint64_t kineto_event_correlation_id(const kineto_event *e)
 {
+    e = get_event(e);
     return e->activity.correlation_id ? e->activity.correlation_id : e->activity.external_id;
 }
 
 uint64_t kineto_event_linked_correlation_id(const kineto_event *e)
 {
+    e = get_event(e);
     kineto_event host;
     bool is_device = kineto_event_device_type(e) != KINETO_DEVICE_CPU;
     if (!is_device)
@@ -331,7 +359,7 @@ uint64_t kineto_event_linked_correlation_id(const kineto_event *e)
     return get_host_event(e, &host) ? host.activity.external_id : 0;
 }
 
-uint64_t kineto_event_external_id(const kineto_event *e) { return e->activity.external_id; }
+uint64_t kineto_event_external_id(const kineto_event *e) { return get_event(e)->activity.external_id; }
 
 int64_t kineto_event_device_resource_id(const kineto_event *e)
 {
@@ -344,11 +372,12 @@ kineto_string kineto_event_backend(const kineto_event *e) { return get_text_arg(
 
 bool kineto_event_is_python_function(const kineto_event *e)
 {
-    return e->activity.kind == KINETO_KIND_PYTHON_FUNCTION;
+    return get_event(e)->activity.kind == KINETO_KIND_PYTHON_FUNCTION;
 }
 
 bool kineto_event_is_user_annotation(const kineto_event *e)
 {
+    e = get_event(e);
     return e->activity.kind == KINETO_KIND_USER_ANNOTATION ||
            e->activity.kind == KINETO_KIND_GPU_USER_ANNOTATION;
 }
@@ -359,6 +388,7 @@ bool kineto_event_is_user_annotation(const kineto_event *e)
  * PyTorch. */
 static int64_t get_elapsed_us(const kineto_event *e, uint32_t device)
 {
+    e = get_event(e);
     int64_t ns;
     const kineto_profiler_result *r = e->result;
     if (!r || !r->fallback || r->fallback_device != device || !e->activity.external_id ||
@@ -396,9 +426,10 @@ static bool is_counter_name(kineto_string name)
 bool kineto_event_perf_counter(const kineto_event *e, uint32_t n, kineto_string *name,
                                uint64_t *value)
 {
+    e = get_event(e);
     kineto_args_iterator it;
     kineto_arg arg;
-    if (!e->trace)
+    if (!e->trace || !name || !value)
         return false;
     kineto_args_begin(e->trace, e->row, &it);
     while (kineto_args_next(&it, &arg)) {
@@ -440,6 +471,7 @@ static void write_arg_member(kb_json *j, const kineto_arg *arg)
 
 char *kineto_event_metadata_json(const kineto_event *e)
 {
+    e = get_event(e);
     kineto_args_iterator it;
     kineto_arg arg;
     if (!e->trace || (e->result && !e->result->exposes_metadata))
@@ -467,6 +499,7 @@ char *kineto_event_metadata_json(const kineto_event *e)
  * flows are searched. */
 static bool find_event_flow(const kineto_event *e, kineto_flow *out)
 {
+    e = get_event(e);
     uint64_t count = e->trace ? kineto_trace_flow_count(e->trace) : 0, at;
     if (e->result)
         return kp_result_flow(e->result, e->row, out);

@@ -24,7 +24,7 @@ kineto_status kineto_memory_profile_start(kineto_error *err)
 {
     (void)kb_lock_take(&profile_lock, kb_os_self());
     kineto_status status = running_session ? kb_fail(err, KINETO_E_STATE,
-                                                     "a memory profile runs already; stop it first")
+                                                     "a memory profile is running already; stop it first")
                                            : begin_session(err);
     kb_lock_drop(&profile_lock);
     return status;
@@ -298,7 +298,7 @@ kineto_status kineto_memory_profile_export(const char *path, kineto_error *err)
     kineto_trace *trace = NULL;
     kb_sink *sink = NULL;
     if (!path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_memory_profile_export: path is NULL");
+        return kb_fail_null(err, __func__, "path", path);
     kineto_status status = get_profiled_trace(&trace, err);
     if (!status)
         status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);

@@ -16,7 +16,7 @@ static kineto_status copy_schedule(kineto_profile_run *p, kineto_error *err)
     const kineto_schedule *schedule = p->options.schedule;
     if (schedule && p->options.action)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "profile: schedule and action exclude each other; set one of them");
+                       "profile run: schedule and action exclude each other; set one of them");
     kineto_status status = kineto_schedule_check(schedule, &warning, err);
     if (status || !schedule)
         return status;
@@ -25,7 +25,7 @@ static kineto_status copy_schedule(kineto_profile_run *p, kineto_error *err)
     p->schedule.size = sizeof p->schedule;
     p->options.schedule = &p->schedule;
     if (warning)
-        kb_log(KINETO_LOG_WARNING, "profile: %s", warning);
+        kb_log(KINETO_LOG_WARNING, "profile run: %s", warning);
     return KINETO_OK;
 }
 
@@ -44,7 +44,7 @@ kineto_status kineto_profile_run_create(const kineto_profile_run_options *option
                                     kineto_error *err)
 {
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_run_create: out is NULL");
+        return kb_fail_null(err, __func__, "out", out);
     *out = NULL;
     kineto_profile_run_options all;
     kineto_profile_run_options_init(&all);
@@ -60,7 +60,7 @@ kineto_status kineto_profile_run_create(const kineto_profile_run_options *option
         p->options.activities = (1u << KINETO_NUM_ACTIVITY_TYPES) - 1;
     status = copy_profile_config(p, err);
     if (!status && p->config.values.state == KINETO_STATE_DISABLED)
-        status = kb_fail(err, KINETO_E_ARGUMENT, "profile: the state is DISABLED");
+        status = kb_fail(err, KINETO_E_ARGUMENT, "profile run: the state is DISABLED");
     if (!status)
         status = copy_schedule(p, err);
     if (status)
@@ -101,14 +101,14 @@ static kineto_status put_header_line(kineto_profile_run *p, const char *key, cha
     return kb_fail_memory(err, NULL);
 }
 
-static kineto_status add_header_json(kineto_profile_run *p, const char *key, const char *json_value,
-                                     bool preset, kineto_error *err)
+static kineto_status add_header_json(kineto_profile_run *p, const char *function, const char *key,
+                                     const char *json_value, bool preset, kineto_error *err)
 {
     if (!p || !key || !json_value)
-        return kb_fail(err, KINETO_E_ARGUMENT, "profile metadata: an argument is NULL");
+        return kb_fail_null(err, function, "profile, key, json_value", p, key, json_value);
     if (!kb_json_valid(kb_string(json_value)))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "profile metadata '%.60s' is not a valid JSON value: %.80s", key,
+                       "profile run: metadata '%.60s' is not a valid JSON value: %.80s", key,
                        json_value);
     return put_header_line(p, key, strdup(json_value), preset, err);
 }
@@ -116,20 +116,20 @@ static kineto_status add_header_json(kineto_profile_run *p, const char *key, con
 kineto_status kineto_profile_run_add_metadata_json(kineto_profile_run *p, const char *key,
                                                const char *json_value, kineto_error *err)
 {
-    return add_header_json(p, key, json_value, false, err);
+    return add_header_json(p, __func__, key, json_value, false, err);
 }
 
 kineto_status kineto_profile_run_preset_metadata_json(kineto_profile_run *p, const char *key,
                                                   const char *json_value, kineto_error *err)
 {
-    return add_header_json(p, key, json_value, true, err);
+    return add_header_json(p, __func__, key, json_value, true, err);
 }
 
 kineto_status kineto_profile_run_add_metadata(kineto_profile_run *p, const char *key, const char *text,
                                           kineto_error *err)
 {
     if (!p || !key || !text)
-        return kb_fail(err, KINETO_E_ARGUMENT, "profile metadata: an argument is NULL");
+        return kb_fail_null(err, __func__, "profile, key, text", p, key, text);
     size_t size = strlen(text);
     char *json = size < SIZE_MAX / 8 ? malloc(6 * size + 3) : NULL;
     if (json)
@@ -240,7 +240,7 @@ static void discard_cycle(kineto_profile_run *p, kineto_profiler_result *result,
     p->discarded += count;
     if (count)
         kb_log(KINETO_LOG_WARNING,
-               "profile: %" PRIu64 " events were discarded: their cycle ended at step %" PRIu64
+               "profile run: %" PRIu64 " events were discarded: their cycle ended at step %" PRIu64
                ", before it was complete",
                count, p->step);
 }
@@ -319,7 +319,7 @@ static void warn_of_call(kineto_profile_run *p, kineto_call call)
     const char *text = kineto_call_warning(call);
     p->unreported |= 1u << call;
     if (text && !(p->warned & 1u << call))
-        kb_log(KINETO_LOG_WARNING, "profile: %s", text);
+        kb_log(KINETO_LOG_WARNING, "profile run: %s", text);
     p->warned |= 1u << call;
 }
 
@@ -422,7 +422,7 @@ static void end_step_annotation(kineto_profile_run *p)
 static kineto_status check_not_in_step(const kineto_profile_run *p, kineto_error *err)
 {
     return p->busy ? kb_fail(err, KINETO_E_STATE,
-                             "the profile is within a step, start or stop that called this "
+                             "the profile run is within a step, start or stop that called this "
                              "function; call it after that has returned")
                    : KINETO_OK;
 }
@@ -458,23 +458,24 @@ static kineto_status begin_profile(kineto_profile_run *p, kineto_error *err)
 kineto_status kineto_profile_run_start(kineto_profile_run *p, kineto_error *err)
 {
     if (!p)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_run_start: profile is NULL");
+        return kb_fail_null(err, __func__, "profile", p);
     kineto_status status = check_not_in_step(p, err);
     if (status)
         return status;
     if (p->running)
-        return kb_fail(err, KINETO_E_STATE, "the profile runs already; stop it first");
+        return kb_fail(err, KINETO_E_STATE, "the profile run is started already; stop it first");
     p->busy = true;
     return leave_step(p, begin_profile(p, err));
 }
 
-static kineto_status check_profile_running(const kineto_profile_run *p, kineto_error *err)
+static kineto_status check_profile_started(const kineto_profile_run *p, const char *function,
+                                           kineto_error *err)
 {
     if (!p)
-        return kb_fail(err, KINETO_E_ARGUMENT, "profile is NULL");
+        return kb_fail_null(err, function, "profile", p);
     kineto_status status = check_not_in_step(p, err);
     if (!status && !p->running)
-        status = kb_fail(err, KINETO_E_STATE, "the profile is not running; start it first");
+        status = kb_fail(err, KINETO_E_STATE, "the profile run is not started; start it first");
     return status;
 }
 
@@ -495,7 +496,7 @@ static kineto_status advance_step(kineto_profile_run *p, kineto_error *err)
 
 kineto_status kineto_profile_run_step(kineto_profile_run *p, kineto_error *err)
 {
-    kineto_status status = check_profile_running(p, err);
+    kineto_status status = check_profile_started(p, __func__, err);
     if (status)
         return status;
     p->busy = true;
@@ -504,7 +505,7 @@ kineto_status kineto_profile_run_step(kineto_profile_run *p, kineto_error *err)
 
 kineto_status kineto_profile_run_stop(kineto_profile_run *p, kineto_error *err)
 {
-    kineto_status status = check_profile_running(p, err);
+    kineto_status status = check_profile_started(p, __func__, err);
     if (status)
         return status;
     p->busy = true;
@@ -515,12 +516,12 @@ kineto_status kineto_profile_run_stop(kineto_profile_run *p, kineto_error *err)
 
 kineto_status kineto_profile_run_pause(kineto_profile_run *p, bool paused, kineto_error *err)
 {
-    kineto_status status = check_profile_running(p, err);
+    kineto_status status = check_profile_started(p, __func__, err);
     if (status)
         return status;
     if (p->current != KINETO_ACTION_RECORD && p->current != KINETO_ACTION_RECORD_AND_SAVE)
         return kb_fail(err, KINETO_E_STATE,
-                       "profile: no cycle is being recorded that could be paused");
+                       "the profile run records no cycle that could be paused");
     return kineto_profiler_pause(p->profiler, paused, err);
 }
 

@@ -15,11 +15,9 @@
 static kineto_status get_last_trace(const kineto_profile_run *p, const kineto_trace **out,
                                     kineto_error *err)
 {
-    if (!p)
-        return kb_fail(err, KINETO_E_ARGUMENT, "profile is NULL");
     kineto_profiler_result *last = kineto_profile_run_result(p);
     if (!last)
-        return kb_fail(err, KINETO_E_STATE, "the profile has no complete cycle yet");
+        return kb_fail(err, KINETO_E_STATE, "the profile run has no complete cycle yet");
     *out = kineto_profiler_result_trace(last);
     return *out ? KINETO_OK
                 : kb_fail(err, KINETO_E_STATE,
@@ -31,6 +29,8 @@ kineto_status kineto_profile_run_export_chrome_trace(const kineto_profile_run *p
                                                  kineto_error *err)
 {
     const kineto_trace *trace;
+    if (!p || !path)
+        return kb_fail_null(err, __func__, "profile, path", p, path);
     kineto_status status = get_last_trace(p, &trace, err);
     return status ? status : kineto_profiler_result_save(kineto_profile_run_result(p), path, err);
 }
@@ -76,9 +76,10 @@ kineto_status kineto_profile_run_events(const kineto_profile_run *p, kineto_func
 {
     const kineto_trace *trace;
     kineto_trace *all = NULL;
-    if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_run_events: out is NULL");
-    *out = NULL;
+    if (out)
+        *out = NULL;
+    if (!p || !out)
+        return kb_fail_null(err, __func__, "profile, out", p, out);
     kineto_status status = get_last_trace(p, &trace, err);
     if (status || p->cycles.count == 1)
         return status ? status : create_last_events(p, trace, out, err);
@@ -99,9 +100,10 @@ kineto_status kineto_profile_run_key_averages(const kineto_profile_run *p,
                                           kineto_averages **out, kineto_error *err)
 {
     kineto_function_events *events;
-    if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_run_key_averages: out is NULL");
-    *out = NULL;
+    if (out)
+        *out = NULL;
+    if (!p || !out)
+        return kb_fail_null(err, __func__, "profile, out", p, out);
     kineto_status status = kineto_profile_run_events(p, &events, err);
     if (!status)
         status = kineto_averages_create(events, options, out, err);
@@ -115,7 +117,7 @@ kineto_status kineto_profile_run_export_stacks(const kineto_profile_run *p, cons
     kineto_function_events *events = NULL;
     kineto_stacks_options o = {.size = sizeof o, .metric = metric};
     if (!p || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_run_export_stacks: an argument is NULL");
+        return kb_fail_null(err, __func__, "profile, path", p, path);
     if (!p->config.values.with_stack)
         return kb_fail(err, KINETO_E_STATE, "export_stacks() requires with_stack=True");
     kineto_status status = kineto_profile_run_events(p, &events, err);
@@ -132,8 +134,7 @@ kineto_status kineto_profile_run_export_memory_timeline(const kineto_profile_run
     kineto_function_events *events = NULL;
     kineto_memory_timeline_options o = {.size = sizeof o, .device = device};
     if (!p || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_profile_run_export_memory_timeline: an argument is NULL");
+        return kb_fail_null(err, __func__, "profile, path", p, path);
     if (!p->config.values.profile_memory)
         return kb_fail(err, KINETO_E_STATE, "profile_memory=True required for memory profiling.");
     kineto_status status = get_last_trace(p, &trace, err);
@@ -149,6 +150,8 @@ kineto_status kineto_profile_run_export_execution_trace(const kineto_profile_run
                                                     kineto_error *err)
 {
     const kineto_trace *trace;
+    if (!p || !path)
+        return kb_fail_null(err, __func__, "profile, path", p, path);
     kineto_status status = get_last_trace(p, &trace, err);
     return status ? status : kineto_execution_trace_save(trace, path, err);
 }
@@ -206,8 +209,7 @@ kineto_status kineto_profile_run_save_tensorboard(const kineto_profile_run *p,
     char worker[300], whole[4096];
     const kineto_trace *trace;
     if (!p || !where)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_profile_run_save_tensorboard: an argument is NULL");
+        return kb_fail_null(err, __func__, "profile, where", p, where);
     kineto_status status = kb_options_read(&w, sizeof w, where, "kineto_tensorboard", err);
     if (status)
         return status;
@@ -231,5 +233,7 @@ kineto_status kineto_profile_run_save_tensorboard(const kineto_profile_run *p,
 
 kineto_status kineto_tensorboard_handler(kineto_profile_run *profile, void *where, kineto_error *err)
 {
+    if (!profile || !where)
+        return kb_fail_null(err, __func__, "profile, where", profile, where);
     return kineto_profile_run_save_tensorboard(profile, where, NULL, 0, err);
 }

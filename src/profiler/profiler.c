@@ -179,8 +179,10 @@ kineto_status kp_profiler_create(const kineto_profiler_config *config, uint32_t 
                                  kineto_error *err)
 {
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_create: out is NULL");
+        return kb_fail_null(err, "kineto_profiler_create", "out", out);
     *out = NULL;
+    if (!config)
+        return kb_fail_null(err, "kineto_profiler_create", "config", config);
     kineto_profiler *p = calloc(1, sizeof *p);
     if (!p)
         return kb_fail_memory(err, NULL);
@@ -341,9 +343,9 @@ uint32_t kp_gc_requests;
 kineto_status kineto_profiler_start(kineto_profiler *p, kineto_error *err)
 {
     if (!p)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_start: profiler is NULL");
+        return kb_fail_null(err, __func__, "profiler", p);
     if (p->running)
-        return kb_fail(err, KINETO_E_STATE, "the profiler runs already; stop it first");
+        return kb_fail(err, KINETO_E_STATE, "the profiler is running already; stop it first");
     kineto_status status = p->fallback || p->emission ? KINETO_OK : open_marks(p, err);
     if (status)
         return status;
@@ -453,7 +455,7 @@ kineto_status kineto_profiler_stop(kineto_profiler *p, kineto_profiler_result **
     if (out)
         *out = NULL;
     if (!p)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_stop: profiler is NULL");
+        return kb_fail_null(err, __func__, "profiler", p);
     if (!p->running)
         return kb_fail(err, KINETO_E_STATE, "the profiler is not running; start it first");
     p->running = false;
@@ -492,17 +494,18 @@ void kineto_profiler_set_post_process(kineto_profiler *p, kineto_post_process pr
     p->post_user = user;
 }
 
-static kineto_status check_profiler_running(const kineto_profiler *p, kineto_error *err)
+static kineto_status check_profiler_running(const kineto_profiler *p, const char *function,
+                                            kineto_error *err)
 {
     if (!p)
-        return kb_fail(err, KINETO_E_ARGUMENT, "profiler is NULL");
+        return kb_fail_null(err, function, "profiler", p);
     return p->running ? KINETO_OK
                       : kb_fail(err, KINETO_E_STATE, "the profiler is not running; start it first");
 }
 
 kineto_status kineto_profiler_pause(kineto_profiler *p, bool paused, kineto_error *err)
 {
-    kineto_status status = check_profiler_running(p, err);
+    kineto_status status = check_profiler_running(p, __func__, err);
     if (status)
         return status;
     if (p->callback)
@@ -512,9 +515,10 @@ kineto_status kineto_profiler_pause(kineto_profiler *p, bool paused, kineto_erro
 }
 
 /* Join or leave for session and callback alike: if the second fails, the first is undone. */
-static kineto_status set_thread_taking_part(kineto_profiler *p, bool in, kineto_error *err)
+static kineto_status set_thread_taking_part(kineto_profiler *p, const char *function, bool in,
+                                            kineto_error *err)
 {
-    kineto_status status = check_profiler_running(p, err);
+    kineto_status status = check_profiler_running(p, function, err);
     if (!status && p->global)
         status = kb_fail(err, KINETO_E_STATE,
                          "the profiler records all threads; none can join or leave");
@@ -532,12 +536,12 @@ static kineto_status set_thread_taking_part(kineto_profiler *p, bool in, kineto_
 
 kineto_status kineto_profiler_join(kineto_profiler *p, kineto_error *err)
 {
-    return set_thread_taking_part(p, true, err);
+    return set_thread_taking_part(p, __func__, true, err);
 }
 
 kineto_status kineto_profiler_leave(kineto_profiler *p, kineto_error *err)
 {
-    return set_thread_taking_part(p, false, err);
+    return set_thread_taking_part(p, __func__, false, err);
 }
 
 void kineto_profiler_destroy(kineto_profiler *p)

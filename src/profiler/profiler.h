@@ -25,9 +25,7 @@ typedef struct kp_config {
  * `out` holds nothing. KINETO_E_ARGUMENT, KINETO_E_MEMORY, KINETO_E_UNSUPPORTED. */
 kineto_status kp_config_copy(const kineto_profiler_config *from, kp_config *out, kineto_error *err);
 void kp_config_free(kp_config *config);
-/** Checks that a config to write to states its size. kp_config_write writes the members that fit;
- * the size stays the caller's. */
-kineto_status kp_config_check_size(const kineto_profiler_config *out, kineto_error *err);
+/** Writes the members that fit into a config that states its size; the size stays the caller's. */
 void kp_config_write(const kineto_profiler_config *all, kineto_profiler_config *out);
 
 /** Does a state record into a session? */
@@ -167,7 +165,7 @@ kineto_status kp_window_build(kineto_profiler *p, const kp_window_annotations *t
                               kineto_error *err);
 /** Destroy a window without building a trace. NULL is ignored. */
 void kp_window_destroy(kineto_profiler *p);
-/** Set the window that kineto_profiler_type and kineto_profiler_get_config report while no profiler
+/** Set the window that kineto_profiler_type and kineto_profiler_config_get report while no profiler
  * of the program is enabled; NULL: none (registry.c). */
 void kp_window_set_reported(kineto_profiler *p);
 /** Pass a trace to the function of kineto_ondemand_set_ready, if one is set (registry.c). */

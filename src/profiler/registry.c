@@ -262,7 +262,7 @@ kineto_status kineto_profiler_prepare(const kineto_profiler_config *config, uint
                                       kineto_error *err)
 {
     if (!config)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_prepare: config is NULL");
+        return kb_fail_null(err, __func__, "config", config);
     uint32_t state = copy_known_config(config).state;
     if (state == KINETO_STATE_NVTX || state == KINETO_STATE_ITT)
         return KINETO_OK;
@@ -355,7 +355,7 @@ static kineto_status enable_profiler(const kineto_profiler_config *config, uint3
                                      kineto_error *err)
 {
     if (!config)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_enable: config is NULL");
+        return kb_fail_null(err, "kineto_profiler_enable", "config", config);
     kineto_profiler_config known = copy_known_config(config);
     kineto_status status = check_not_enabled(&known, err);
     kineto_profiler *p = status ? NULL : take_matching_prepared(&known, activities, scopes);
@@ -386,7 +386,7 @@ kineto_status kineto_profiler_enable_with_post_process(const kineto_profiler_con
                                                        uint32_t scopes, kineto_error *err)
 {
     if (!config)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_enable: config is NULL");
+        return kb_fail_null(err, __func__, "config", config);
     uint32_t state = copy_known_config(config).state;
     if (state == KINETO_STATE_KINETO_ONDEMAND)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
@@ -480,7 +480,7 @@ kineto_status kineto_ondemand_prepare(const kineto_profiler_config *config, kine
 {
     kineto_profiler_config c;
     if (!config)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_ondemand_prepare: config is NULL");
+        return kb_fail_null(err, __func__, "config", config);
     kineto_profiler_config_init(&c, KINETO_STATE_KINETO_ONDEMAND);
     kineto_status status = kb_options_read(&c, sizeof c, config, "kineto_ondemand_prepare", err);
     if (status)
@@ -590,11 +590,10 @@ kineto_active_profiler kineto_profiler_type(void)
     return type;
 }
 
-kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_error *err)
+bool kineto_profiler_config_get(kineto_profiler_config *out)
 {
-    kineto_status status = kp_config_check_size(out, err);
-    if (status)
-        return status;
+    if (!out || out->size < sizeof out->size)
+        return false;
     lock_registry();
     const kineto_profiler *p = find_current_profiler();
     if (!p)
@@ -602,9 +601,7 @@ kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_err
     if (p)
         kp_config_write(&p->config.values, out);
     unlock_registry();
-    return p ? KINETO_OK
-             : kb_fail(err, KINETO_E_STATE,
-                       "Tried to access profiler config, but profiler is not enabled!");
+    return p != NULL;
 }
 
 /* ---- reports --------------------------------------------------------------------------------- */

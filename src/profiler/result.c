@@ -62,7 +62,7 @@ kineto_status kineto_profiler_result_save(const kineto_profiler_result *r, const
                                  kineto_error *err)
 {
     if (!r || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_result_save: an argument is NULL");
+        return kb_fail_null(err, __func__, "result, path", r, path);
     if (!r->trace)
         return kb_fail(err, KINETO_E_STATE,
                        "Missing trace: the profiler recorded nothing itself; there is "
@@ -80,6 +80,8 @@ uint64_t kineto_profiler_result_event_count(const kineto_profiler_result *r)
 
 bool kineto_event_of(const kineto_trace *trace, kineto_row row, kineto_event *out)
 {
+    if (!out)
+        return false;
     memset(out, 0, sizeof *out);
     out->row = KINETO_NO_ROW;
     if (!trace || row >= kineto_trace_count(trace))

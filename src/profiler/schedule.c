@@ -106,7 +106,7 @@ uint32_t kineto_schedule_transition(kineto_action previous, kineto_action next,
                                     kineto_call calls[KINETO_TRANSITION_CALLS])
 {
     uint32_t n = 0;
-    if ((unsigned)previous >= KINETO_ACTION_COUNT || (unsigned)next > KINETO_ACTION_END)
+    if (!calls || (unsigned)previous >= KINETO_ACTION_COUNT || (unsigned)next > KINETO_ACTION_END)
         return 0;
     /* The calls of one transition, terminated by 0 unless it is full. */
     const uint8_t *row = transitions[previous][next];

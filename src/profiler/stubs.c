@@ -126,27 +126,30 @@ const char *kineto_stubs_name(kineto_stubs_slot slot)
     return is_stubs_slot(slot) ? slot_names[slot] : "unknown";
 }
 
-/* Checks what registering and getting have in common. */
-static kineto_status check_slot(kineto_stubs_slot slot, const kineto_stubs *stubs,
-                                kineto_error *err)
+static kineto_status check_slot(kineto_stubs_slot slot, kineto_error *err)
 {
-    if (!is_stubs_slot(slot))
-        return kb_fail(err, KINETO_E_ARGUMENT, "unknown stubs slot %d", (int)slot);
-    if (!stubs || stubs->size < offsetof(kineto_stubs, record))
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "%s: the size of the stubs is not set; begin with kineto_stubs_init",
-                       slot_names[slot]);
-    return KINETO_OK;
+    return is_stubs_slot(slot)
+               ? KINETO_OK
+               : kb_fail(err, KINETO_E_ARGUMENT, "unknown stubs slot %d", (int)slot);
 }
+
+/* Has the caller set the size, at least as far as the context? */
+static bool is_stubs_size(size_t size) { return size >= offsetof(kineto_stubs, record); }
 
 kineto_status kineto_stubs_register(kineto_stubs_slot slot, const kineto_stubs *stubs,
                                     kineto_error *err)
 {
     kineto_stubs mine;
     kineto_stubs_init(&mine);
-    kineto_status status = check_slot(slot, stubs, err);
+    if (!stubs)
+        return kb_fail_null(err, __func__, "stubs", stubs);
+    kineto_status status = check_slot(slot, err);
     if (status != KINETO_OK)
         return status;
+    if (!is_stubs_size(stubs->size))
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "%s: the size of the stubs is not set; begin with kineto_stubs_init",
+                       slot_names[slot]);
     status = kb_size_check(stubs, slot_names[slot], err);
     if (status != KINETO_OK)
         return status;
@@ -173,8 +176,9 @@ kineto_status kineto_stubs_register(kineto_stubs_slot slot, const kineto_stubs *
 
 kineto_status kineto_stubs_unregister(kineto_stubs_slot slot, kineto_error *err)
 {
-    if (!is_stubs_slot(slot))
-        return kb_fail(err, KINETO_E_ARGUMENT, "unknown stubs slot %d", (int)slot);
+    kineto_status status = check_slot(slot, err);
+    if (status != KINETO_OK)
+        return status;
     if (!lock_stubs())
         return fail_in_signal_handler(err);
     bool there = slots[slot].registered, held = slots[slot].holders > 0;
@@ -209,10 +213,10 @@ static kineto_status copy_stubs(kineto_stubs_slot slot, kineto_stubs *out, bool 
     return KINETO_OK;
 }
 
-kineto_status kineto_stubs_get(kineto_stubs_slot slot, kineto_stubs *out, kineto_error *err)
+bool kineto_stubs_slot_get(kineto_stubs_slot slot, kineto_stubs *out)
 {
-    kineto_status status = check_slot(slot, out, err);
-    return status == KINETO_OK ? copy_stubs(slot, out, false, err) : status;
+    return is_stubs_slot(slot) && out && is_stubs_size(out->size) &&
+           copy_stubs(slot, out, false, NULL) == KINETO_OK;
 }
 
 /* ---- using ----------------------------------------------------------------------------------- */
@@ -231,7 +235,7 @@ kineto_status kp_stubs_acquire(kineto_stubs_slot slot, kineto_stubs *out, kineto
 {
     kineto_stubs found;
     kineto_stubs_init(&found);
-    kineto_status status = check_slot(slot, &found, err);
+    kineto_status status = check_slot(slot, err);
     if (status == KINETO_OK)
         status = copy_stubs(slot, &found, true, err);
     if (status != KINETO_OK)
@@ -253,11 +257,12 @@ kineto_status kineto_privateuse1_observer_register(const kineto_privateuse1_obse
 {
     kineto_privateuse1_observer mine;
     kineto_privateuse1_observer_init(&mine);
+    if (!o)
+        return kb_fail_null(err, __func__, "observer", o);
     kineto_status status = kb_size_check(o, "PrivateUse1: observer", err);
     if (status)
         return status;
-    if (o)
-        memcpy(&mine, o, KB_MIN(o->size, sizeof mine));
+    memcpy(&mine, o, KB_MIN(o->size, sizeof mine));
     if (!mine.enable)
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "PrivateUse1: an observer must have its size and the function enable");

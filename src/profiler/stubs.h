@@ -6,7 +6,7 @@
 
 #include <ckineto/stubs.h>
 
-/** kineto_stubs_get, and the stubs stay registered until kp_stubs_release. KINETO_E_STATE with
+/** kineto_stubs_slot_get, and the stubs stay registered until kp_stubs_release. KINETO_E_STATE with
  * PyTorch's "CUDA used in profiler but not enabled." if none are registered or if they report that
  * they do not work. */
 kineto_status kp_stubs_acquire(kineto_stubs_slot slot, kineto_stubs *out, kineto_error *err);

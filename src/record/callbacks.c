@@ -184,8 +184,6 @@ static kineto_status check_callback_options(const kineto_function_callback *in,
                                             kineto_function_callback *out, kineto_error *err)
 {
     kineto_function_callback_init(out);
-    if (!in)
-        return kb_fail(err, KINETO_E_ARGUMENT, "callback of operators: it is NULL");
     kineto_status status = kb_options_read(
         out, sizeof *out, in, "callback of operators, see kineto_function_callback_init", err);
     if (status)
@@ -234,6 +232,8 @@ kineto_status kineto_function_add_global(const kineto_function_callback *callbac
     kineto_function_callback c;
     if (out)
         *out = 0;
+    if (!callback)
+        return kb_fail_null(err, __func__, "callback", callback);
     kineto_status status = check_callback_options(callback, &c, err);
     if (status)
         return status;
@@ -250,6 +250,8 @@ kineto_status kineto_function_add_local(const kineto_function_callback *callback
     kineto_function_callback c;
     if (out)
         *out = 0;
+    if (!callback)
+        return kb_fail_null(err, __func__, "callback", callback);
     kineto_status status = check_callback_options(callback, &c, err);
     kr_thread *t = status ? NULL : get_thread_state();
     if (!status && !t)

@@ -331,9 +331,10 @@ KINETO_API kineto_status kineto_plugin_load(const char *path, const char *option
 {
     kr_revision revision;
     char whole[sizeof((kr_file *)0)->path];
-    if (!path || !path[0])
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_plugin_load: path must not be NULL or empty");
+    if (!path)
+        return kb_fail_null(err, __func__, "path", path);
+    if (!path[0])
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_plugin_load: path must not be empty");
     if (!parse_plugin_options(options, &revision))
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "%s: unknown plug-in option '%s'; use rev=b, rev=a or rev=early", path,
@@ -469,9 +470,11 @@ static void set_file_state(kr_file *f, kineto_plugin_state state)
 KINETO_API kineto_status kineto_plugin_unload(const char *path, kineto_error *err)
 {
     char whole[sizeof((kr_file *)0)->path];
-    if (!path || !make_absolute_path(path, whole, sizeof whole))
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_plugin_unload: path must not be NULL or too long");
+    if (!path)
+        return kb_fail_null(err, __func__, "path", path);
+    if (!make_absolute_path(path, whole, sizeof whole))
+        return kb_fail(err, KINETO_E_ARGUMENT, "plug-in path is longer than %zu bytes: %s",
+                       sizeof whole - 1, path);
     kr_file *f = claim_loaded_file(whole);
     if (!f)
         return kb_fail(err, KINETO_E_NOT_FOUND, "%s: not a loaded plug-in", path);

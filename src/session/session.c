@@ -473,7 +473,7 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
                                  kineto_session **out, kineto_error *err)
 {
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_create: out must not be NULL");
+        return kb_fail_null(err, "kineto_session_create", "out", out);
     *out = NULL;
     uint64_t begun_ns = kb_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     kineto_session_options read;
@@ -545,12 +545,13 @@ static kt_build_thread_span *find_open_span(kineto_session *s)
     return NULL;
 }
 
-static kineto_status check_joinable(const kineto_session *s, kineto_error *err)
+static kineto_status check_joinable(const kineto_session *s, const char *function,
+                                    kineto_error *err)
 {
     if (!s)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_join: session must not be NULL");
+        return kb_fail_null(err, function, "session", s);
     if (!is_recording(s))
-        return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
+        return kb_fail(err, KINETO_E_STATE, "the session is not recording; start it first");
     if (s->options.threads != KINETO_THREADS_CALLER)
         return kb_fail(err, KINETO_E_STATE, "the session is one of all threads");
     return KINETO_OK;
@@ -558,7 +559,7 @@ static kineto_status check_joinable(const kineto_session *s, kineto_error *err)
 
 kineto_status kineto_session_join(kineto_session *s, kineto_error *err)
 {
-    kineto_status status = check_joinable(s, err);
+    kineto_status status = check_joinable(s, __func__, err);
     if (status)
         return status;
     lock_sessions();
@@ -578,7 +579,7 @@ kineto_status kineto_session_join(kineto_session *s, kineto_error *err)
 
 kineto_status kineto_session_leave(kineto_session *s, kineto_error *err)
 {
-    kineto_status status = check_joinable(s, err);
+    kineto_status status = check_joinable(s, __func__, err);
     if (status)
         return status;
     lock_sessions();
@@ -596,9 +597,9 @@ kineto_status kineto_session_leave(kineto_session *s, kineto_error *err)
 kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
 {
     if (!s)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_start: session must not be NULL");
+        return kb_fail_null(err, __func__, "session", s);
     if (is_recording(s))
-        return kb_fail(err, KINETO_E_STATE, "the session is recording already: stop it first");
+        return kb_fail(err, KINETO_E_STATE, "the session is recording already; stop it first");
     kineto_status status = KINETO_OK;
     kf_control *control = kineto_rt_pool()->control;
     lock_sessions();
@@ -671,7 +672,7 @@ void ks_session_keep(kineto_session *s, int64_t start_ns, uint64_t start_ticks)
 kineto_status ks_session_end(kineto_session *s, kineto_error *err)
 {
     if (!is_recording(s) || s->end_ticks)
-        return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
+        return kb_fail(err, KINETO_E_STATE, "the session is not recording; start it first");
     kf_control *control = kineto_rt_pool()->control;
     lock_sessions();
     s->end_ticks = snapshot_clock_now(control);
@@ -687,9 +688,9 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     if (out)
         *out = NULL;
     if (!s)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_stop: session must not be NULL");
+        return kb_fail_null(err, __func__, "session", s);
     if (!is_recording(s))
-        return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
+        return kb_fail(err, KINETO_E_STATE, "the session is not recording; start it first");
     const kf_pool *pool = kineto_rt_pool();
     kf_control *control = pool->control;
     if (!s->end_ticks)
@@ -719,9 +720,9 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
 kineto_status kineto_session_pause(kineto_session *s, bool paused, kineto_error *err)
 {
     if (!s)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_pause: session must not be NULL");
+        return kb_fail_null(err, __func__, "session", s);
     if (!is_recording(s))
-        return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
+        return kb_fail(err, KINETO_E_STATE, "the session is not recording; start it first");
     kf_control *control = kineto_rt_pool()->control;
     kineto_status status = KINETO_OK;
     lock_sessions();
@@ -747,10 +748,9 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
     if (out)
         *out = NULL;
     if (!s || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_session_snapshot: session and out must not be NULL");
+        return kb_fail_null(err, __func__, "session, out", s, out);
     if (!is_recording(s))
-        return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
+        return kb_fail(err, KINETO_E_STATE, "the session is not recording; start it first");
     kineto_rt_profilers_collect();
     kineto_rt_thread_names();
     lock_sessions();

@@ -32,13 +32,29 @@ One page for each header of [include/ckineto](../../include/ckineto), made of it
 | `owner` | one thread at a time for each handle |
 
 Everywhere: times are integer nanoseconds since the Unix epoch, unless a name ends in another unit. Functions that
-can fail return a [`kineto_status`](base.md) and fill in a `kineto_error`, which may be NULL. What is *borrowed* is
-valid as long as the object it was asked of; what a function makes is released by the `…_release` (reference
-counts) or `…_destroy` of its type. A pointer that is NULL is refused where a status is returned; elsewhere a handle must not be NULL
-unless it is said. Structs of a program's own begin with their `size`, which has to be set. *Since* is the version of
-the symbol in the library: 0.1 is the first.
+can fail return a [`kineto_status`](base.md) and fill in a `kineto_error`, which may be NULL. Getters return false if
+there is no such thing. Structs of a program's own begin with their `size`, which has to be set. *Since* is the version
+of the symbol in the library: 0.1 is the first.
 
+Pointers must not be NULL unless it is said. A function that returns a status refuses NULL: `KINETO_E_ARGUMENT`,
+"FUNCTION: ARGUMENT must not be NULL". For other functions a handle that is NULL is an empty one: they return false,
+NULL or 0, or do nothing. Only functions that record do not check.
+
+## Objects and who frees them
+
+What is *borrowed* is valid as long as the object it was asked of. What a function makes is freed by the `…_destroy` of
+its type, or by `…_release` if it has owners that are counted; both ignore NULL.
+
+| object | made by | freed by |
+|---|---|---|
 """
+# What has no type of its own: what, made by, freed by.
+OTHER_OBJECTS = (
+    ("text, `char *`", ("kineto_averages_text", "kineto_event_metadata_json"), "`free`"),
+    ("`struct ArrowArrayStream`", ("kineto_trace_arrow_stream",), "its member `release`"),
+    ("callback, `kineto_callback`", ("kineto_function_add_global", "kineto_function_add_local"),
+     "kineto_function_remove"),
+)
 
 
 def read(*parts):
@@ -184,8 +200,32 @@ def header_page(header, book):
     return "\n".join(out).rstrip("\n") + "\n"
 
 
+def makers(book):
+    """Type of an object -> the functions that make one: they have an argument `TYPE **`."""
+    made = {}
+    for header in book.headers:
+        for item in (i for g in header.groups for i in g.items if i.kind == "function"):
+            for name in re.findall(r"\b(kineto_\w+) \*\*\w+[,)]", item.text):
+                made.setdefault(name, []).append(item.name)
+    return made
+
+
+def freeing_function(book, name):
+    """The one function that frees an object of a type; None if there is none, or more than one."""
+    found = [name + ending for ending in ("_destroy", "_release") if name + ending in book.home]
+    return found[0] if len(found) == 1 else None
+
+
+def object_rows(book):
+    for name, functions in sorted(makers(book).items()):
+        links = " ".join(book.link(f, "") for f in functions)
+        yield f"| {book.link(name, '')} | {links} | {book.link(freeing_function(book, name) or '?', '')} |"
+    for name, functions, freed in OTHER_OBJECTS:
+        yield f"| {name} | {' '.join(book.link(f, '') for f in functions)} | {book.words(freed, '')} |"
+
+
 def index_page(book):
-    rows = ["| header | |", "|---|---|"]
+    rows = ["", "## Headers", "", "| header | |", "|---|---|"]
     for header in book.headers:
         first = " ".join(header.text.split("\n\n")[0].split())
         first = re.split(r"(?<=[a-z\])])[.:] (?=[A-Z])|(?<=\.)$", first)[0]
@@ -199,7 +239,7 @@ def index_page(book):
         by_letter.setdefault(word, []).append(f"[`{name}`]({book.home[name]})")
     functions = ["", "## All functions", "", "| | |", "|---|---|"]
     functions += [f"| {word} | {' '.join(links)} |" for word, links in by_letter.items()]
-    return HEAD + "\n".join(rows + functions) + "\n"
+    return HEAD + "\n".join([*object_rows(book), *rows, *functions]) + "\n"
 
 
 ERRORS = re.compile(r"KINETO_E_|\b[Tt]he same\b|\bas kineto_\w+|what .*(?:met|says|returns|returned)|first failure")
@@ -252,6 +292,8 @@ def main():
     folder = os.path.join(source, "docs/api")
     book = Book(source)
     wrong = [fault for header in book.headers for fault in faults_of(header)]
+    wrong += [f"{name} has neither {name}_destroy nor {name}_release, or both"
+              for name in makers(book) if not freeing_function(book, name)]
     made = dict(pages(book))
     if sys.argv[2:] == ["--write"]:
         for name, text in made.items():

@@ -83,6 +83,21 @@ static void run_a_schedule(void)
     kineto_profile_destroy(profile);
 }
 
+static void get_by_status(void)
+{
+    kineto_stubs stubs = KINETO_STUBS_INIT;
+    kineto_profiler_config config;
+    kineto_error err;
+    kineto_profiler_config_init(&config, KINETO_STATE_KINETO);
+    expect("stubs of an empty slot", kineto_stubs_get(KINETO_STUBS_ITT, &stubs, &err) == KINETO_OK);
+    expect("no unknown slot", kineto_stubs_get(KINETO_STUBS_SLOT_COUNT, &stubs, &err) == KINETO_E_ARGUMENT);
+    expect("no config without a profiler",
+           kineto_profiler_get_config(&config, &err) == KINETO_E_STATE && err.code == KINETO_E_STATE);
+    expect("a profiler", kineto_profiler_enable(&config, KINETO_ACTIVITY_SET(CPU), 0, NULL) == KINETO_OK);
+    expect("its config", kineto_profiler_get_config(&config, NULL) == KINETO_OK);
+    expect("it is disabled", kineto_profiler_disable(NULL, NULL) == KINETO_OK);
+}
+
 int main(void)
 {
     kineto_trace *trace = record_a_range();
@@ -91,5 +106,6 @@ int main(void)
     analyse(trace);
     kineto_trace_release(trace);
     run_a_schedule();
+    get_by_status();
     return faults != 0;
 }

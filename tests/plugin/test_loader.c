@@ -225,7 +225,7 @@ static void wrong_arguments_are_errors(void **state)
     longest[sizeof longest - 1] = 0;
     uint32_t before = kineto_plugin_count();
     expect_failure(KINETO_E_ARGUMENT, NULL, NULL, "must not be NULL");
-    expect_failure(KINETO_E_ARGUMENT, "", NULL, "must not be NULL");
+    expect_failure(KINETO_E_ARGUMENT, "", NULL, "must not be empty");
     expect_failure(KINETO_E_ARGUMENT, SO("one"), "rev=c", "'rev=c'");
     expect_failure(KINETO_E_ARGUMENT, SO("one"), "b", "'b'");
     expect_failure(KINETO_E_ARGUMENT, SO("one"), "rev=", "'rev='");

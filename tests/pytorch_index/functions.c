@@ -281,7 +281,7 @@ static void startMemoryProfile(void **state)
     char text[4096];
     allocate(0x10, 1 << 20); /* before */
     assert_int_equal(kineto_memory_profile_start(NULL), KINETO_OK);
-    expect(KINETO_E_STATE, "runs already", kineto_memory_profile_start(&err));
+    expect(KINETO_E_STATE, "running already", kineto_memory_profile_start(&err));
     allocate(0x20, 100);
     assert_non_null(strstr(exported(text, sizeof text), "\"live_bytes\":100"));
     assert_int_equal(kineto_memory_profile_stop(NULL), KINETO_OK);

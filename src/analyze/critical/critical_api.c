@@ -18,8 +18,7 @@ kineto_status kineto_critical_path_create(const kineto_trace *trace,
     if (out)
         *out = NULL;
     if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_critical_path_create: trace and out must not be NULL");
+        return kb_fail_null(err, __func__, "trace, out", trace, out);
     kineto_status status = ka_options_complete(options, &how, err);
     if (status)
         return status;
@@ -56,16 +55,18 @@ void kineto_critical_path_destroy(kineto_critical_path *cp)
 
 int64_t kineto_critical_path_length_ns(const kineto_critical_path *cp)
 {
-    return cp->path.length_ns;
+    return cp ? cp->path.length_ns : 0;
 }
 
 /* Sums the edges on the path for each call: classes are few, and asked for once. */
 bool kineto_critical_path_class(const kineto_critical_path *cp, uint32_t index, const char **name,
                                 int64_t *ns)
 {
+    if (!name || !ns)
+        return false;
     *name = "";
     *ns = 0;
-    if (index >= ka_path_class_count(&cp->path))
+    if (!cp || index >= ka_path_class_count(&cp->path))
         return false;
     *name = ka_path_class_name(&cp->path, index);
     for (size_t i = 0; i < cp->path.edges.count; i++)
@@ -84,7 +85,7 @@ static kineto_row row_of_owner(const ka_path *p, uint8_t of, uint32_t index)
 
 uint32_t kineto_critical_path_node_count(const kineto_critical_path *cp)
 {
-    return (uint32_t)cp->path.nodes.count;
+    return cp ? (uint32_t)cp->path.nodes.count : 0;
 }
 
 /* The first node of the path has no edge on it. */
@@ -101,10 +102,12 @@ static bool is_on_path(const ka_path *p, uint32_t node)
 bool kineto_critical_path_node(const kineto_critical_path *cp, uint32_t index,
                                kineto_critical_node *out)
 {
-    const ka_path *p = &cp->path;
-    *out = (kineto_critical_node){.row = 0};
-    if (index >= p->nodes.count)
+    if (!out)
         return false;
+    *out = (kineto_critical_node){.row = 0};
+    if (index >= kineto_critical_path_node_count(cp))
+        return false;
+    const ka_path *p = &cp->path;
     const ka_node *node = &p->nodes.data[index];
     *out = (kineto_critical_node){.row = row_of_owner(p, node->of, node->index),
                                   .is_end = node->is_end,
@@ -117,14 +120,16 @@ bool kineto_critical_path_node(const kineto_critical_path *cp, uint32_t index,
 
 uint32_t kineto_critical_path_edge_count(const kineto_critical_path *cp)
 {
-    return (uint32_t)cp->path.edges.count;
+    return cp ? (uint32_t)cp->path.edges.count : 0;
 }
 
 bool kineto_critical_path_edge(const kineto_critical_path *cp, uint32_t index,
                                kineto_critical_edge *out)
 {
+    if (!out)
+        return false;
     *out = (kineto_critical_edge){.row = 0};
-    if (index >= cp->path.edges.count)
+    if (index >= kineto_critical_path_edge_count(cp))
         return false;
     const ka_edge *e = &cp->path.edges.data[index];
     *out = (kineto_critical_edge){.from = e->src,
@@ -141,8 +146,7 @@ kineto_status kineto_critical_path_what_if(const kineto_critical_path *cp, const
                              size_t count, kineto_what_if_result *result, kineto_error *err)
 {
     if (!cp || !result || (count && !scales))
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_critical_path_what_if: path, scales and result must not be NULL");
+        return kb_fail_null(err, __func__, "path, result, scales", cp, result, scales);
     kineto_status status = kb_size_check(result, "kineto_what_if_result", err);
     if (status)
         return status;
@@ -155,7 +159,6 @@ kineto_status kineto_critical_path_overlay(const kineto_critical_path *cp, kinet
     if (out)
         *out = NULL;
     if (!cp || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_critical_path_overlay: path and out must not be NULL");
+        return kb_fail_null(err, __func__, "path, out", cp, out);
     return ka_path_overlay(&cp->path, out, err);
 }

@@ -154,8 +154,7 @@ kineto_status kineto_diff_run(const kineto_trace *before, const kineto_trace *af
     if (out)
         *out = NULL;
     if (!before || !after || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_diff_run: before, after and out must not be NULL");
+        return kb_fail_null(err, __func__, "before, after, out", before, after, out);
     kineto_status status = read_diff_options(options, &o, &how, err);
     if (status)
         return status;

@@ -323,7 +323,7 @@ static void explain_gate(const gate *g, const gate_result *j, bool without_noise
 static kineto_status parse_gate_for(const kineto_analysis *diff, const char *text, gate *g,
                                     const ka_table **t, kineto_error *err)
 {
-    if (!diff || !text || !diff->tables[KA_TABLE_diff_steps].wanted)
+    if (!diff->tables[KA_TABLE_diff_steps].wanted)
         return kb_fail(err, KINETO_E_ARGUMENT, "gates are for differences with exact definitions");
     if (!parse_gate(text, g))
         return kb_fail(err, KINETO_E_ARGUMENT,
@@ -376,8 +376,8 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
     const ka_table *t = NULL;
     gate_result worst = {0};
     uint64_t count = 0;
-    if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_diff_gate: out is NULL");
+    if (!diff || !text || !out)
+        return kb_fail_null(err, __func__, "diff, gate, out", diff, text, out);
     kineto_status status = parse_gate_for(diff, text, &g, &t, err);
     if (!status)
         status = kb_size_check(out, "kineto_diff_verdict", err);

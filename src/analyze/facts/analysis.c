@@ -284,8 +284,6 @@ kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analysis
                                 ka_table_set tables, ka_measured *m, kineto_error *err)
 {
     *m = (ka_measured){0};
-    if (!trace)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analysis_run: trace must not be NULL");
     kineto_status status = ka_options_complete(options, &m->options, err);
     if (!status)
         status = ka_facts_create(&m->facts, err);
@@ -414,23 +412,26 @@ kineto_status ka_analyze_tables(const kineto_trace *trace, const kineto_analysis
                                 ka_table_set tables, kineto_analysis **out, kineto_error *err)
 {
     kineto_analysis_options o;
-    if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analysis_run: out must not be NULL");
-    *out = NULL;
+    if (out)
+        *out = NULL;
+    if (!trace || !out)
+        return kb_fail_null(err, "kineto_analysis_run", "trace, out", trace, out);
     kineto_status status = ka_options_read(options, &o, err);
     if (status)
         return status;
     bool of_one = o.execution_trace || o.memory_timeline;
-    return trace && !of_one && ka_has_ranks(trace) ? analyze_ranks(trace, &o, tables, out, err)
+    return !of_one && ka_has_ranks(trace) ? analyze_ranks(trace, &o, tables, out, err)
                                                    : analyze_rank(trace, &o, tables, out, err);
 }
 
 kineto_status kineto_analysis_add(kineto_analysis *to, const kineto_analysis *from,
                                   kineto_error *err)
 {
-    if (to && to == from)
+    if (!to || !from)
+        return kb_fail_null(err, __func__, "to, from", to, from);
+    if (to == from)
         return kb_fail(err, KINETO_E_ARGUMENT, "facts cannot be added to themselves");
-    if (!to || !from || to->definitions != from->definitions ||
+    if (to->definitions != from->definitions ||
         wanted_tables(to) != wanted_tables(from))
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "facts can only be added to facts with the same tables and definitions");

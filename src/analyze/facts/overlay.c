@@ -255,9 +255,10 @@ kineto_status kineto_analysis_overlay(const kineto_trace *trace,
                                      kineto_error *err)
 {
     kineto_analysis_options o;
-    if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analysis_overlay: out must not be NULL");
-    *out = NULL;
+    if (out)
+        *out = NULL;
+    if (!trace || !out)
+        return kb_fail_null(err, __func__, "trace, out", trace, out);
     kineto_status status = ka_options_read(options, &o, err);
     if (status)
         return status;
@@ -265,7 +266,7 @@ kineto_status kineto_analysis_overlay(const kineto_trace *trace,
     o.sequence_top = o.sequence_top ? o.sequence_top : 5;
     uint32_t what = what_of(o.tables);
     drawing d = {.t = trace, .options = &o};
-    if (!trace || !what || o.definitions != KINETO_DEFINITIONS_EXACT)
+    if (!what || o.definitions != KINETO_DEFINITIONS_EXACT)
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "what can be drawn into a trace, with exact definitions, is "
                        "queue_length_series, bandwidth_series, sequences and critical_path_edges");

@@ -340,7 +340,7 @@ kineto_status kineto_findings_find(const kineto_trace *trace, const kineto_findi
     if (out)
         *out = NULL;
     if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_findings_find: trace and out must not be NULL");
+        return kb_fail_null(err, __func__, "trace, out", trace, out);
     kineto_status status = kb_options_read(&o, sizeof o, options, "kineto_findings_options", err);
     if (!status)
         status = ka_options_read(o.analyze, &how, err);

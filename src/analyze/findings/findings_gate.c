@@ -13,6 +13,8 @@ uint32_t kineto_findings_count(const kineto_findings *findings)
 
 bool kineto_findings_get(const kineto_findings *findings, uint32_t index, kineto_finding *out)
 {
+    if (!out)
+        return false;
     *out = (kineto_finding){0};
     if (index >= kineto_findings_count(findings))
         return false;
@@ -43,6 +45,8 @@ bool kineto_findings_overlaps(const kineto_findings *findings, uint32_t index)
 bool kineto_findings_evidence(const kineto_findings *findings, uint32_t finding, uint32_t index,
                               kineto_finding_evidence *out)
 {
+    if (!out)
+        return false;
     *out = (kineto_finding_evidence){.row = KINETO_NO_ROW};
     if (finding >= kineto_findings_count(findings) ||
         index >= findings->found.data[finding].evidence.count)
@@ -193,8 +197,7 @@ kineto_status kineto_findings_gate(const kineto_findings *findings, const char *
     because_bytes = because == unused ? sizeof unused : because_bytes;
     because[0] = '\0';
     if (!findings || !text || !passed)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_findings_gate: findings, gate and passed "
-                                               "must not be NULL");
+        return kb_fail_null(err, __func__, "findings, gate, passed", findings, text, passed);
     kineto_status status = parse_gate(text, &g, err);
     if (status)
         return status;

@@ -149,7 +149,9 @@ static kineto_status compare_and_sort(kineto_findings *to, kineto_error *err)
 kineto_status kineto_findings_add(kineto_findings *to, const kineto_findings *from,
                                   kineto_error *err)
 {
-    if (!to || !from || to == from || to->chosen != from->chosen)
+    if (!to || !from)
+        return kb_fail_null(err, __func__, "to, from", to, from);
+    if (to == from || to->chosen != from->chosen)
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "findings can only be added to findings of the same rules");
     if (!to->deferred)

@@ -63,6 +63,8 @@ static void write_needs_texts(void)
 
 bool kineto_finding_rule_get(uint32_t index, kineto_finding_rule *out)
 {
+    if (!out)
+        return false;
     *out = (kineto_finding_rule){0};
     if (index >= KA_FIND_COUNT)
         return false;

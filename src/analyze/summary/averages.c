@@ -168,8 +168,7 @@ kineto_status kineto_averages_create(kineto_function_events *events,
     if (out)
         *out = NULL;
     if (!events || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_averages_create: events and out must not be NULL");
+        return kb_fail_null(err, __func__, "events, out", events, out);
     kineto_averages_options all = {.size = sizeof all};
     kineto_status status =
         kb_options_read(&all, sizeof all, options, "kineto_averages_options", err);
@@ -226,6 +225,8 @@ static void copy_sums(const ka_event_sums *sums, kineto_average *out)
 
 bool kineto_averages_get(const kineto_averages *averages, uint32_t index, kineto_average *out)
 {
+    if (!out)
+        return false;
     memset(out, 0, sizeof *out);
     if (index >= kineto_averages_count(averages))
         return false;
@@ -264,6 +265,8 @@ kineto_string kineto_averages_frame(const kineto_averages *averages, uint32_t in
 void kineto_averages_total(const kineto_averages *averages, kineto_average *out)
 {
     ka_event_sums sums = {0};
+    if (!out)
+        return;
     memset(out, 0, sizeof *out);
     out->name = kb_string("Total");
     for (uint32_t i = 0; i < kineto_averages_count(averages); i++) {

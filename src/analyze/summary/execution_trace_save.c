@@ -580,8 +580,7 @@ kineto_status kineto_execution_trace_save(const kineto_trace *trace, const char 
                                           kineto_error *err)
 {
     if (!trace || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_execution_trace_save: trace and path must not be NULL");
+        return kb_fail_null(err, __func__, "trace, path", trace, path);
     execution_graph g = {.t = trace};
     uint64_t rows = KB_MAX(kineto_trace_count(trace), 1u);
     g.node_of_row = calloc(rows, sizeof *g.node_of_row);

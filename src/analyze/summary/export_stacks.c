@@ -131,8 +131,7 @@ kineto_status kineto_stacks_save(const kineto_function_events *events,
     stacks_writer w = {.e = events};
     ka_event_arguments arguments = {0};
     if (!events || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_stacks_save: events and path must not be NULL");
+        return kb_fail_null(err, __func__, "events, path", events, path);
     kineto_status status =
         kb_options_read(&w.options, sizeof w.options, options, "kineto_stacks_options", err);
     if (status == KINETO_OK)

@@ -259,8 +259,7 @@ kineto_status kineto_function_events_create(const kineto_trace *trace,
     if (out)
         *out = NULL;
     if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_function_events_create: trace and out must not be NULL");
+        return kb_fail_null(err, __func__, "trace, out", trace, out);
     kineto_function_events_options all = {.size = sizeof all};
     kineto_status status =
         kb_options_read(&all, sizeof all, options, "kineto_function_events_options", err);
@@ -363,6 +362,8 @@ static void copy_event_links(const kineto_function_events *e, uint32_t i,
 bool kineto_function_events_get(const kineto_function_events *events, uint32_t index,
                                 kineto_function_event *out)
 {
+    if (!out)
+        return false;
     memset(out, 0, sizeof *out);
     if (!events || index >= events->count)
         return false;

@@ -19,7 +19,7 @@ const char *kineto_memory_category_name(uint32_t category)
 
 bool kineto_memory_category_parse(const char *text, uint32_t *category)
 {
-    for (uint32_t i = 0; text && i < KINETO_MEMORY_CATEGORY_COUNT; i++)
+    for (uint32_t i = 0; text && category && i < KINETO_MEMORY_CATEGORY_COUNT; i++)
         if (strcasecmp(text, category_names[i]) == 0) {
             *category = i;
             return true;

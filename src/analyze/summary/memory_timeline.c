@@ -483,8 +483,7 @@ kineto_status kineto_memory_timeline_save(const kineto_function_events *events,
 {
     kineto_memory_timeline_options all = {.size = sizeof all};
     if (!events || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_memory_timeline_save: events and path must not be NULL");
+        return kb_fail_null(err, __func__, "events, path", events, path);
     kineto_status status =
         kb_options_read(&all, sizeof all, options, "kineto_memory_timeline_options", err);
     if (!status)

@@ -101,7 +101,8 @@ kineto_status kineto_averages_value(const kineto_averages *averages, uint32_t in
 {
     ka_metric metric;
     if (!averages || !attribute || !value)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_averages_value: an argument is NULL");
+        return kb_fail_null(err, __func__, "averages, attribute, value",
+                            averages, attribute, value);
     kineto_status status = ka_metric_parse(attribute, &metric, err);
     if (status)
         return status;

@@ -6,7 +6,7 @@
 bool kineto_time_unit_parse(const char *text, uint32_t *unit)
 {
     static const char *const units[] = {"auto", "s", "ms", "us"};
-    for (uint32_t i = 0; text && i < KB_COUNT(units); i++)
+    for (uint32_t i = 0; text && unit && i < KB_COUNT(units); i++)
         if (strcmp(text, units[i]) == 0) {
             *unit = i;
             return true;
@@ -85,8 +85,6 @@ static kineto_status sort_table_rows(ka_summary_table *t, kineto_error *err)
 static kineto_status prepare_table(ka_summary_table *t, const kineto_averages *averages,
                                    const kineto_table_options *options, kineto_error *err)
 {
-    if (!averages)
-        return kb_fail(err, KINETO_E_ARGUMENT, "summary table: averages must not be NULL");
     kineto_table_options *o = &t->options;
     kineto_status status = kb_options_read(o, sizeof *o, options, "kineto_table_options", err);
     if (status)
@@ -117,8 +115,8 @@ kineto_status kineto_averages_save(const kineto_averages *averages,
 {
     ka_summary_table t = {0};
     kb_sink *sink;
-    if (!path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_averages_save: path must not be NULL");
+    if (!averages || !path)
+        return kb_fail_null(err, __func__, "averages, path", averages, path);
     kineto_status status = prepare_table(&t, averages, options, err);
     if (status == KINETO_OK)
         status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
@@ -137,9 +135,10 @@ kineto_status kineto_averages_text(const kineto_averages *averages,
     ka_summary_table t = {0};
     kb_sink *sink;
     size_t ignored;
-    if (!text)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_averages_text: text must not be NULL");
-    *text = NULL;
+    if (text)
+        *text = NULL;
+    if (!averages || !text)
+        return kb_fail_null(err, __func__, "averages, text", averages, text);
     kineto_status status = prepare_table(&t, averages, options, err);
     if (status == KINETO_OK)
         status = kb_sink_open_memory(KB_COMPRESS_NONE, &sink, err);

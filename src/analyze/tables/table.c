@@ -264,6 +264,8 @@ const ka_table *ka_shown_table(const kineto_analysis *a, uint32_t index)
 bool kineto_analysis_table(const kineto_analysis *a, uint32_t table, kineto_fact_table *out)
 {
     const ka_table *t = ka_shown_table(a, table);
+    if (!out)
+        return false;
     *out = (kineto_fact_table){0};
     if (!t)
         return false;
@@ -279,6 +281,8 @@ bool kineto_analysis_column(const kineto_analysis *a, uint32_t table, uint32_t c
                             kineto_fact_column *out)
 {
     const ka_table *t = ka_shown_table(a, table);
+    if (!out)
+        return false;
     *out = (kineto_fact_column){0};
     if (!t || column >= t->column_count)
         return false;
@@ -290,6 +294,8 @@ bool kineto_analysis_fact(const kineto_analysis *a, uint32_t table, uint64_t row
                           kineto_fact *out)
 {
     const ka_table *t = ka_shown_table(a, table);
+    if (!out)
+        return false;
     *out = (kineto_fact){0};
     if (!t || column >= t->column_count || row >= ka_table_rows(t))
         return false;
@@ -309,7 +315,7 @@ bool kineto_analysis_fact(const kineto_analysis *a, uint32_t table, uint64_t row
 
 uint32_t kineto_analysis_find_table(const kineto_analysis *a, const char *name)
 {
-    for (uint32_t i = 0; a && i < a->shown_count; i++)
+    for (uint32_t i = 0; a && name && i < a->shown_count; i++)
         if (strcmp(specs[a->shown[i]].name, name) == 0)
             return i;
     return UINT32_MAX;

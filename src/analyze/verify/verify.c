@@ -65,7 +65,7 @@ kineto_status kineto_verify_run(const kineto_trace *trace, const kineto_verify_o
     if (out)
         *out = NULL;
     if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_verify_run: trace and out must not be NULL");
+        return kb_fail_null(err, __func__, "trace, out", trace, out);
     ka_verify v = {.t = trace};
     kineto_status status = read_verify_options(&v, options, err);
     if (status != KINETO_OK)

@@ -32,6 +32,8 @@ uint32_t kineto_verify_rule_count(void) { return KA_RULE_COUNT; }
 
 bool kineto_verify_rule_get(uint32_t index, kineto_verify_rule *out)
 {
+    if (!out)
+        return false;
     *out = index < KA_RULE_COUNT ? rules[index] : (kineto_verify_rule){0};
     return index < KA_RULE_COUNT;
 }
@@ -229,6 +231,8 @@ uint32_t kineto_verify_report_count(const kineto_verify_report *report)
 bool kineto_verify_report_finding(const kineto_verify_report *report, uint32_t index,
                                   kineto_verify_finding *out)
 {
+    if (!out)
+        return false;
     *out = (kineto_verify_finding){0};
     if (index >= kineto_verify_report_count(report))
         return false;
@@ -244,6 +248,8 @@ bool kineto_verify_report_finding(const kineto_verify_report *report, uint32_t i
 bool kineto_verify_report_place(const kineto_verify_report *report, uint32_t index, uint32_t place,
                                 kineto_verify_place *out)
 {
+    if (!out)
+        return false;
     *out = (kineto_verify_place){0};
     if (index >= kineto_verify_report_count(report) ||
         place >= report->findings.data[index].place_count)

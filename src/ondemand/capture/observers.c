@@ -37,7 +37,7 @@ static observer *find_free_observer(void)
 kineto_status kineto_control_add_observer(kineto_stage_observer call, void *user, kineto_error *err)
 {
     if (!call)
-        return kb_fail(err, KINETO_E_ARGUMENT, "the observer is NULL");
+        return kb_fail_null(err, __func__, "observer", NULL);
     ko_calls_lock();
     observer *place = find_free_observer();
     if (place)

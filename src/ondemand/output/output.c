@@ -326,8 +326,7 @@ kineto_status kineto_output_save(const kineto_trace *trace, const char *path_or_
 {
     place p;
     if (!trace || !path_or_url)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_output_save: trace and path_or_url must not be NULL");
+        return kb_fail_null(err, __func__, "trace, path_or_url", trace, path_or_url);
     kineto_status status = resolve_output(path_or_url, KO_FROM_ARGUMENT, &p, err);
     if (status == KINETO_OK && p.kind == TO_FILE) /* its extension must be known */
         return kineto_trace_save(trace, p.rest, err);

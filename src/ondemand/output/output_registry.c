@@ -80,8 +80,7 @@ kineto_status kineto_output_register(const char *protocol, kineto_output output,
 {
     registered r = {.output = output, .user = user, .from_requests = from_requests};
     if (!protocol || !output)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_output_register: protocol and output must not be NULL");
+        return kb_fail_null(err, __func__, "protocol, output", protocol, output);
     if (!normalize_protocol(protocol, r.protocol))
         return kb_fail(
             err, KINETO_E_ARGUMENT,

@@ -58,7 +58,7 @@ bool kineto_control_running(void) { return ko_life_listens(); }
 kineto_status kineto_control_request(const char *config, uint64_t *ticket, kineto_error *err)
 {
     if (!config)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_control_request: config must not be NULL");
+        return kb_fail_null(err, __func__, "config", config);
     kineto_status status = ko_life_ensure(err);
     if (status)
         return status;

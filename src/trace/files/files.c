@@ -198,15 +198,17 @@ kineto_status kineto_files_find(const char *const *paths, size_t count, kineto_f
 {
     if (out)
         *out = NULL;
-    if (!paths || !count || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_files_find: paths, count and out must not be NULL or 0");
+    if (!paths || !out)
+        return kb_fail_null(err, __func__, "paths, out", paths, out);
+    if (!count)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_files_find: count must not be 0");
     kineto_files *files = calloc(1, sizeof *files);
     kineto_status status = files ? KINETO_OK : fail_list_memory(err);
     for (size_t i = 0; status == KINETO_OK && i < count; i++) {
         struct stat st;
         if (!paths[i]) {
-            status = kb_fail(err, KINETO_E_ARGUMENT, "path %zu is NULL", i + 1);
+            status = kb_fail(err, KINETO_E_ARGUMENT, "kineto_files_find: path %zu must not be NULL",
+                             i + 1);
             break;
         }
         bool there = strcmp(paths[i], "-") != 0 && stat(paths[i], &st) == 0;
@@ -235,19 +237,22 @@ void kineto_files_destroy(kineto_files *files)
     free(files);
 }
 
-uint32_t kineto_files_count(const kineto_files *files) { return (uint32_t)files->list.count; }
+uint32_t kineto_files_count(const kineto_files *files)
+{
+    return files ? (uint32_t)files->list.count : 0;
+}
 
 const char *kineto_files_path(const kineto_files *files, uint32_t index)
 {
-    return index < files->list.count ? files->list.data[index].path : NULL;
+    return index < kineto_files_count(files) ? files->list.data[index].path : NULL;
 }
 
 bool kineto_files_was_found(const kineto_files *files, uint32_t index)
 {
-    return index < files->list.count && files->list.data[index].was_found;
+    return index < kineto_files_count(files) && files->list.data[index].was_found;
 }
 
-uint64_t kineto_files_skipped(const kineto_files *files) { return files->skipped; }
+uint64_t kineto_files_skipped(const kineto_files *files) { return files ? files->skipped : 0; }
 
 uint32_t kt_files_repeated(const kineto_files *files, const char **first)
 {

@@ -199,7 +199,7 @@ static bool is_host_process(const kineto_trace *t, uint32_t index)
 /* True if the trace has rows of a process with this number. */
 static bool has_host_process(const kineto_trace *t, int64_t pid)
 {
-    for (uint32_t i = 0; i < t->processes.count; i++)
+    for (uint32_t i = 0; t && i < t->processes.count; i++)
         if (is_host_process(t, i) && t->processes.data[i].pid == pid)
             return true;
     return false;
@@ -385,8 +385,12 @@ void kineto_trace_identity(const kineto_trace *trace, const char *path, kineto_i
 {
     kineto_identity id = {.rank = -1, .pid = -1};
     identity_sources l = {.t = trace, .out = &id};
-    read_header_identity(&l);
-    read_process_identity(&l);
+    if (!out)
+        return;
+    if (trace) {
+        read_header_identity(&l);
+        read_process_identity(&l);
+    }
     if (path)
         read_path_identity(&l, path);
     resolve_identity(&l);

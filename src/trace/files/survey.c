@@ -220,23 +220,30 @@ bool kt_survey_settle(kineto_survey *s, const kineto_files *files, bool whole)
 
 /* ---- the public view ------------------------------------------------------------------------- */
 
-uint32_t kineto_survey_count(const kineto_survey *s) { return (uint32_t)s->rows.count; }
+uint32_t kineto_survey_count(const kineto_survey *s) { return s ? (uint32_t)s->rows.count : 0; }
 
 bool kineto_survey_file_at(const kineto_survey *s, uint32_t index, kineto_survey_file *out)
 {
+    if (!out)
+        return false;
     memset(out, 0, sizeof *out);
-    if (index >= s->rows.count)
+    if (index >= kineto_survey_count(s))
         return false;
     *out = s->rows.data[index]->view;
     return true;
 }
 
-uint32_t kineto_survey_finding_count(const kineto_survey *s) { return (uint32_t)s->findings.count; }
+uint32_t kineto_survey_finding_count(const kineto_survey *s)
+{
+    return s ? (uint32_t)s->findings.count : 0;
+}
 
 bool kineto_survey_finding(const kineto_survey *s, uint32_t index, kineto_files_finding *out)
 {
+    if (!out)
+        return false;
     memset(out, 0, sizeof *out);
-    if (index >= s->findings.count)
+    if (index >= kineto_survey_finding_count(s))
         return false;
     *out = s->findings.data[index]->view;
     return true;
@@ -273,7 +280,7 @@ kineto_status kineto_files_survey(const kineto_files *files, const kineto_survey
     if (out)
         *out = NULL;
     if (!files)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_files_survey: files must not be NULL");
+        return kb_fail_null(err, __func__, "files", files);
     kineto_status status = kb_options_read(&how, sizeof how, options, "kineto_survey_options", err);
     if (status)
         return status;

@@ -399,10 +399,12 @@ static void save_packed_position(kineto_args_iterator *it, kt_args args)
  * those of its set. */
 void kineto_args_begin(const kineto_trace *trace, kineto_row row, kineto_args_iterator *it)
 {
+    if (!it)
+        return;
     memset(it, 0, sizeof *it);
     it->trace = trace;
     it->row = row;
-    if (row >= trace->count)
+    if (!trace || row >= trace->count)
         return;
     const kt_block *block = kt_block_of(trace, row);
     uint32_t index = (uint32_t)(row % KT_BLOCK_ROWS);
@@ -470,6 +472,8 @@ static bool next_verbatim_arg(kineto_args_iterator *it, kineto_arg *arg)
 
 bool kineto_args_next(kineto_args_iterator *it, kineto_arg *arg)
 {
+    if (!it || !arg)
+        return false;
     arg->u = 0;
     if (it->state[0] == KT_ARGS_PACKED)
         return next_packed_arg(it, arg);
@@ -479,6 +483,8 @@ bool kineto_args_next(kineto_args_iterator *it, kineto_arg *arg)
 bool kineto_args_find(const kineto_trace *trace, kineto_row row, const char *key, kineto_arg *arg)
 {
     kineto_args_iterator it;
+    if (!key || !arg)
+        return false;
     kineto_string wanted = kb_string(key);
     kineto_args_begin(trace, row, &it);
     while (kineto_args_next(&it, arg))

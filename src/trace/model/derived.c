@@ -64,31 +64,32 @@ bool kt_prepare(const kineto_trace *t, bool nesting, bool links)
 
 const kineto_row *kineto_trace_track_rows(const kineto_trace *t, uint32_t track)
 {
-    if (track >= t->tracks.count || !kt_need(t, KT_STAGE_ORDER))
+    if (!t || track >= t->tracks.count || !kt_need(t, KT_STAGE_ORDER))
         return NULL;
     return t->derived.order + t->derived.track_first[track];
 }
 
 const kineto_row *kineto_trace_time_order(const kineto_trace *t)
 {
-    return kt_need(t, KT_STAGE_ORDER) ? t->derived.time_order : NULL;
+    return t && kt_need(t, KT_STAGE_ORDER) ? t->derived.time_order : NULL;
 }
 
 kineto_row kineto_trace_parent(const kineto_trace *t, kineto_row row)
 {
-    if (row >= t->count || !kt_need(t, KT_STAGE_NESTING))
+    if (!t || row >= t->count || !kt_need(t, KT_STAGE_NESTING))
         return KINETO_NO_ROW;
     return t->derived.parent[row];
 }
 
 int64_t kineto_trace_self_ns(const kineto_trace *t, kineto_row row)
 {
-    return row < t->count && kt_need(t, KT_STAGE_NESTING) ? t->derived.self_ns[row] : 0;
+    bool exists = t && row < t->count && kt_need(t, KT_STAGE_NESTING);
+    return exists ? t->derived.self_ns[row] : 0;
 }
 
 uint32_t kineto_trace_lane(const kineto_trace *t, kineto_row row)
 {
-    if (row >= t->count || !kt_need(t, KT_STAGE_LANES))
+    if (!t || row >= t->count || !kt_need(t, KT_STAGE_LANES))
         return 0;
     return t->derived.lane ? t->derived.lane[row] : 0;
 }
@@ -103,14 +104,14 @@ static kineto_row find_linked_row(const kt_link *links, size_t count, kineto_row
 
 kineto_row kineto_trace_launch(const kineto_trace *t, kineto_row device_row)
 {
-    if (!kt_need(t, KT_STAGE_LINKS))
+    if (!t || !kt_need(t, KT_STAGE_LINKS))
         return KINETO_NO_ROW;
     return find_linked_row(t->derived.launch, t->derived.launch_count, device_row);
 }
 
 kineto_row kineto_trace_launched(const kineto_trace *t, kineto_row host_row)
 {
-    if (!kt_need(t, KT_STAGE_LINKS))
+    if (!t || !kt_need(t, KT_STAGE_LINKS))
         return KINETO_NO_ROW;
     return find_linked_row(t->derived.launched, t->derived.launched_count, host_row);
 }

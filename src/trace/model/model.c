@@ -45,7 +45,7 @@ static kineto_string trace_text(const kineto_trace *t, uint32_t id)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-uint64_t kineto_trace_count(const kineto_trace *trace) { return trace->count; }
+uint64_t kineto_trace_count(const kineto_trace *trace) { return trace ? trace->count : 0; }
 
 uint64_t kt_async_id(const kineto_trace *t, kineto_row row)
 {
@@ -57,8 +57,10 @@ uint64_t kt_async_id(const kineto_trace *t, kineto_row row)
 
 bool kineto_trace_get(const kineto_trace *t, kineto_row row, kineto_activity *out)
 {
+    if (!out)
+        return false;
     memset(out, 0, sizeof *out);
-    if (row >= t->count)
+    if (!t || row >= t->count)
         return false;
     const kt_block *b = kt_block_of(t, row);
     uint32_t i = (uint32_t)(row % KT_BLOCK_ROWS);
@@ -88,7 +90,7 @@ const kt_block *kt_block_at(const kineto_trace *t, uint32_t index)
 
 /* ---- repairs --------------------------------------------------------------------------------- */
 
-uint64_t kineto_trace_text_bytes(const kineto_trace *t) { return t->text_bytes; }
+uint64_t kineto_trace_text_bytes(const kineto_trace *t) { return t ? t->text_bytes : 0; }
 
 /* True if `text` is `wanted`; NULL matches any text. */
 static bool matches_or_any(kineto_string text, const char *wanted)
@@ -126,16 +128,18 @@ bool kt_ledger_is_cut(const kineto_trace *t)
 }
 
 const char *kt_writer_version(const kineto_trace *t) { return t->writer_version; }
-uint64_t kineto_trace_repair_total(const kineto_trace *t) { return t->repairs.total; }
+uint64_t kineto_trace_repair_total(const kineto_trace *t) { return t ? t->repairs.total : 0; }
 uint32_t kineto_trace_repair_count(const kineto_trace *t)
 {
-    return (uint32_t)t->repairs.list.count;
+    return t ? (uint32_t)t->repairs.list.count : 0;
 }
 
 bool kineto_trace_repair(const kineto_trace *t, uint32_t index, kineto_repair *out)
 {
+    if (!out)
+        return false;
     memset(out, 0, sizeof *out);
-    if (index >= t->repairs.list.count)
+    if (!t || index >= t->repairs.list.count)
         return false;
     const kt_repair *r = &t->repairs.list.data[index];
     *out = (kineto_repair){.kind = kb_string(kt_repair_name((kt_repair_kind)r->kind)),
@@ -165,22 +169,27 @@ kineto_string kt_own_kind_at(const kineto_trace *t, uint32_t index, uint32_t *ki
 
 kineto_string kineto_trace_string(const kineto_trace *trace, uint32_t id)
 {
-    return trace_text(trace, id);
+    return trace ? trace_text(trace, id) : (kineto_string){"", 0};
 }
 
 uint32_t kineto_trace_string_count(const kineto_trace *trace)
 {
-    return (uint32_t)trace->strings.strings.count;
+    return trace ? (uint32_t)trace->strings.strings.count : 0;
 }
 
 /* ---- processes and tracks -------------------------------------------------------------------- */
 
-uint32_t kineto_trace_process_count(const kineto_trace *t) { return (uint32_t)t->processes.count; }
+uint32_t kineto_trace_process_count(const kineto_trace *t)
+{
+    return t ? (uint32_t)t->processes.count : 0;
+}
 
 bool kineto_trace_process(const kineto_trace *t, uint32_t index, kineto_process *out)
 {
+    if (!out)
+        return false;
     memset(out, 0, sizeof *out);
-    if (index >= t->processes.count)
+    if (!t || index >= t->processes.count)
         return false;
     const kt_process_row *p = &t->processes.data[index];
     *out = (kineto_process){.is_device = p->is_device,
@@ -195,12 +204,17 @@ bool kineto_trace_process(const kineto_trace *t, uint32_t index, kineto_process 
     return true;
 }
 
-uint32_t kineto_trace_track_count(const kineto_trace *t) { return (uint32_t)t->tracks.count; }
+uint32_t kineto_trace_track_count(const kineto_trace *t)
+{
+    return t ? (uint32_t)t->tracks.count : 0;
+}
 
 bool kineto_trace_track(const kineto_trace *t, uint32_t index, kineto_track *out)
 {
+    if (!out)
+        return false;
     memset(out, 0, sizeof *out);
-    if (index >= t->tracks.count)
+    if (!t || index >= t->tracks.count)
         return false;
     const kt_track_row *k = &t->tracks.data[index];
     bool lanes = kt_need(t, KT_STAGE_LANES);
@@ -275,23 +289,30 @@ bool kt_track_has_own_tid(const kineto_trace *t, uint32_t track)
     return t->was_read && track < t->tracks.count && !t->tracks.data[track].has_other_tid;
 }
 
-uint64_t kineto_trace_flow_count(const kineto_trace *t) { return t->flows.count; }
+uint64_t kineto_trace_flow_count(const kineto_trace *t) { return t ? t->flows.count : 0; }
 
 bool kineto_trace_flow(const kineto_trace *t, uint64_t index, kineto_flow *out)
 {
+    if (!out)
+        return false;
     *out = (kineto_flow){.from = KINETO_NO_ROW, .to = KINETO_NO_ROW};
-    if (index >= t->flows.count)
+    if (!t || index >= t->flows.count)
         return false;
     *out = t->flows.data[index];
     return true;
 }
 
-uint32_t kineto_trace_ledger_count(const kineto_trace *t) { return (uint32_t)t->ledger.count; }
+uint32_t kineto_trace_ledger_count(const kineto_trace *t)
+{
+    return t ? (uint32_t)t->ledger.count : 0;
+}
 
 bool kineto_trace_ledger(const kineto_trace *t, uint32_t index, kineto_ledger_line *out)
 {
+    if (!out)
+        return false;
     memset(out, 0, sizeof *out);
-    if (index >= t->ledger.count)
+    if (!t || index >= t->ledger.count)
         return false;
     const kt_ledger_row *l = &t->ledger.data[index];
     *out = (kineto_ledger_line){.source = trace_text(t, l->source),
@@ -333,29 +354,41 @@ uint64_t kineto_trace_lost(const kineto_trace *t)
     return is_more ? UINT64_MAX : lost;
 }
 
-uint32_t kineto_trace_metadata_count(const kineto_trace *t) { return (uint32_t)t->metadata.count; }
+uint32_t kineto_trace_metadata_count(const kineto_trace *t)
+{
+    return t ? (uint32_t)t->metadata.count : 0;
+}
 
 bool kineto_trace_metadata(const kineto_trace *t, uint32_t index, kineto_string *key,
                            kineto_string *json_value)
 {
-    bool exists = index < t->metadata.count;
-    *key = trace_text(t, exists ? t->metadata.data[index].key : 0);
-    *json_value = trace_text(t, exists ? t->metadata.data[index].value : 0);
+    if (!key || !json_value)
+        return false;
+    bool exists = t && index < t->metadata.count;
+    *key = kineto_trace_string(t, exists ? t->metadata.data[index].key : 0);
+    *json_value = kineto_trace_string(t, exists ? t->metadata.data[index].value : 0);
     return exists;
 }
 
 void kineto_trace_window(const kineto_trace *t, int64_t *start_ns, int64_t *end_ns)
 {
-    *start_ns = t->window_start_ns;
-    *end_ns = t->window_end_ns;
+    if (start_ns)
+        *start_ns = t ? t->window_start_ns : 0;
+    if (end_ns)
+        *end_ns = t ? t->window_end_ns : 0;
 }
 
-uint32_t kineto_trace_snapshot_count(const kineto_trace *t) { return (uint32_t)t->snapshots.count; }
+uint32_t kineto_trace_snapshot_count(const kineto_trace *t)
+{
+    return t ? (uint32_t)t->snapshots.count : 0;
+}
 
 bool kineto_trace_snapshot(const kineto_trace *t, uint32_t index, kineto_clock_snapshot *out)
 {
+    if (!out)
+        return false;
     memset(out, 0, sizeof *out);
-    if (index >= t->snapshots.count)
+    if (!t || index >= t->snapshots.count)
         return false;
     const kb_clock_snapshot *s = &t->snapshots.data[index];
     *out = (kineto_clock_snapshot){.ticks = s->ticks,

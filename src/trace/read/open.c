@@ -544,7 +544,7 @@ kineto_status kineto_trace_open_with(const char *path, const kineto_open_options
     if (out)
         *out = NULL;
     if (!path || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_open: path and out must not be NULL");
+        return kb_fail_null(err, __func__, "path, out", path, out);
     kineto_status known = kb_options_read(&o, sizeof o, options, "kineto_open_options", err);
     if (known)
         return known;
@@ -576,5 +576,9 @@ kineto_status kineto_trace_open_with(const char *path, const kineto_open_options
 
 kineto_status kineto_trace_open(const char *path, kineto_trace **out, kineto_error *err)
 {
+    if (out)
+        *out = NULL;
+    if (!path || !out)
+        return kb_fail_null(err, __func__, "path, out", path, out);
     return kineto_trace_open_with(path, NULL, out, err);
 }

@@ -400,9 +400,10 @@ kineto_status kineto_trace_merge(const kineto_trace *const *traces, size_t count
     kineto_merge_options how = {0};
     if (out)
         *out = NULL;
-    if (!traces || !count || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_trace_merge: traces, count and out must not be NULL or 0");
+    if (!traces || !out)
+        return kb_fail_null(err, __func__, "traces, out", traces, out);
+    if (!count)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_merge: count must not be 0");
     kineto_status status = kb_options_read(&how, sizeof how, options, "kineto_merge_options", err);
     if (status)
         return status;

@@ -138,8 +138,8 @@ kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
     kineto_files *files;
     if (out)
         *out = NULL;
-    if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_open_many: out must not be NULL");
+    if (!paths || !out)
+        return kb_fail_null(err, __func__, "paths, out", paths, out);
     kineto_status status =
         kb_options_read(&o.how, sizeof o.how, options, "kineto_open_many_options", err);
     if (!status)

@@ -17,7 +17,7 @@ static kineto_status fail_builder_memory(kineto_error *err)
 kineto_status kineto_builder_create(kineto_builder **out, kineto_error *err)
 {
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_builder_create: out must not be NULL");
+        return kb_fail_null(err, __func__, "out", out);
     *out = NULL;
     kineto_builder *made = calloc(1, sizeof *made);
     if (!made)
@@ -39,9 +39,15 @@ void kineto_builder_destroy(kineto_builder *builder)
     free(builder);
 }
 
+/* The trace that is being built; NULL after an error, or without a builder. */
+static const kineto_trace *get_unfinished_trace(const kineto_builder *builder)
+{
+    return builder ? builder->b->trace : NULL;
+}
+
 uint32_t kineto_builder_string(kineto_builder *builder, kineto_string text)
 {
-    return text.data && text.size ? kt_string(builder->b, text) : 0;
+    return builder && text.data && text.size ? kt_string(builder->b, text) : 0;
 }
 
 /* Finds the process with this number, also one with an exec count that came with an appended
@@ -60,7 +66,7 @@ static uint32_t find_or_add_process(kt_builder *b, const kineto_process *process
 /* A NULL process is refused like any other invalid argument: KINETO_NO_ROW. */
 uint32_t kineto_builder_process(kineto_builder *builder, const kineto_process *process)
 {
-    if (!process)
+    if (!builder || !process)
         return KINETO_NO_ROW;
     uint32_t index = find_or_add_process(builder->b, process);
     kt_process_set(builder->b, index, process);
@@ -70,7 +76,7 @@ uint32_t kineto_builder_process(kineto_builder *builder, const kineto_process *p
 /* Rejects processes that the builder does not have and types it does not know. */
 uint32_t kineto_builder_track(kineto_builder *builder, uint32_t process, const kineto_track *track)
 {
-    const kineto_trace *t = builder->b->trace;
+    const kineto_trace *t = get_unfinished_trace(builder);
     if (!track || !t || process >= t->processes.count || track->type > KINETO_TRACK_OTHER)
         return KINETO_NO_ROW;
     uint32_t index = kt_track(builder->b, process, (kineto_track_type)track->type, track->id);
@@ -82,8 +88,9 @@ uint32_t kineto_builder_track(kineto_builder *builder, uint32_t process, const k
 uint32_t kineto_builder_named_track(kineto_builder *builder, kineto_string process,
                                     kineto_string track)
 {
-    return builder->b->trace ? kt_track_text(builder->b, kt_process_text(builder->b, process), track)
-                             : KINETO_NO_ROW;
+    return get_unfinished_trace(builder)
+               ? kt_track_text(builder->b, kt_process_text(builder->b, process), track)
+               : KINETO_NO_ROW;
 }
 
 /* Sizes and types of tensors repeat often: each text is validated once and stored once. Texts that
@@ -103,9 +110,9 @@ static void add_checked_list(kineto_builder *builder, uint32_t key, const kineto
 
 void kineto_builder_arg(kineto_builder *builder, uint32_t key, const kineto_arg *value)
 {
-    kt_builder *b = builder->b;
-    if (!value)
+    if (!builder || !value)
         return;
+    kt_builder *b = builder->b;
     switch (value->type) {
     case KINETO_ARG_INT:
         kt_args_put_int(b, key, value->i);
@@ -136,7 +143,7 @@ void kineto_builder_arg(kineto_builder *builder, uint32_t key, const kineto_arg 
 /* The object is checked once here; the model takes it as it is. */
 bool kineto_builder_args(kineto_builder *builder, kineto_string json_object)
 {
-    if (!json_object.size || json_object.data[0] != '{' || !kb_json_valid(json_object))
+    if (!builder || !json_object.size || json_object.data[0] != '{' || !kb_json_valid(json_object))
         return false;
     kt_args_verbatim(builder->b, json_object);
     return true;
@@ -146,7 +153,7 @@ bool kineto_builder_args(kineto_builder *builder, kineto_string json_object)
  * out. */
 kineto_row kineto_builder_add(kineto_builder *builder, const kineto_activity *activity)
 {
-    const kineto_trace *t = builder->b->trace;
+    const kineto_trace *t = get_unfinished_trace(builder);
     if (!activity || !t || activity->track >= t->tracks.count ||
         activity->kind >= KINETO_KIND_COUNT || activity->form > KINETO_FORM_COUNTER ||
         activity->name_id >= t->strings.strings.count)
@@ -169,7 +176,7 @@ kineto_row kineto_builder_add(kineto_builder *builder, const kineto_activity *ac
 void kineto_builder_flow(kineto_builder *builder, uint32_t type, uint64_t id, kineto_row row,
                          bool is_start)
 {
-    if (builder->b->trace && row < builder->b->trace->count)
+    if (row < kineto_trace_count(get_unfinished_trace(builder)))
         kt_flow(builder->b, type, id, row, is_start);
 }
 
@@ -177,7 +184,7 @@ void kineto_builder_flow(kineto_builder *builder, uint32_t type, uint64_t id, ki
 kineto_row kineto_builder_append(kineto_builder *builder, const kineto_trace *trace)
 {
     kt_copy c;
-    kineto_trace *to = builder->b->trace;
+    const kineto_trace *to = get_unfinished_trace(builder);
     kineto_row first = to ? (kineto_row)to->count : KINETO_NO_ROW;
     if (!trace || !to)
         return KINETO_NO_ROW;
@@ -191,30 +198,34 @@ kineto_row kineto_builder_append(kineto_builder *builder, const kineto_trace *tr
 
 void kineto_builder_project(kineto_builder *builder)
 {
-    if (builder->b->trace)
+    if (get_unfinished_trace(builder))
         kt_project_user_annotations(builder->b);
 }
 
 void kineto_builder_metadata(kineto_builder *builder, kineto_string key, kineto_string json_value)
 {
-    kt_metadata(builder->b, key, json_value);
+    if (builder)
+        kt_metadata(builder->b, key, json_value);
 }
 
 void kineto_builder_ledger(kineto_builder *builder, const kineto_ledger_line *line)
 {
-    if (line)
+    if (builder && line)
         kt_ledger_add(builder->b, line->source, line->reason, line->count, line->is_loss,
                       line->detail);
 }
 
 void kineto_builder_window(kineto_builder *builder, int64_t start_ns, int64_t end_ns)
 {
-    kt_window(builder->b, start_ns, end_ns);
+    if (builder)
+        kt_window(builder->b, start_ns, end_ns);
 }
 
 kineto_status kineto_builder_finish(kineto_builder *builder, kineto_trace **out, kineto_error *err)
 {
-    if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_builder_finish: out must not be NULL");
+    if (out)
+        *out = NULL;
+    if (!builder || !out)
+        return kb_fail_null(err, __func__, "builder, out", builder, out);
     return kt_builder_finish(builder->b, out, err);
 }

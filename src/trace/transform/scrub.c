@@ -252,8 +252,7 @@ kineto_status kineto_trace_scrub(const kineto_trace *trace, const kineto_scrub *
     if (out)
         *out = NULL;
     if (!trace || !how || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_trace_scrub: trace, how and out must not be NULL");
+        return kb_fail_null(err, __func__, "trace, how, out", trace, how, out);
     kt_scrub s = {.from = trace};
     kineto_status status = kb_options_read(&s.how, sizeof s.how, how, "kineto_scrub", err);
     if (!status)

@@ -689,8 +689,7 @@ kineto_status kineto_trace_select(const kineto_trace *trace, const kineto_select
     if (out)
         *out = NULL;
     if (!trace || !selection || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_trace_select: trace, selection and out must not be NULL");
+        return kb_fail_null(err, __func__, "trace, selection, out", trace, selection, out);
     selector s = {.t = trace, .err = err};
     kineto_status status =
         kb_options_read(&s.how, sizeof s.how, selection, "kineto_selection", err);
