@@ -71,10 +71,10 @@ demo2: ## train a small transformer, profiled as PyTorch programs are, and show 
 	@echo
 	build/release/bin/transformer --profile build/release/demo2/sim --device sim
 
-test: ## what a change has to pass, in 10 minutes: all plain, the core under sanitizers, some emulated, a browser
+test: ## what a change has to pass, in 10 minutes: all plain, the core under sanitizers, a browser
 	@mkdir -p build; : >build/times
 	@$(call packages,demo test torch); $(call took,packages)
-	@{ $(call packages,browser s390x valgrind); } >build/packages.log 2>&1 & later=$$!; \
+	@{ $(call packages,browser valgrind); } >build/packages.log 2>&1 & later=$$!; \
 		$(call build,dev); wait $$later || { cat build/packages.log; exit 1; }
 	@$(call suite,dev)
 	@$(call build,asan)
@@ -82,7 +82,6 @@ test: ## what a change has to pass, in 10 minutes: all plain, the core under san
 	@$(call build,tsan)
 	@$(call suite,tsan)
 	@$(call memcheck,--few)
-	@$(call cross,s390x,dev,--few)
 	@cat build/times
 
 test-full: test ## the same, and the rest: slow tests, all that sanitizers and valgrind can run, two processors, reports
