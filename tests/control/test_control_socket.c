@@ -986,6 +986,24 @@ static void a_socket_that_was_removed_comes_again(void **state)
     control_end(t);
 }
 
+/* The user's limit of inotify instances is reached: the file is looked for from time to time. */
+static void a_socket_that_cannot_be_watched_comes_again(void **state)
+{
+    (void)state;
+    control_test *t = control_new(false);
+    ko_control_socket *s = (ko_control_socket *)t->listener;
+    turn_often(t);
+    assert_true(s->watch >= 0);
+    close(s->watch);
+    s->watch = -1;
+    s->listener.wake_ns = 1; /* it is time */
+    assert_int_equal(unlink(s->at.sun_path), 0);
+    turn_often(t);
+    ko_control_close(connected());
+    assert_true(s->watch >= 0);
+    control_end(t);
+}
+
 /* As the system does it when a user logs out, and in again. */
 static void a_runtime_directory_that_goes_and_comes(void **state)
 {
@@ -1106,6 +1124,7 @@ int main(void)
         cmocka_unit_test(a_child_that_was_not_prepared_keeps_nothing_open),
         cmocka_unit_test(a_program_that_closes_descriptors_is_heard_again),
         cmocka_unit_test(a_socket_that_was_removed_comes_again),
+        cmocka_unit_test(a_socket_that_cannot_be_watched_comes_again),
         cmocka_unit_test(a_runtime_directory_that_goes_and_comes),
         cmocka_unit_test(nothing_is_left_open),
         cmocka_unit_test(no_descriptors_are_left),

@@ -95,7 +95,7 @@ static bool epoll_knows_watch(const ko_control_socket *s)
            set_epoll_events(s, EPOLL_CTL_MOD, s->watch, EVENT_OF_WATCH, true);
 }
 
-/* Watches for removal of the socket's file. Works without a watch if there is none. */
+/* Watches for removal of the socket's file. Without a watch: see is_check_due. */
 static void watch_socket_file(ko_control_socket *s)
 {
     s->watch = kb_os_clear_of_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
@@ -411,6 +411,17 @@ static void watch_controller(ko_control_socket *s, ko_controller *c)
     s->controller = c;
 }
 
+/* The system may have no more watches to give (fs.inotify.max_user_instances): then the file is looked
+ * for from time to time, until there is one. @return whether it is time. */
+static bool is_check_due(ko_control_socket *s, uint64_t now_ns)
+{
+    if (s->watch >= 0 || s->socket.fd < 0 || now_ns < s->check_ns)
+        return false;
+    s->check_ns = now_ns + RETRY_NS;
+    watch_socket_file(s);
+    return true;
+}
+
 /* Sets wake_ns, and ends a pause of accepting. */
 static void plan_next_turn(ko_control_socket *s, uint64_t now_ns)
 {
@@ -418,6 +429,7 @@ static void plan_next_turn(ko_control_socket *s, uint64_t now_ns)
         s->deaf_until_ns = 0; /* the next turn updates the epoll set */
     s->listener.wake_ns = s->retry_ns        ? s->retry_ns
                           : s->deaf_until_ns ? s->deaf_until_ns
+                          : s->watch < 0     ? s->check_ns
                                              : UINT64_MAX;
 }
 
@@ -453,7 +465,7 @@ static void turn_control_socket(ko_listener *l, ko_controller *c, uint64_t now_n
     close_broken(s);
     if (crowd)
         accept_connections(s, now_ns);
-    if (changed)
+    if (changed || is_check_due(s, now_ns))
         handle_file_changes(s, now_ns);
     plan_next_turn(s, now_ns);
 }

@@ -54,6 +54,7 @@ typedef struct ko_control_socket {
     ko_connection *connections[KO_MAX_CONNECTIONS];
     uint32_t generation;
     uint64_t deaf_until_ns; /* no new connections until then: out of file descriptors */
+    uint64_t check_ns;      /* without a watch: when to look for the socket's file again */
     uint64_t retry_ns;      /* when to reopen the socket; 0: it is open */
     uint64_t complained_ns;
     bool in_child;             /* of a fork: everything open belongs to the parent */
