@@ -336,10 +336,11 @@ bool kt_known_value(kineto_string value, bool known_key)
 bool kt_known_reason(kineto_string reason)
 {
     static const char own[] =
-        "delivered|requested|recorded|dropped|buffer full|outside the window|"
-        "outside the window, cut|still under way at the end|"
-        "requested, and neither delivered nor known to be lost|sessions that did not end|"
-        "invalid UTF-8 replaced|"
+#define X(name, text, is_loss) text "|"
+#include "format/loss_reasons.def"
+#undef X
+        "recorded|dropped|outside the window|outside the window, cut|still under way at the end|"
+        "requested, and neither delivered nor known to be lost|invalid UTF-8 replaced|"
         "end before start: duration set to 0|unknown kind: shown as user_annotation|"
         "arguments over 16 MiB dropped|activities left out by selection|"
         "flows left out by selection|texts replaced by pseudonyms|"
