@@ -134,13 +134,15 @@ KINETO_API const char *kineto_version(void);
     X(CUDA_EVENT, 16, "cuda_event", 1)                                                             \
     X(CUDA_PROFILER_RANGE, 17, "cuda_profiler_range", 0)                                           \
     X(COUNTER, 18, "counter", 1)                                                                   \
-    X(MEMORY, 19, "memory", 1)
+    X(MEMORY, 19, "memory", 1)                                                                     \
+    X(CPU_SAMPLE, 20, "cpu_sample", 1)                                                             \
+    X(THREAD_STATE, 21, "thread_state", 1)
 
 typedef enum kineto_kind {
 #define KINETO_X(name, value, text, on) KINETO_KIND_##name = (value),
     KINETO_KIND_MAP(KINETO_X)
 #undef KINETO_X
-    KINETO_KIND_COUNT = 20
+    KINETO_KIND_COUNT = 22
 } kineto_kind;
 
 /** Vendors' spellings of neutral kinds: X(NAME, the neutral kind). Config, traces and plug-ins may use any of them;

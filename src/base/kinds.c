@@ -36,6 +36,8 @@ const kb_kind_alias kb_kind_aliases[] = {
     ROW("cuda_profiler_range", CUDA_PROFILER_RANGE, 18, 19),
     ROW("counter", COUNTER, -1, -1),
     ROW("memory", MEMORY, -1, -1),
+    ROW("cpu_sample", CPU_SAMPLE, -1, -1),
+    ROW("thread_state", THREAD_STATE, -1, -1),
 
     ROW("concurrent_kernel", CONCURRENT_KERNEL, 6, 5),
     ROW("cuda_runtime", RUNTIME, 8, 7),

@@ -7,6 +7,7 @@
 #include "cli/launch/environment.h"
 #include "cli/launch/plugins.h"
 #include "cli/launch/record_on_demand.h"
+#include "cli/launch/watch.h"
 #include "cli/summary/summary.h"
 #include "export/export.h"
 #include "session/session.h"
@@ -25,6 +26,7 @@ static kc_optional_size memory = {false, UINT64_C(512) << 10};
 static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
 static kc_texts plugin_files;
 static kc_plugins plugins;
+static kc_watch watch;
 static kc_on_demand_options on_demand_options = {.ring_mb = 64};
 
 static const kc_option option_list[] = {
@@ -54,6 +56,10 @@ static const kc_option option_list[] = {
      "installation"},
     {"python", 0, KC_FLAG, &python, NULL,
      "record Python functions, too (about 100 ns for each call)"},
+    {"cpu", 0, KC_TEXT, &watch.option, "HZ",
+     "sample call stacks HZ times for each second of CPU time (99), and\n"
+     "record when threads run, wait for a CPU or are blocked; 0: only\n"
+     "these states; off: neither"},
     {"no-shapes", 0, KC_FLAG, &no_shapes, NULL,
      "do not record sizes, types and values of operators' inputs"},
     {"no-torch", 0, KC_FLAG, &no_torch, NULL,
@@ -235,7 +241,7 @@ static kineto_status parse_record_options(ks_collector_options *c)
         return kc_usage_error("record",
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
-    if (check_record_numbers() || parse_buffer_policy(&c->policy) ||
+    if (check_record_numbers() || kc_watch_parse(&watch) || parse_buffer_policy(&c->policy) ||
         parse_cpu_budget(&c->cost_limit_ppm))
         return KINETO_E_ARGUMENT;
     c->buffer_bytes = (size_t)buffer_mb << 20;
@@ -603,6 +609,7 @@ static int record_program(const ks_collector_options *collector_options, char **
         goto done;
     if (ks_collector_start(c, &err))
         goto unrecorded;
+    kc_watch_prepare(&watch, c, collector_options->kinds, &child);
     status = kc_child_start(argv, &child, &err);
     if (status) {
         result = child.done ? choose_exec_status(argv[0], &err) : KC_EXIT_OWN_FAILURE;
@@ -618,6 +625,7 @@ static int record_program(const ks_collector_options *collector_options, char **
         goto done;
     }
     collect_until_done(c, &child);
+    kc_watch_finish(&watch);
     result = build_and_write_trace(c, &child, &keep);
     goto done;
 unrecorded:
@@ -631,6 +639,7 @@ done:
         kc_complain("record: %s", err.message);
     if (status && child.done)
         suggest_interpreter(argv[0], &err);
+    kc_watch_finish(&watch);
     ks_collector_destroy(c, keep);
     return result;
 }

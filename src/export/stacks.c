@@ -124,9 +124,16 @@ static bool has_duration(const kineto_trace *t, kineto_row row)
     return form == KINETO_FORM_SLICE || form == KINETO_FORM_ASYNC;
 }
 
+/* States of threads have rows of their own, beside the functions. */
+static bool is_thread_state(const kineto_trace *t, kineto_row row)
+{
+    return kt_block_at(t, row / KT_BLOCK_ROWS)->kind[row % KT_BLOCK_ROWS] ==
+           KINETO_KIND_THREAD_STATE;
+}
+
 bool ke_row_has_frame(const kineto_trace *t, kineto_row row)
 {
-    return has_duration(t, row) && !kt_row_is_summary(t, row);
+    return has_duration(t, row) && !kt_row_is_summary(t, row) && !is_thread_state(t, row);
 }
 
 /* Adds a row to the node of its stack. node_of[row] becomes that node; a row without a frame gets
@@ -210,11 +217,12 @@ void ke_stacks_account_depth(const ke_job *job, const ke_stacks *s)
     ke_omit(job->result, "frames", "stacks deeper than 1024 frames are added up there", s->cut);
 }
 
-static uint64_t count_summary_rows(const kineto_trace *t)
+/* The rows with a duration for which `is` holds. */
+static uint64_t count_rows(const kineto_trace *t, bool (*is)(const kineto_trace *, kineto_row))
 {
     uint64_t count = 0;
     for (kineto_row row = 0; row < kineto_trace_count(t); row++)
-        count += has_duration(t, row) && kt_row_is_summary(t, row);
+        count += has_duration(t, row) && is(t, row);
     return count;
 }
 
@@ -229,7 +237,9 @@ void ke_stacks_account(const ke_job *job, const uint64_t forms[4])
     ke_omit(r, "activities", "instants have no length", c->forms[KINETO_FORM_INSTANT]);
     ke_omit(r, "activities", "counters have no length", c->forms[KINETO_FORM_COUNTER]);
     ke_omit(r, "activities", "spans of recorders and lists that repeat other rows",
-            count_summary_rows(job->trace));
+            count_rows(job->trace, kt_row_is_summary));
+    ke_omit(r, "activities", "states of threads are no functions",
+            count_rows(job->trace, is_thread_state));
     ke_omit(r, "activities' arguments", only, c->with_args);
     ke_omit(r, "flows", only, c->flows + c->half_flows);
     ke_omit(r, "metadata entries", only, kineto_trace_metadata_count(job->trace));

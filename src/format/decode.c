@@ -378,11 +378,64 @@ static kineto_status decode_thread_name(decoder *d, const uint64_t *record)
                           kf_header_aux(record[0]) == KF_NAME_OF_SYSTEM);
 }
 
+/* ---- records about threads of other processes ---- */
+
+static kf_watched_thread read_watched_thread(const uint64_t *record)
+{
+    return (kf_watched_thread){.process = (uint32_t)record[4],
+                               .pid = (uint32_t)record[3],
+                               .tid = (uint32_t)(record[3] >> 32)};
+}
+
+static kineto_status decode_thread_run(const decoder *d, const uint64_t *record)
+{
+    kf_thread_run run = {.thread = read_watched_thread(record),
+                         .start = record[1],
+                         .end = KB_MAX(record[1], record[2]),
+                         .cpu = kf_header_id(record[0]),
+                         .flags = kf_header_aux(record[0])};
+    const kf_visitor *v = d->visitor;
+    return v->thread_run ? v->thread_run(v->context, &run) : KINETO_OK;
+}
+
+static kineto_status decode_stack_sample(decoder *d, const uint64_t *record, uint32_t words)
+{
+    kf_stack_sample sample = {.thread = read_watched_thread(record),
+                              .ticks = record[1],
+                              .cpu_ns = record[2],
+                              .cpu = kf_header_id(record[0]),
+                              .flags = kf_header_aux(record[0]),
+                              .kernel_count = (uint32_t)(record[4] >> 32),
+                              .count = words - KF_STACK_SAMPLE_WORDS,
+                              .addresses = record + KF_STACK_SAMPLE_WORDS};
+    const kf_visitor *v = d->visitor;
+    if (sample.kernel_count > sample.count)
+        return mark_malformed(d);
+    return v->stack_sample ? v->stack_sample(v->context, &sample) : KINETO_OK;
+}
+
+static kineto_status decode_thread_life(const decoder *d, const uint64_t *record)
+{
+    kf_thread_life life = {.thread = read_watched_thread(record),
+                           .start = record[1],
+                           .end = KB_MAX(record[1], record[2]),
+                           .creator_tid = (uint32_t)(record[4] >> 32),
+                           .flags = kf_header_aux(record[0])};
+    const kf_visitor *v = d->visitor;
+    return v->thread_life ? v->thread_life(v->context, &life) : KINETO_OK;
+}
+
+/* Does word 2 hold the record's last ticks? */
+static bool has_end_ticks(uint32_t type)
+{
+    return type == KF_RANGE || type == KF_THREAD_RUN || type == KF_THREAD_LIFE;
+}
+
 static kineto_status dispatch_record(decoder *d, uint32_t type, const uint64_t *record,
                                      uint32_t words)
 {
     if (type != KF_DEVICE && type != KF_CLOCK_SAMPLE) /* those have times of a source's own clock */
-        advance_ticks(d, record[type == KF_RANGE ? 2 : 1]);
+        advance_ticks(d, record[has_end_ticks(type) ? 2 : 1]);
     switch (type) {
     case KF_BEGIN:
         return decode_begin(d, record, words);
@@ -409,6 +462,12 @@ static kineto_status dispatch_record(decoder *d, uint32_t type, const uint64_t *
         return decode_clock_sample(d, record);
     case KF_THREAD_NAME:
         return decode_thread_name(d, record);
+    case KF_THREAD_RUN:
+        return decode_thread_run(d, record);
+    case KF_STACK_SAMPLE:
+        return decode_stack_sample(d, record, words);
+    case KF_THREAD_LIFE:
+        return decode_thread_life(d, record);
     case KF_THROTTLED:
         d->result->throttled += record[2];
         return KINETO_OK;

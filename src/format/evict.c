@@ -7,7 +7,8 @@
 static bool is_event_type(uint32_t type)
 {
     const uint32_t events = 1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN | 1u << KF_COUNTER |
-                            1u << KF_MEMORY | 1u << KF_RANGE;
+                            1u << KF_MEMORY | 1u << KF_RANGE |
+                            1u << KF_THREAD_RUN | 1u << KF_STACK_SAMPLE;
     return type < KF_TYPE_COUNT && (events >> type & 1);
 }
 
@@ -43,7 +44,7 @@ static uint64_t end_ticks_of(const uint64_t *record, uint64_t header)
     uint32_t type = kf_header_type(header);
     if (type == KF_END)
         return header >> 16;
-    bool is_range = type == KF_RANGE && kf_header_words(header) > 2;
+    bool is_range = (type == KF_RANGE || type == KF_THREAD_RUN) && kf_header_words(header) > 2;
     return record[is_range ? 2 : 1] & KF_END_TICK_MASK;
 }
 

@@ -25,7 +25,7 @@
 #include <ckineto/function.h>
 
 #define KF_MAGIC UINT64_C(0x314c4f4f504b43) /* "CKPOOL1" as a little-endian word: shows endianness */
-#define KF_VERSION 8u
+#define KF_VERSION 9u
 
 #define KF_CHUNK_BYTES 16384u
 #define KF_CHUNK_WORDS (KF_CHUNK_BYTES / 8u)
@@ -76,7 +76,15 @@ typedef enum kf_type {
                              extra word [2] = ticks of its end */
     KF_THROTTLED = 19,    /* [1] ticks of the first [2] count of this cursor's ranges that were throttled
                              in this segment; the count is incremented in place */
-    KF_TYPE_COUNT = 20
+    /* The next three are written by a recorder about other processes' threads. [3] pid:32|tid:32 of
+     * the thread, [4] process:32|see below. */
+    KF_THREAD_RUN = 20, /* a thread had a CPU: id = CPU; aux = KF_RUN_…; [1] ticks [2] ticks of its end */
+    KF_STACK_SAMPLE = 21, /* id = CPU; aux = KF_SAMPLE_…; [1] ticks [2] ns of CPU time since the thread's
+                             last sample [4] how many addresses are of the kernel:32; [addresses],
+                             innermost first: where the thread was, then return addresses */
+    KF_THREAD_LIFE = 22, /* aux = KF_LIFE_…; [1] ticks when it was created [2] and when it ended, or was
+                            last seen [4] tid of its creator:32 */
+    KF_TYPE_COUNT = 23
 } kf_type;
 
 /* props bits of BEGIN, REOPEN, INSTANT, ASYNC_*: which optional parts follow, in this order. */
@@ -94,6 +102,15 @@ typedef enum kf_type {
                               with SITE */
 /* kind of DEVICE: a neutral one, or one of the control page's own kinds. spelling: 1 + row of
  * kb_kind_aliases, the category as its vendor writes it; 0: the kind's own name. */
+
+/* aux of THREAD_RUN, STACK_SAMPLE, THREAD_LIFE */
+#define KF_RUN_PREEMPTED 1u /* at its end the thread could have gone on */
+#define KF_RUN_OPEN_START 2u /* it had the CPU before it was watched */
+#define KF_RUN_OPEN_END 4u   /* it has not ended */
+#define KF_SAMPLE_CUT 1u     /* more callers could not be found */
+#define KF_LIFE_OPEN_START 1u /* it was there before it was watched */
+#define KF_LIFE_OPEN_END 2u   /* it has not ended */
+#define KF_STACK_SAMPLE_WORDS 5u /* before its addresses */
 
 /* Packed args (types from the site), each a whole number of words:
  *   INT UINT DOUBLE BOOL  one word
@@ -220,7 +237,8 @@ typedef enum kf_entry_type {
     KF_ENTRY_MODULE = 12, /* kf_module_entry, then texts: path, build id: code that stacks go through */
     KF_ENTRY_ARGS = 13, /* loose args (word aligned): a set that many events share */
     KF_ENTRY_THREAD_NAME = 14, /* kf_thread_entry, then text: name as the system has it; the last counts */
-    KF_ENTRY_TYPE_COUNT = 15
+    KF_ENTRY_WATCHED_PROCESS = 15, /* as PROCESS; written by a recorder that watches it from outside */
+    KF_ENTRY_TYPE_COUNT = 16
 } kf_entry_type;
 
 static inline uint64_t kf_entry_header(kf_entry_type type, uint32_t words, uint32_t size)
@@ -791,6 +809,29 @@ typedef struct kf_clock_sample {
     int64_t device_time;
 } kf_clock_sample;
 
+/* A thread of another process, as a recorder saw it. */
+typedef struct kf_watched_thread {
+    uint32_t process; /* dictionary id of the PROCESS entry, 0 unknown */
+    uint32_t pid, tid;
+} kf_watched_thread;
+typedef struct kf_thread_run {
+    kf_watched_thread thread;
+    uint64_t start, end; /* ticks */
+    uint32_t cpu, flags; /* KF_RUN_… */
+} kf_thread_run;
+typedef struct kf_stack_sample {
+    kf_watched_thread thread;
+    uint64_t ticks, cpu_ns;
+    uint32_t cpu, flags; /* KF_SAMPLE_… */
+    uint32_t kernel_count, count; /* the first addresses are of the kernel */
+    const uint64_t *addresses;
+} kf_stack_sample;
+typedef struct kf_thread_life {
+    kf_watched_thread thread;
+    uint64_t start, end; /* ticks */
+    uint32_t creator_tid, flags; /* KF_LIFE_… */
+} kf_thread_life;
+
 /* What the decoder calls. Any member may be NULL. Pointers are valid during the call. */
 typedef struct kf_visitor {
     void *context;
@@ -799,6 +840,9 @@ typedef struct kf_visitor {
     /* of_system: the system's name, not one that the program set by kineto_thread_set_name. */
     kineto_status (*thread_name)(void *, uint32_t process, uint32_t pid, uint32_t tid,
                                  kineto_string, bool of_system);
+    kineto_status (*thread_run)(void *, const kf_thread_run *);
+    kineto_status (*stack_sample)(void *, const kf_stack_sample *);
+    kineto_status (*thread_life)(void *, const kf_thread_life *);
     /* One per dictionary entry of a table type (PROCESS … LEDGER): payload bytes, unparsed. */
     kineto_status (*entry)(void *, uint32_t id, kf_entry_type, const uint8_t *, size_t);
 } kf_visitor;

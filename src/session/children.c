@@ -329,13 +329,13 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
             "/proc is not mounted, or belongs to another pid namespace: programs that were not "
             "recorded are not named, nor those that go on",
             ticks);
-    ks_pool_processes(pool, note_attached_process, &a);
+    ks_pool_processes(pool, false, note_attached_process, &a);
     report_unrecorded(c, pool, &a, ticks);
     free_attached(&a);
     if (ticks)
         return;
     ks_pool_note_steps(pool);
-    ks_pool_processes(pool, add_running, &r);
+    ks_pool_processes(pool, false, add_running, &r);
     if (r.group.count)
         ks_pool_note(pool, KT_SOURCE_RUNNING, "still running when the recording ended",
                      r.group.count, true, r.group.examples);

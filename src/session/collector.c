@@ -760,5 +760,7 @@ void ks_collector_stats_get(const ks_collector *c, ks_collector_stats *out)
                 out->lost += kb_load_relaxed(&c->pool.control->counters[s][r]);
 }
 
+const kf_pool *ks_collector_pool(const ks_collector *c) { return &c->pool; }
+
 const char *ks_collector_pool_path(const ks_collector *c) { return c->pool_path; }
 const char *ks_collector_spool_path(const ks_collector *c) { return c->spool_path; }

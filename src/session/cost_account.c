@@ -38,7 +38,8 @@ static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
     if (type >= KF_TYPE_COUNT)
         return;
     t->records[type]++;
-    if (type == KF_END || type <= KF_KEYFRAME || type == KF_REOPEN)
+    bool is_recorder_own = type >= KF_THREAD_RUN && type <= KF_THREAD_LIFE;
+    if (type == KF_END || type <= KF_KEYFRAME || type == KF_REOPEN || is_recorder_own)
         return;
     uint32_t least = least_words(type);
     t->more_words += words > least ? words - least : 0;
@@ -55,7 +56,8 @@ static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
 uint64_t ks_tally_events(const ks_tally *t)
 {
     static const kf_type events[] = {KF_END,    KF_INSTANT, KF_ASYNC_BEGIN, KF_COUNTER,
-                                     KF_MEMORY, KF_DEVICE,  KF_RANGE};
+                                     KF_MEMORY, KF_DEVICE,  KF_RANGE,
+                                     KF_THREAD_RUN, KF_STACK_SAMPLE};
     uint64_t sum = 0;
     for (size_t i = 0; i < KB_COUNT(events); i++)
         sum += t->records[events[i]];
@@ -90,6 +92,7 @@ static bool is_record_in_part(const ks_part *part, const uint64_t *record, uint3
     static const bool has_time[KF_TYPE_COUNT] = {
         [KF_KEYFRAME] = true,  [KF_BEGIN] = true,   [KF_INSTANT] = true, [KF_ASYNC_BEGIN] = true,
         [KF_ASYNC_END] = true, [KF_COUNTER] = true, [KF_MEMORY] = true,
+        [KF_THREAD_RUN] = true, [KF_STACK_SAMPLE] = true, [KF_THREAD_LIFE] = true,
     };
     uint32_t type = kf_header_type(record[0]);
     if (words < 2 || type >= KF_TYPE_COUNT || !has_time[type])
@@ -224,7 +227,7 @@ static bool add_attached_process(void *context, const kf_process_entry *p, kinet
 
 void ks_account_find_processes(ks_account *a, const kf_pool *pool)
 {
-    ks_pool_processes(pool, add_attached_process, a);
+    ks_pool_processes(pool, false, add_attached_process, a);
 }
 
 void ks_account_read_processes(ks_account *a)

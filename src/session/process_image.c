@@ -96,6 +96,12 @@ static uint64_t exec_id_at(uint32_t pid, uint64_t address)
     return kb_os_exec_id_from(bytes);
 }
 
+uint64_t ks_process_exec_id(uint32_t pid)
+{
+    bool secure = false;
+    return exec_id_at(pid, read_auxiliary(pid, &secure));
+}
+
 /* Also sets random_at and secure. */
 static uint64_t find_exec_id(ks_image *it)
 {

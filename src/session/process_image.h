@@ -84,4 +84,6 @@ bool ks_image_is_transient(const ks_image *it);
 bool ks_image_is_current(ks_image *it);
 /** Examine the process again: first its program, later the libraries that it loaded. */
 void ks_image_examine(const ks_surroundings *s, ks_image *it);
+/** kb_os_exec_id of another process; 0: it cannot be read. */
+uint64_t ks_process_exec_id(uint32_t pid);
 #endif

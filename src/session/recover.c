@@ -53,7 +53,7 @@ static void describe_orphan(const kf_pool *pool, const char *pool_path, ks_orpha
     copy_bounded_text(o->spool_path, sizeof o->spool_path, c->spool_path, sizeof c->spool_path - 1);
     copy_bounded_text(o->output_path, sizeof o->output_path, c->output_path,
                       sizeof c->output_path - 1);
-    ks_pool_processes(pool, note_first_program, o);
+    ks_pool_processes(pool, true, note_first_program, o);
     o->recorder_pid = c->collector_pid;
     o->recorder_alive = is_this_boot(c->boot_id, sizeof c->boot_id) &&
                         kb_os_alive(c->collector_pid, c->collector_start_time);

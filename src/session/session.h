@@ -151,10 +151,10 @@ ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool
 void ks_pool_reader_destroy(ks_pool_reader *r);
 
 /* ---- pool_entries.c: entries of a pool's dictionary ------------------------------------------ */
-/** Called for each process that attached. @param name  of its program, possibly empty.
+/** Called for each process that attached, and with `watched` for those that are watched from outside. @param name  of its program, possibly empty.
  *  @return whether to go on. */
 typedef bool ks_process_visit(void *context, const kf_process_entry *p, kineto_string name);
-void ks_pool_processes(const kf_pool *pool, ks_process_visit *visit, void *context);
+void ks_pool_processes(const kf_pool *pool, bool watched, ks_process_visit *visit, void *context);
 
 /* ---- process_image.c: why a process does not show its program -------------------------------- */
 typedef enum ks_rights {
@@ -255,6 +255,8 @@ void ks_pool_note_at(const kf_pool *pool, const char *source, const char *reason
 void ks_collector_stats_get(const ks_collector *c, ks_collector_stats *out);
 /** Has any thread written into the buffer since the recording began? */
 bool ks_collector_has_recorded(const ks_collector *c);
+/** The buffer, for a source of the recorder itself. Valid until destroy. */
+const kf_pool *ks_collector_pool(const ks_collector *c);
 const char *ks_collector_pool_path(const ks_collector *c);
 const char *ks_collector_spool_path(const ks_collector *c);
 /** See ks_spool_find; `recover` finds it, too, from then on. */

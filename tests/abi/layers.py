@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-ROOMS = ["base", "format", "record", "trace", "session", "analyze", "export", "profiler", "ondemand", "plugincheck", "cli"]
+ROOMS = ["base", "format", "record", "trace", "session", "cpu", "analyze", "export", "profiler", "ondemand", "plugincheck", "cli"]
 # Large rooms have modules, for which the same holds; a header of the room itself (trace.h) is for all.
 MODULES = {
     "trace": ["bytes", "repair", "model", "from_recording", "read", "files", "transform"],

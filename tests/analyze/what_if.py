@@ -22,7 +22,7 @@ MOST_SPREAD_PERCENT = 1.0  # between the quarters of the steps of one run: more,
 
 def environment():
     return {k: v for k, v in os.environ.items()
-            if not k.startswith(("CKINETO", "KINETO")) or k == "CKINETO_LIBRARY_PATH"}
+            if not k.startswith(("CKINETO", "KINETO")) or k in ("CKINETO_LIBRARY_PATH", "CKINETO_CPU")}
 
 
 def record(factor, path):

@@ -17,7 +17,7 @@ failures = []
 def environment():
     """This process's environment without settings that change what the command does."""
     return {k: v for k, v in os.environ.items()
-            if not k.startswith(("CKINETO", "KINETO")) or k == "CKINETO_LIBRARY_PATH"}
+            if not k.startswith(("CKINETO", "KINETO")) or k in ("CKINETO_LIBRARY_PATH", "CKINETO_CPU")}
 
 
 def run(*args, status=0, env=None):

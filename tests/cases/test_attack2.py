@@ -192,7 +192,7 @@ def test_limits():
                                   ("a small file size", (resource.RLIMIT_FSIZE, 1024), False),
                                   ("a small address space", (resource.RLIMIT_AS, 40 << 20), False)):
         trace = path_of(what.replace(" ", "_") + ".json")
-        small = {k: v for k, v in environment().items() if k in ("PATH", "CKINETO_LIBRARY_PATH")}  # it lies on the stack
+        small = {k: v for k, v in environment().items() if k in ("PATH", "CKINETO_LIBRARY_PATH", "CKINETO_CPU")}  # it lies on the stack
         recorder = start("record", "-q", "-o", trace, "--", program, "1000", "0", "3", preexec_fn=limited(limit), env=small)
         out, err = recorder.communicate()
         expect(f"{what}: status ({err})", recorder.returncode, 3)

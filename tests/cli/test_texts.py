@@ -249,7 +249,7 @@ class Record(CommandTest):
         self.assertIn(b"ckineto doctor", self.record("true").err)
 
     def test_without_plug_ins_the_reason_is_still_the_program(self):
-        env = {"CKINETO_PLUGIN_DIR": "/nonexistent"}
+        env = {"CKINETO_PLUGIN_DIR": "/nonexistent", "CKINETO_CPU": "off"}
         for program in (["sleep", "0.2"], ["false"]):
             err = self.run_command("record", "-o", "t.json", "--", *program, env=env).err
             self.assertIn(b"Nothing was recorded: the program used nothing", err)

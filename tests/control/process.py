@@ -49,7 +49,7 @@ class Target:
 
     def __init__(self, here, *options, prefix=(), **environment):
         self.here = here
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("CKINETO", "KINETO"))}
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("CKINETO", "KINETO")) or k == "CKINETO_CPU"}
         env.update(XDG_RUNTIME_DIR=here, KINETO_IPC_SOCKET_DIR=here, KINETO_CONFIG=f"{here}/none",
                    KINETO_ONDEMAND_TRACE_DIR=here, KINETO_LOG_LEVEL="2")
         env.update(environment)

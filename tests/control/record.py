@@ -80,7 +80,7 @@ class RecordTest(Paced):
         self.folder = tempfile.TemporaryDirectory(prefix="ckineto-record-")
         self.here = self.folder.name
         self.environment = {k: v for k, v in os.environ.items()
-                            if not k.startswith(("CKINETO", "KINETO")) or k == "CKINETO_LIBRARY_PATH"}
+                            if not k.startswith(("CKINETO", "KINETO")) or k in ("CKINETO_LIBRARY_PATH", "CKINETO_CPU")}
         self.environment.update(XDG_RUNTIME_DIR=self.here, KINETO_ONDEMAND_TRACE_DIR=self.here,
                                 KINETO_IPC_SOCKET_DIR=self.here,
                                 KINETO_CONFIG=os.path.join(self.here, "none.conf"))

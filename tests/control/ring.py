@@ -35,7 +35,7 @@ class Ring(Paced):
             process.communicate()
 
     def start(self, ring, *options):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("CKINETO_", "KINETO_"))}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("CKINETO_", "KINETO_")) or k == "CKINETO_CPU"}
         environment.update(CKINETO_RING=ring, KINETO_ONDEMAND_TRACE_DIR=self.directory.name,
                            XDG_RUNTIME_DIR=self.directory.name)
         for sanitizer in ("ASAN_OPTIONS", "TSAN_OPTIONS"):  # which would end the program in their own way

@@ -37,7 +37,7 @@ class Strangers(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.directory, True)
         self.traces = self.path("traces")
         os.mkdir(self.traces)
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("CKINETO", "KINETO"))}
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("CKINETO", "KINETO")) or k == "CKINETO_CPU"}
         self.environment.update(XDG_RUNTIME_DIR=self.directory, KINETO_CONFIG=self.path("none"),
                                 KINETO_IPC_SOCKET_DIR=self.directory, KINETO_ONDEMAND_TRACE_DIR=self.traces)
 

@@ -130,13 +130,47 @@ static kineto_status on_entry(void *context, uint32_t id, kf_entry_type type,
     return KINETO_OK;
 }
 
+static kineto_status on_run(void *context, const kf_thread_run *run)
+{
+    seen *s = context;
+    check(run->end >= run->start);
+    s->sum += run->start + run->end + run->cpu + run->flags + run->thread.pid + run->thread.tid;
+    return KINETO_OK;
+}
+
+static kineto_status on_stack(void *context, const kf_stack_sample *sample)
+{
+    seen *s = context;
+    check(sample->kernel_count <= sample->count && sample->count <= KF_MAX_RECORD_WORDS);
+    for (uint32_t i = 0; i < sample->count; i++)
+        s->sum += sample->addresses[i];
+    s->sum += sample->ticks + sample->cpu_ns;
+    return KINETO_OK;
+}
+
+static kineto_status on_life(void *context, const kf_thread_life *life)
+{
+    seen *s = context;
+    check(life->end >= life->start);
+    s->sum += life->start + life->creator_tid;
+    return KINETO_OK;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fuzz_recording r;
     kf_decode_result first, again;
     if (fuzz_open(&r, data, size)) {
         seen a = {.input = &r.input}, b = a;
-        kf_visitor v = {&a, on_event, on_sample, on_name, on_entry}, w = v;
+        kf_visitor v = {.context = &a,
+                        .event = on_event,
+                        .clock_sample = on_sample,
+                        .thread_name = on_name,
+                        .thread_run = on_run,
+                        .stack_sample = on_stack,
+                        .thread_life = on_life,
+                        .entry = on_entry};
+        kf_visitor w = v;
         w.context = &b;
         check(kf_decode(&r.input, &v, &first, NULL) == KINETO_OK);
         check(kf_decode(&r.input, &w, &again, NULL) == KINETO_OK);

@@ -36,7 +36,7 @@ def finish(name):
 
 def environment(layers=(), **more):
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith(("CKINETO", "KINETO", "OPENCL_LAYERS", "FAKE_HOST"))}
+           if not k.startswith(("CKINETO", "KINETO", "OPENCL_LAYERS", "FAKE_HOST")) or k == "CKINETO_CPU"}
     # The driver's cache: its own, so that a run does not depend on the user's.
     env["POCL_CACHE_DIR"] = os.path.join(SCRATCH, "pocl-cache")
     os.makedirs(env["POCL_CACHE_DIR"], exist_ok=True)

@@ -37,7 +37,7 @@ class Raised(unittest.TestCase):
 
     def record(self, mode):
         """As user nobody; the variables that a recorder sets, and all that a user may."""
-        environment = {"PATH": "/usr/bin:/bin", "KINETO_LOG_FILE": self.path("log"),
+        environment = {"PATH": "/usr/bin:/bin", "CKINETO_CPU": "off", "KINETO_LOG_FILE": self.path("log"),
                        "KINETO_LOG_LEVEL": "0", "CKINETO_CONTROL": "socket,daemon",
                        "CKINETO_RING": "1", "KINETO_USE_DAEMON": "1",
                        "CKINETO_RUNTIME_DIR": self.folder, "XDG_RUNTIME_DIR": self.folder}

@@ -45,7 +45,7 @@ def read(path):
 
 def environment():
     return {k: v for k, v in os.environ.items()
-            if not k.startswith(("CKINETO", "KINETO")) or k == "CKINETO_LIBRARY_PATH"}
+            if not k.startswith(("CKINETO", "KINETO")) or k in ("CKINETO_LIBRARY_PATH", "CKINETO_CPU")}
 
 
 def run(command, folder):

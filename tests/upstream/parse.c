@@ -46,6 +46,8 @@ static const struct {
     {"hardware_counters", BIT(GPU_PM_COUNTER)},
     {"counter", BIT(COUNTER)},
     {"memory", BIT(MEMORY)},
+    {"cpu_sample", BIT(CPU_SAMPLE)},
+    {"thread_state", BIT(THREAD_STATE)},
 };
 
 static uint64_t mask_of(const char *list)

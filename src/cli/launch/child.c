@@ -49,9 +49,20 @@ static void restore_signals(void)
     sigprocmask(SIG_SETMASK, &saved_mask, NULL);
 }
 
-/* In the child. An error of exec is written to `report` for the parent. */
-static _Noreturn void exec_program(char **argv, int report)
+/* In the child: wait until the parent has closed its end of the pipe. */
+static void wait_for_parent(int fd)
 {
+    char byte;
+    while (read(fd, &byte, 1) < 0 && errno == EINTR)
+        ;
+    close(fd);
+}
+
+/* In the child. An error of exec is written to `report` for the parent. */
+static _Noreturn void exec_program(char **argv, int report, const int *start)
+{
+    close(start[1]);
+    wait_for_parent(start[0]);
     restore_signals();
     execvp(argv[0], argv);
     int os_error = errno;
@@ -75,18 +86,29 @@ static int read_exec_error(int fd)
  * with_children this process becomes the subreaper of all descendants. */
 kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
 {
-    int report[2];
-    *child = (kc_child){.with_children = child->with_children};
+    int report[2], start[2];
+    *child = (kc_child){.with_children = child->with_children,
+                        .forked = child->forked,
+                        .forked_context = child->forked_context};
     if (child->with_children && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         return kb_fail_os(err, errno, "cannot wait for children of children");
     if (pipe2(report, O_CLOEXEC) != 0)
         return kb_fail_os(err, errno, "cannot make a pipe");
+    if (pipe2(start, O_CLOEXEC) != 0) {
+        close(report[0]);
+        close(report[1]);
+        return kb_fail_os(err, errno, "cannot make a pipe");
+    }
     fflush(NULL);
     pid_t pid = fork();
     int os_error = errno;
     if (pid == 0)
-        exec_program(argv, report[1]);
+        exec_program(argv, report[1], start);
     close(report[1]);
+    if (pid > 0 && child->forked)
+        child->forked(child->forked_context, pid);
+    close(start[0]);
+    close(start[1]);
     if (pid < 0) {
         close(report[0]);
         return kb_fail(err, KINETO_E_LIMIT, "cannot make a process: %s", strerror(os_error));

@@ -19,6 +19,9 @@ typedef struct kc_child {
     /* Called once when the program has ended and is still a zombie, whose times can be read. */
     void (*ending)(void *context, pid_t pid);
     void *context;
+    /* Called once in this process when the child exists, before it executes the program; NULL: no. */
+    void (*forked)(void *context, pid_t pid);
+    void *forked_context;
 } kc_child;
 
 /** Ignore and block the signals that end the program, so that the recorder outlives it. Call it

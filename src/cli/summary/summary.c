@@ -108,6 +108,10 @@ static void count_activity(summary_build *c, kineto_row row)
     kineto_trace_get(c->trace, row, &a);
     c->s->kinds[KB_MIN(a.kind, (uint32_t)KINETO_KIND_COUNT)]++;
     count_category(c, a.category);
+    if (a.kind == KINETO_KIND_THREAD_STATE || a.kind == KINETO_KIND_CPU_SAMPLE) {
+        c->failed |= !kc_threads_add(&c->s->threads, c->trace, row, &a);
+        return;
+    }
     uint32_t device = c->track_device[a.track];
     summary_table t = choose_table(&a, device != UINT32_MAX);
     if (t == TABLE_NONE)
@@ -203,6 +207,7 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
         kb_map_free(&c.by_name[t]);
     }
     kb_map_free(&c.categories);
+    kc_threads_sort(&out->threads);
     set_device_windows(trace, out);
     count_flows(out, trace);
     free(c.track_device);
@@ -217,6 +222,7 @@ void kc_summary_free(kc_summary *s)
 {
     kb_vec_free(&s->host);
     kb_vec_free(&s->python);
+    kc_threads_free(&s->threads);
     kb_vec_free(&s->kernels);
     kb_vec_free(&s->other_device);
     kb_vec_free(&s->devices);
@@ -361,6 +367,7 @@ void kc_losses_print(const kineto_trace *trace, FILE *out)
 void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
     print_stat_table("host calls", s->host.data, s->host.count, trace, out);
+    kc_threads_print(&s->threads, trace, out);
     print_stat_table("Python functions, self time", s->python.data, s->python.count, trace, out);
     print_stat_table("kernels", s->kernels.data, s->kernels.count, trace, out);
     print_stat_table("copies, waits and other on devices", s->other_device.data,

@@ -5,7 +5,7 @@
  * The table `passes` at the end states the order of the steps and the reasons. One thread
  * builds. Everything in a recording is untrusted, the control page included: another
  * process may have written it. */
-#include "trace/from_recording/build.h"
+#include "trace/from_recording/build_watched.h"
 
 /* ---- window ---------------------------------------------------------------------------------- */
 
@@ -137,6 +137,16 @@ static bool place_host_row(kt_build_state *s, const kf_event *e, kt_row *row)
     if (KINETO_UNLIKELY(o->from_ns))
         clip_row_exactly(s, row);
     return true;
+}
+
+bool kt_build_place(kt_build_state *s, uint64_t start_ticks, uint64_t end_ticks, bool is_open,
+                    kt_row *row)
+{
+    kf_event e = {.form = KF_FORM_RANGE,
+                  .start = start_ticks,
+                  .end = end_ticks,
+                  .flags = is_open ? KF_EVENT_OPEN_END | KF_EVENT_STILL_OPEN : 0};
+    return place_host_row(s, &e, row);
 }
 
 #define DAY_NS (INT64_C(86400) * 1000000000)
@@ -542,7 +552,12 @@ static kineto_status read_dictionary_entries(kt_build_state *s, kineto_error *er
 /* Pass: turns events into rows. It reads the chunks last: input.done may free each one. */
 static kineto_status read_recorded_events(kt_build_state *s, kineto_error *err)
 {
-    kf_visitor visitor = {.context = s, .event = build_event, .thread_name = kt_build_thread_name};
+    kf_visitor visitor = {.context = s,
+                          .event = build_event,
+                          .thread_name = kt_build_thread_name,
+                          .thread_run = kt_build_thread_run,
+                          .stack_sample = kt_build_stack_sample,
+                          .thread_life = kt_build_thread_life};
     kf_input input = *s->input;
     input.from_ticks = s->options.start_ticks;
     return kf_decode(&input, &visitor, &s->decoded, err);
@@ -605,7 +620,9 @@ enum {
     PASS_LEDGER = 1 << 15,
     PASS_NOTES = 1 << 16,
     PASS_SIGN = 1 << 17,
-    PASS_WINDOW = 1 << 18
+    PASS_WINDOW = 1 << 18,
+    PASS_STATES = 1 << 19,
+    PASS_SAMPLES = 1 << 20
 };
 
 /* One step of building. `needs`: passes whose results it uses; they come before it in the
@@ -624,6 +641,8 @@ static const build_pass passes[] = {
     /* Clocks of devices are converted to the recording's clock. */
     {PASS_ENTRIES, PASS_CLOCK, read_dictionary_entries, NULL},
     {PASS_EVENTS, PASS_KEYS | PASS_CLOCK | PASS_KINDS | PASS_ENTRIES, read_recorded_events, NULL},
+    {PASS_STATES, PASS_EVENTS, NULL, kt_build_thread_states},
+    {PASS_SAMPLES, PASS_STATES, NULL, kt_build_samples},
     /* Devices with events have their rows by now, and come before devices without events. */
     {PASS_DEVICES, PASS_EVENTS, NULL, kt_build_devices},
     /* Names of threads come as events; only threads with rows are named. */
@@ -695,6 +714,9 @@ static void free_build_state(kt_build_state *s)
     kb_vec_free(&s->sets);
     kb_vec_free(&s->set_keys);
     kb_vec_free(&s->collectives);
+    kb_vec_free(&s->runs);
+    kb_vec_free(&s->lives);
+    kb_vec_free(&s->samples);
     kb_map_free(&s->set_of_entry);
     kb_map_free(&s->ledger_of_text);
     kb_map_free(&s->inputs_of_hash);

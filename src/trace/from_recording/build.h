@@ -128,6 +128,22 @@ typedef struct kt_device_clock {
     KB_VEC(kf_clock_sample) samples;
 } kt_device_clock;
 
+/* Records about threads that were watched from outside; `thread` is an index of kt_build_thread. */
+typedef struct kt_build_run {
+    uint64_t start, end; /* ticks */
+    uint32_t thread, cpu, flags; /* KF_RUN_… */
+} kt_build_run;
+typedef struct kt_build_life {
+    uint64_t start, end;
+    uint32_t thread, flags; /* KF_LIFE_… */
+} kt_build_life;
+typedef struct kt_build_sample {
+    uint64_t ticks, cpu_ns;
+    const uint64_t *addresses; /* innermost first; the first kernel_count are of the kernel */
+    uint32_t thread;
+    uint16_t count, kernel_count, flags; /* KF_SAMPLE_… */
+} kt_build_sample;
+
 /* Launches, or device activities, by correlation id. */
 typedef KB_VEC(kt_correlated) kt_correlated_list;
 
@@ -190,6 +206,9 @@ typedef struct kt_build_state {
         uint32_t entry, index;
     } set_hints[KT_BUILD_SET_HINTS];
     KB_VEC(kt_build_collective) collectives;
+    KB_VEC(kt_build_run) runs;
+    KB_VEC(kt_build_life) lives;
+    KB_VEC(kt_build_sample) samples;
     kb_map ledger_of_text; /* hash of a ledger entry's texts → index of its line */
     uint64_t node_links;
     kt_build_keys function_keys;
@@ -208,6 +227,11 @@ typedef struct kt_build_state {
     uint64_t bad_json_meta, long_args, no_clock, bad_entries;
 } kt_build_state;
 
+/* ---- build.c ---- */
+/** Sets the times of a row on the host, clipped at the window. False: outside. */
+bool kt_build_place(kt_build_state *s, uint64_t start_ticks, uint64_t end_ticks, bool is_open,
+                    kt_row *row);
+
 /* ---- build_tables.c: processes, threads, devices, tracks ---- */
 /** Callback of the decoder: one entry of the dictionary. */
 kineto_status kt_build_entry(void *state, uint32_t id, kf_entry_type type, const uint8_t *payload,
@@ -224,6 +248,10 @@ KB_INLINE void kt_build_select_thread(kt_build_state *s, uint32_t process, uint3
                         s->last_tid != tid))
         kt_build_change_thread(s, process, pid, tid);
 }
+/** The same for a record that another process wrote about the thread. */
+void kt_build_select_watcher(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid);
+/** The name to show of a thread; empty: it has none. */
+kineto_string kt_build_thread_name_of(const kt_build_state *s, uint32_t thread);
 /** True if the current process is options.root_pid, which is not 0, or a descendant of it. */
 bool kt_build_below_root(kt_build_state *s);
 /** Row of a process in the trace, created on first use. */

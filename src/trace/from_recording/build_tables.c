@@ -171,6 +171,13 @@ void kt_build_change_thread(kt_build_state *s, uint32_t process, uint32_t pid, u
     KB_ASSERT(s->out_of_memory || s->here_thread < s->threads.count);
 }
 
+void kt_build_select_watcher(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid)
+{
+    s->here = process_of_event(s, process, pid);
+    s->here_thread = find_or_add_thread(s, s->here, tid);
+    s->here_valid = false; /* the next event of a program selects its thread anew */
+}
+
 uint32_t kt_build_new_thread_track(kt_build_state *s)
 {
     kt_build_thread *t = &s->threads.data[s->here_thread];
@@ -209,6 +216,12 @@ static kineto_string shown_thread_name(const kt_build_process *p, const kt_build
     if (t->system_name.size && !is_inherited_name(p, t->system_name))
         return t->system_name;
     return t->tid == p->pid ? p->name : t->name;
+}
+
+kineto_string kt_build_thread_name_of(const kt_build_state *s, uint32_t thread)
+{
+    const kt_build_thread *t = &s->threads.data[thread];
+    return shown_thread_name(&s->processes.data[t->process], t);
 }
 
 /* Sets the name of a thread's track: "thread 42 (worker)". */
@@ -684,6 +697,7 @@ static bool dispatch_entry(kt_build_state *s, uint32_t id, kf_entry_type type,
 {
     switch (type) {
     case KF_ENTRY_PROCESS:
+    case KF_ENTRY_WATCHED_PROCESS:
         return read_process_entry(s, id, payload, size);
     case KF_ENTRY_PROCESS_NAME:
         return read_process_name_entry(s, payload, size);

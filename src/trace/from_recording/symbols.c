@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -234,15 +233,11 @@ static kt_elf *open_elf_build(const char *path, kineto_string build_id)
 }
 
 /* Opens the vdso, which is not a file: that of this process is the same if the kernel is.
- * Its section headers are at its end. NULL: another one. */
+ * NULL: another one. */
 static kt_elf *open_vdso(kineto_string build_id)
 {
-    const ElfW(Ehdr) *image = (const ElfW(Ehdr) *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
     kt_elf *e;
-    if (!image)
-        return NULL;
-    size_t bytes = (size_t)image->e_shoff + (size_t)image->e_shnum * image->e_shentsize;
-    if (kt_elf_open_memory(image, bytes, &e, NULL) != KINETO_OK)
+    if (kt_elf_open_vdso(&e, NULL, NULL) != KINETO_OK)
         return NULL;
     if (kb_string_equal(kt_elf_build_id(e), build_id))
         return e;

@@ -51,6 +51,18 @@ kineto_status kt_elf_open(const char *path, kt_elf **out, kineto_error *err);
 /* The same for an image in memory, which is borrowed. */
 kineto_status kt_elf_open_memory(const void *image, size_t bytes, kt_elf **out, kineto_error *err);
 void kt_elf_close(kt_elf *e); /* NULL is ignored */
+/* The unwinder's tables of a file: its section .eh_frame. */
+typedef struct kt_frames {
+    char *bytes; /* NULL: it has none; free() */
+    size_t size;
+    uint64_t address; /* in the numbering of the file */
+} kt_frames;
+/* Opens a file without its functions, and reads its tables for unwinding. */
+kineto_status kt_elf_open_frames(const char *path, kt_elf **out, kt_frames *frames,
+                                 kineto_error *err);
+/* The code that the kernel maps into every process, as this one has it: its functions, or if `frames`
+ * is given the tables. */
+kineto_status kt_elf_open_vdso(kt_elf **out, kt_frames *frames, kineto_error *err);
 kineto_string kt_elf_build_id(const kt_elf *e);
 /* The virtual address, in the numbering of the file, at which a byte of the file is mapped. */
 bool kt_elf_address(const kt_elf *e, uint64_t file_offset, uint64_t *address);

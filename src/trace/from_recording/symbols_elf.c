@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -260,30 +261,93 @@ static bool read_elf_section(kt_elf *e, const ElfW(Shdr) * all, uint64_t count, 
     return true;
 }
 
-/* Reads the section headers; missing or malformed ones are not an error. False: out of memory. */
-static bool read_elf_sections(kt_elf *e, const ElfW(Ehdr) * head)
+/* The section headers of a file. */
+typedef struct sections {
+    ElfW(Shdr) * all; /* NULL: it has none, or they are malformed */
+    uint64_t count;
+    char *names;
+    uint64_t names_bytes;
+} sections;
+
+static sections load_sections(const kt_elf *e, const ElfW(Ehdr) * head)
 {
-    ElfW(Shdr) first, *all = NULL;
+    sections s = {NULL, 0, NULL, 0};
+    ElfW(Shdr) first;
     if (head->e_shoff == 0 || head->e_shentsize != sizeof first ||
         !read_elf_bytes(e, head->e_shoff, &first, sizeof first))
-        return true; /* no section headers */
+        return s;
     uint64_t count = head->e_shnum ? head->e_shnum : first.sh_size;
     uint32_t names_at = head->e_shstrndx == SHN_XINDEX ? first.sh_link : head->e_shstrndx;
     if (count == 0 || count > MAX_SECTIONS)
-        return true;
-    all = load_elf_range(e, head->e_shoff, count * sizeof *all);
-    if (!all)
-        return true;
-    char *names = names_at < count ? load_elf_range(e, all[names_at].sh_offset,
-                                                    all[names_at].sh_size) : NULL;
-    uint64_t names_bytes = names ? all[names_at].sh_size : 0;
+        return s;
+    s.all = load_elf_range(e, head->e_shoff, count * sizeof *s.all);
+    s.count = s.all ? count : 0;
+    if (names_at < s.count)
+        s.names = load_elf_range(e, s.all[names_at].sh_offset, s.all[names_at].sh_size);
+    s.names_bytes = s.names ? s.all[names_at].sh_size : 0;
+    return s;
+}
+
+static void free_sections(sections *s)
+{
+    free(s->names);
+    free(s->all);
+}
+
+/* Reads the sections; missing or malformed ones are not an error. False: out of memory. */
+static bool read_elf_sections(kt_elf *e, const ElfW(Ehdr) * head)
+{
+    sections s = load_sections(e, head);
     bool ok = true;
-    for (uint64_t i = 0; ok && i < count; i++)
-        ok = read_elf_section(e, all, count, i, names, names_bytes);
-    free(names);
-    free(all);
+    for (uint64_t i = 0; ok && i < s.count; i++)
+        ok = read_elf_section(e, s.all, s.count, i, s.names, s.names_bytes);
+    free_sections(&s);
     sort_functions(e);
     return ok;
+}
+
+/* ---- call frame information ------------------------------------------------------------------ */
+
+/* The section .eh_frame. False: the file has no such section header. */
+static bool load_frames_by_section(const kt_elf *e, const ElfW(Ehdr) * head, kt_frames *out)
+{
+    sections s = load_sections(e, head);
+    for (uint64_t i = 0; i < s.count && !out->bytes; i++) {
+        const ElfW(Shdr) *at = &s.all[i];
+        if (at->sh_type == SHT_NOBITS || at->sh_name >= s.names_bytes ||
+            strcmp(s.names + at->sh_name, ".eh_frame") != 0)
+            continue;
+        *out = (kt_frames){load_elf_range(e, at->sh_offset, at->sh_size), (size_t)at->sh_size,
+                           at->sh_addr};
+    }
+    free_sections(&s);
+    return out->bytes != NULL;
+}
+
+/* The same by the program header PT_GNU_EH_FRAME, whose segment begins with a version (1), three
+ * encodings (the first is 0x1b: 4 bytes relative to their address) and the distance to .eh_frame.
+ * The size is not stated: up to the end of the loaded segment. */
+static void load_frames_by_segment(const kt_elf *e, kt_frames *out)
+{
+    struct {
+        uint8_t version, encodings[3];
+        int32_t distance;
+    } index;
+    const ElfW(Phdr) *header = NULL;
+    for (uint32_t i = 0; i < e->segment_count; i++)
+        if (e->segments[i].p_type == PT_GNU_EH_FRAME)
+            header = &e->segments[i];
+    if (!header || !read_elf_bytes(e, header->p_offset, &index, sizeof index) ||
+        index.version != 1 || index.encodings[0] != 0x1b)
+        return;
+    uint64_t address = header->p_vaddr + 4 + (uint64_t)(int64_t)index.distance;
+    for (uint32_t i = 0; i < e->segment_count && !out->bytes; i++) {
+        const ElfW(Phdr) *p = &e->segments[i];
+        if (p->p_type != PT_LOAD || address < p->p_vaddr || address - p->p_vaddr >= p->p_filesz)
+            continue;
+        uint64_t skipped = address - p->p_vaddr, bytes = p->p_filesz - skipped;
+        *out = (kt_frames){load_elf_range(e, p->p_offset + skipped, bytes), (size_t)bytes, address};
+    }
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -310,10 +374,26 @@ static kineto_status read_elf_tables(kt_elf *e, const char *path, kineto_error *
     return KINETO_OK;
 }
 
-/* Reads all tables and closes the file. Frees `e` on failure. */
-static kineto_status finish_elf_open(kt_elf *e, const char *path, kt_elf **out, kineto_error *err)
+/* Only the segments, and the call frame information. */
+static kineto_status read_elf_frames(kt_elf *e, const char *path, kt_frames *frames,
+                                     kineto_error *err)
 {
-    kineto_status status = read_elf_tables(e, path, err);
+    ElfW(Ehdr) head;
+    if (!read_elf_bytes(e, 0, &head, sizeof head) || !is_native_elf(&head))
+        return kb_fail(err, KINETO_E_FORMAT, "%s: not an ELF file for this machine", path);
+    if (!read_elf_segments(e, &head))
+        return kb_fail(err, KINETO_E_FORMAT, "%s: damaged ELF file", path);
+    if (!load_frames_by_section(e, &head, frames))
+        load_frames_by_segment(e, frames);
+    return KINETO_OK;
+}
+
+/* Reads all tables (frames NULL) or frames, and closes the file. Frees `e` on failure. */
+static kineto_status finish_elf_open(kt_elf *e, const char *path, kt_frames *frames, kt_elf **out,
+                                     kineto_error *err)
+{
+    kineto_status status =
+        frames ? read_elf_frames(e, path, frames, err) : read_elf_tables(e, path, err);
     if (e->fd >= 0)
         close(e->fd);
     e->fd = -1;
@@ -326,7 +406,8 @@ static kineto_status finish_elf_open(kt_elf *e, const char *path, kt_elf **out, 
     return KINETO_OK;
 }
 
-kineto_status kt_elf_open(const char *path, kt_elf **out, kineto_error *err)
+static kineto_status open_elf_file(const char *path, kt_frames *frames, kt_elf **out,
+                                   kineto_error *err)
 {
     struct stat st;
     *out = NULL;
@@ -346,10 +427,23 @@ kineto_status kt_elf_open(const char *path, kt_elf **out, kineto_error *err)
     }
     e->fd = fd;
     e->bytes = (uint64_t)st.st_size;
-    return finish_elf_open(e, path, out, err);
+    return finish_elf_open(e, path, frames, out, err);
 }
 
-kineto_status kt_elf_open_memory(const void *image, size_t bytes, kt_elf **out, kineto_error *err)
+kineto_status kt_elf_open(const char *path, kt_elf **out, kineto_error *err)
+{
+    return open_elf_file(path, NULL, out, err);
+}
+
+kineto_status kt_elf_open_frames(const char *path, kt_elf **out, kt_frames *frames,
+                                 kineto_error *err)
+{
+    *frames = (kt_frames){NULL, 0, 0};
+    return open_elf_file(path, frames, out, err);
+}
+
+static kineto_status open_elf_image(const void *image, size_t bytes, kt_frames *frames,
+                                    kt_elf **out, kineto_error *err)
 {
     *out = NULL;
     kt_elf *e = calloc(1, sizeof *e);
@@ -358,7 +452,23 @@ kineto_status kt_elf_open_memory(const void *image, size_t bytes, kt_elf **out, 
     e->fd = -1;
     e->image = image;
     e->bytes = bytes;
-    return finish_elf_open(e, "the image", out, err);
+    return finish_elf_open(e, "the image", frames, out, err);
+}
+
+kineto_status kt_elf_open_memory(const void *image, size_t bytes, kt_elf **out, kineto_error *err)
+{
+    return open_elf_image(image, bytes, NULL, out, err);
+}
+
+/* Its section headers are at its end. */
+kineto_status kt_elf_open_vdso(kt_elf **out, kt_frames *frames, kineto_error *err)
+{
+    const ElfW(Ehdr) *image = (const ElfW(Ehdr) *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
+    *out = NULL;
+    if (!image)
+        return kb_fail(err, KINETO_E_UNSUPPORTED, "this process has no vdso");
+    size_t bytes = (size_t)image->e_shoff + (size_t)image->e_shnum * image->e_shentsize;
+    return open_elf_image(image, bytes, frames, out, err);
 }
 
 void kt_elf_close(kt_elf *e)

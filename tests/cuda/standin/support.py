@@ -34,7 +34,7 @@ def client(which="own12"):
 def environment(which="own12", script=None, log=None, **more):
     """Ours, with the stand-in `which` (None: no CUDA at all)."""
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith(("CKINETO", "KINETO", "CUDA_INJECTION", "NVTX_"))}
+           if not k.startswith(("CKINETO", "KINETO", "CUDA_INJECTION", "NVTX_")) or k == "CKINETO_CPU"}
     # The recorder is preloaded in front of the sanitizer's library.
     env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
     if which:

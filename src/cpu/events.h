@@ -1,0 +1,72 @@
+/* The kernel's events about a program (perf_event_open(2)), as one sequence in order of time. */
+#ifndef KU_EVENTS_H
+#define KU_EVENTS_H
+
+#include "cpu/unwind.h"
+
+/* What the kernel lets this user see of the program, from the most to the least. */
+typedef enum ku_rights {
+    KU_RIGHTS_KERNEL, /* also what it does inside the kernel: CAP_PERFMON, or a low perf_event_paranoid */
+    KU_RIGHTS_USER,   /* the ordinary user's */
+    KU_RIGHTS_NONE    /* perf_event_open is not allowed: a container's filter, for example */
+} ku_rights;
+
+typedef enum ku_event_type {
+    KU_EVENT_SAMPLE,
+    KU_EVENT_SWITCH_IN,
+    KU_EVENT_SWITCH_OUT,
+    KU_EVENT_FORK, /* a thread or a process was created */
+    KU_EVENT_EXIT, /* a thread ended */
+    KU_EVENT_NAME, /* a thread got a name */
+    KU_EVENT_EXEC, /* the same by executing a program: the memory of the process is new */
+    KU_EVENT_MAP,  /* code was mapped */
+    KU_EVENT_LOST, /* `count` events are missing, which the kernel had no room for */
+    KU_EVENT_THROTTLED, /* the kernel stops sampling for a moment: there were too many samples */
+    KU_EVENT_UNTHROTTLED
+} ku_event_type;
+
+typedef struct ku_event {
+    ku_event_type type;
+    uint32_t pid, tid, cpu;
+    uint64_t time_ns; /* CLOCK_MONOTONIC_RAW */
+    /* SAMPLE */
+    uint64_t period_ns;  /* CPU time of the thread since its last sample */
+    ku_stack_copy stack; /* size 0: none was copied */
+    const uint64_t *kernel_frames;
+    uint32_t kernel_frame_count;
+    /* SWITCH_OUT: it could have gone on, but another thread got the CPU */
+    bool is_preempted;
+    /* FORK */
+    uint32_t parent_pid, parent_tid;
+    /* MAP */
+    uint64_t start, bytes, file_offset;
+    /* NAME, EXEC, MAP: the file */
+    const char *name;
+    /* LOST */
+    uint64_t count;
+} ku_event;
+
+typedef struct ku_events_options {
+    uint32_t pid;       /* the program */
+    bool at_exec;       /* it is a process of this one that waits, and then executes the program */
+    uint32_t hz;        /* samples for each second of CPU time; 0: none */
+    uint32_t stack_bytes; /* copied of each stack; a multiple of 8 */
+    size_t ring_bytes;  /* wanted for each CPU; less is taken where the user may not lock so much */
+} ku_events_options;
+
+typedef struct ku_events ku_events;
+/** Events of the program and all that it will start.
+ *  @return KINETO_E_PERMISSION: not allowed, err says by what. KINETO_E_UNSUPPORTED, KINETO_E_LIMIT. */
+kineto_status ku_events_open(const ku_events_options *options, ku_events **out, kineto_error *err);
+/** What was allowed. */
+ku_rights ku_events_rights(const ku_events *e);
+/** Wait until much has come together, at most timeout_ms. */
+void ku_events_wait(ku_events *e, int timeout_ms);
+/** Pass what has come to `handle`, in order of time, but for the last moment, whose events may not
+ *  all be there yet. With `all`: everything. Pointers in an event are valid during the call. */
+typedef void ku_event_handler(void *context, const ku_event *event);
+void ku_events_drain(ku_events *e, bool all, ku_event_handler *handle, void *context);
+/** Change the rate of samples. */
+void ku_events_set_hz(ku_events *e, uint32_t hz);
+void ku_events_close(ku_events *e); /* NULL is fine */
+#endif

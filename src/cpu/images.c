@@ -1,0 +1,142 @@
+/* The unwinder's tables of program files, each read once: for an address, the entry of .eh_frame that
+ * describes the function. */
+#include "cpu/unwind.h"
+#include "trace/from_recording/symbols.h"
+
+#define MAX_ENTRIES (UINT32_C(1) << 24)
+
+/* The function that begins at `start`, in the numbering of the file. */
+typedef struct function_entry {
+    uint64_t start, size;
+    uint32_t entry; /* offset of its FDE in the tables */
+} function_entry;
+
+struct ku_image {
+    char *path;
+    kt_elf *elf; /* its segments; NULL: it could not be read */
+    kt_frames frames;
+    KB_VEC(function_entry) functions; /* by start */
+    uint32_t number;
+};
+
+static int compare_functions(const void *a, const void *b)
+{
+    const function_entry *x = a, *y = b;
+    return KB_COMPARE(x->start, y->start);
+}
+
+static kb_cfi_bounds bounds_of(const ku_image *image)
+{
+    const uint8_t *bytes = (const uint8_t *)image->frames.bytes;
+    return (kb_cfi_bounds){bytes, bytes + image->frames.size};
+}
+
+/* List the functions: entries follow each other, each after the number of its bytes. A malformed one
+ * is skipped, a malformed size ends the list. */
+static void index_functions(ku_image *image)
+{
+    kb_cfi_bounds bounds = bounds_of(image);
+    bool is_sorted = true;
+    uint64_t last = 0;
+    for (size_t at = 0; at + 8 <= image->frames.size && image->functions.count < MAX_ENTRIES;) {
+        uint32_t size, distance;
+        memcpy(&size, bounds.begin + at, sizeof size);
+        memcpy(&distance, bounds.begin + at + 4, sizeof distance);
+        function_entry f = {.entry = (uint32_t)at};
+        if (size > image->frames.size - at - 4)
+            break;
+        if (size >= 8 && distance != 0 &&
+            kb_cfi_range(bounds.begin + at, bounds, image->frames.address + at + 8, &f.start,
+                         &f.size)) {
+            is_sorted &= f.start >= last;
+            last = f.start;
+            if (!kb_vec_push(&image->functions, f))
+                break;
+        }
+        at += 4 + (size_t)size;
+    }
+    if (!is_sorted)
+        qsort(image->functions.data, image->functions.count, sizeof *image->functions.data,
+              compare_functions);
+}
+
+/* A program in a container has files of its own: those are below /proc/PID/root. */
+static kineto_status open_file(const char *path, uint32_t pid, kt_elf **elf, kt_frames *frames)
+{
+    char below_root[4096 + 64];
+    kineto_error err;
+    if (kt_elf_open_frames(path, elf, frames, &err) == KINETO_OK)
+        return KINETO_OK;
+    snprintf(below_root, sizeof below_root, "/proc/%u/root%s", pid, path);
+    return kt_elf_open_frames(below_root, elf, frames, &err);
+}
+
+static void open_image(ku_image *image, uint32_t pid)
+{
+    kineto_error err;
+    kineto_status status = strcmp(image->path, "[vdso]") == 0
+                               ? kt_elf_open_vdso(&image->elf, &image->frames, &err)
+                               : open_file(image->path, pid, &image->elf, &image->frames);
+    if (status == KINETO_OK && image->frames.bytes)
+        index_functions(image);
+}
+
+ku_image *ku_image_get(ku_images *all, const char *path, uint32_t pid)
+{
+    if (path[0] != '/' && strcmp(path, "[vdso]") != 0)
+        return NULL;
+    for (size_t i = 0; i < all->list.count; i++)
+        if (strcmp(all->list.data[i]->path, path) == 0)
+            return all->list.data[i];
+    ku_image *image = calloc(1, sizeof *image);
+    char *own_path = image ? strdup(path) : NULL;
+    if (!own_path || !kb_vec_push(&all->list, image)) {
+        free(own_path);
+        free(image);
+        return NULL;
+    }
+    image->path = own_path;
+    image->number = (uint32_t)all->list.count;
+    open_image(image, pid);
+    return image;
+}
+
+uint32_t ku_image_number(const ku_image *image) { return image->number; }
+
+bool ku_image_address(const ku_image *image, uint64_t file_offset, uint64_t *address)
+{
+    return image->elf && kt_elf_address(image->elf, file_offset, address);
+}
+
+bool ku_image_row(const ku_image *image, uint64_t address, kb_cfi_row *row, const uint8_t **entry,
+                  kb_cfi_bounds *bounds)
+{
+    size_t next = 0;
+    KB_LOWER_BOUND(next, image->functions.count, image->functions.data[next].start <= address);
+    if (next == 0)
+        return false;
+    const function_entry *f = &image->functions.data[next - 1];
+    if (address - f->start >= f->size)
+        return false;
+    *bounds = bounds_of(image);
+    *entry = bounds->begin + f->entry;
+    return kb_cfi_row_at(*entry, *bounds, f->start, address, row);
+}
+
+kineto_string ku_image_build_id(const ku_image *image)
+{
+    return image->elf ? kt_elf_build_id(image->elf) : (kineto_string){"", 0};
+}
+
+void ku_images_free(ku_images *all)
+{
+    for (size_t i = 0; i < all->list.count; i++) {
+        ku_image *image = all->list.data[i];
+        kt_elf_close(image->elf);
+        free(image->frames.bytes);
+        kb_vec_free(&image->functions);
+        free(image->path);
+        free(image);
+    }
+    kb_vec_free(&all->list);
+}

@@ -1,0 +1,321 @@
+/* The thread of the recorder that watches a program: it takes the kernel's events in order of time,
+ * keeps track of processes and threads, unwinds sampled stacks, and writes records.
+ *
+ * A thread's time on a CPU becomes one record when it ends (write_run). From these the trace derives
+ * what the thread did in between: it waited for a CPU if it had been preempted, else it was blocked. */
+#include "cpu/source.h"
+#include "cpu/events.h"
+#include "cpu/watched.h"
+
+#include <pthread.h>
+
+#define WAIT_MS     100
+#define STACK_BYTES 8192u
+#define RING_BYTES  ((size_t)512 << 10)
+
+struct ku_source {
+    ku_source_options options;
+    ku_events *events;
+    ku_unwinder *unwinder;
+    ku_images images;
+    ku_watched watched;
+    ku_writer writer;
+    pthread_t thread;
+    uint32_t ending;      /* atomic */
+    uint32_t wanted_hz;   /* atomic: what ku_source_set_hz asked for; UINT32_MAX: nothing new */
+    uint64_t own_cpu_ns;  /* atomic */
+    bool is_running;
+};
+
+static bool is_kind_wanted(const ku_source *s, kineto_kind kind)
+{
+    return (s->options.kinds & kb_load_relaxed(&s->writer.pool->control->gate) &
+            KINETO_KIND_BIT(kind)) != 0;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static void write_run(ku_source *s, ku_thread *t, uint64_t end_ticks, uint32_t flags)
+{
+    uint64_t start_ticks = t->on_ticks;
+    t->on_ticks = 0;
+    if (!start_ticks || !is_kind_wanted(s, KINETO_KIND_THREAD_STATE))
+        return;
+    uint32_t process = ku_watched_entries(&s->watched, t);
+    uint64_t *at = ku_writer_begin(&s->writer, 5);
+    if (!at)
+        return;
+    at[1] = start_ticks;
+    at[2] = KB_MAX(end_ticks, start_ticks);
+    at[3] = kf_pair(t->pid, t->tid);
+    at[4] = process;
+    flags |= t->is_on_before ? KF_RUN_OPEN_START : 0;
+    t->is_on_before = false;
+    ku_writer_commit(&s->writer, at, kf_header(KF_THREAD_RUN, 5, flags, t->cpu), end_ticks);
+}
+
+static void write_life(ku_source *s, ku_thread *t, uint64_t end_ticks, uint32_t flags)
+{
+    if (!is_kind_wanted(s, KINETO_KIND_THREAD_STATE))
+        return;
+    uint32_t process = ku_watched_entries(&s->watched, t);
+    uint64_t *at = ku_writer_begin(&s->writer, 5);
+    if (!at)
+        return;
+    at[1] = t->born_ticks;
+    at[2] = KB_MAX(end_ticks, t->born_ticks);
+    at[3] = kf_pair(t->pid, t->tid);
+    at[4] = kf_pair(process, t->creator_tid);
+    flags |= t->is_born_here ? 0 : KF_LIFE_OPEN_START;
+    ku_writer_commit(&s->writer, at, kf_header(KF_THREAD_LIFE, 5, flags, 0), end_ticks);
+}
+
+/* Describe the code that a stack goes through, once. */
+static void note_mappings(ku_source *s, const ku_process *p, const uint64_t *frames, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        ku_mapping *m = ku_space_find(&p->space, frames[i] - (i ? 1 : 0));
+        if (m && !m->is_noted)
+            ku_watched_note_mapping(&s->watched, p->entry, m);
+    }
+}
+
+/* The kernel's own markers between parts of a stack are not addresses (PERF_CONTEXT_…). */
+static uint32_t copy_kernel_frames(const ku_event *e, uint64_t *frames)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < e->kernel_frame_count && count < KU_MAX_FRAMES; i++) {
+        uint64_t address;
+        memcpy(&address, e->kernel_frames + i, sizeof address);
+        if (address < (uint64_t)-4095)
+            frames[count++] = address;
+    }
+    return count;
+}
+
+static void write_sample(ku_source *s, const ku_event *e, ku_thread *t, uint64_t ticks)
+{
+    uint64_t frames[2 * KU_MAX_FRAMES];
+    bool is_cut = false;
+    ku_process *p = ku_watched_process(&s->watched, t->pid);
+    if (!p || !is_kind_wanted(s, KINETO_KIND_CPU_SAMPLE))
+        return;
+    ku_writer_count(&s->writer, KF_REASON_REQUESTED, 1);
+    uint32_t process = ku_watched_entries(&s->watched, t);
+    uint32_t kernel = copy_kernel_frames(e, frames), count = kernel;
+    if (e->stack.instruction)
+        count += ku_unwind(s->unwinder, &s->images, &p->space, &e->stack, frames + kernel, &is_cut);
+    note_mappings(s, p, frames + kernel, count - kernel);
+    uint32_t words = KF_STACK_SAMPLE_WORDS + count;
+    uint64_t *at = ku_writer_begin(&s->writer, words);
+    if (!at)
+        return;
+    at[1] = ticks;
+    at[2] = e->period_ns;
+    at[3] = kf_pair(t->pid, t->tid);
+    at[4] = kf_pair(process, kernel);
+    memcpy(at + KF_STACK_SAMPLE_WORDS, frames, count * sizeof *frames);
+    uint64_t header =
+        kf_header(KF_STACK_SAMPLE, words, is_cut ? KF_SAMPLE_CUT : 0, e->cpu);
+    ku_writer_commit(&s->writer, at, header, ticks);
+    ku_writer_count(&s->writer, KF_REASON_DELIVERED, 1);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+/* The thread of an event; one that is seen for the first time was there before. */
+static ku_thread *thread_of_event(ku_source *s, const ku_event *e, uint64_t ticks)
+{
+    ku_thread *t = ku_watched_thread(&s->watched, e->pid, e->tid);
+    if (t && !t->born_ticks)
+        t->born_ticks = ticks;
+    return t;
+}
+
+static void handle_fork(ku_source *s, const ku_event *e, uint64_t ticks)
+{
+    if (e->pid != e->parent_pid)
+        ku_watched_copy_process(&s->watched, e->pid, e->parent_pid);
+    ku_thread *t = ku_watched_thread(&s->watched, e->pid, e->tid);
+    if (!t)
+        return;
+    t->born_ticks = ticks;
+    t->is_born_here = true;
+    t->creator_tid = e->parent_tid;
+}
+
+static void handle_exit(ku_source *s, const ku_event *e, uint64_t ticks)
+{
+    ku_thread *t = ku_watched_find_thread(&s->watched, e->tid);
+    if (!t)
+        return;
+    write_run(s, t, ticks, 0);
+    write_life(s, t, ticks, 0);
+    ku_watched_forget_thread(&s->watched, t);
+}
+
+/* The thread that executes a program has a CPU. Events of the first program begin with this one. */
+static void handle_exec(ku_source *s, const ku_event *e, uint64_t ticks)
+{
+    ku_thread *t = thread_of_event(s, e, ticks);
+    if (!t)
+        return;
+    write_run(s, t, ticks, 0);
+    ku_watched_exec(&s->watched, e->pid, e->name, ticks);
+    t->is_born_here |= e->pid == s->options.pid && s->options.at_exec;
+    t->on_ticks = ticks;
+    t->cpu = e->cpu;
+    snprintf(t->name, sizeof t->name, "%s", e->name);
+}
+
+static void handle_switch(ku_source *s, const ku_event *e, ku_thread *t, uint64_t ticks)
+{
+    if (e->type == KU_EVENT_SWITCH_OUT) {
+        write_run(s, t, ticks, e->is_preempted ? KF_RUN_PREEMPTED : 0);
+        return;
+    }
+    t->on_ticks = ticks;
+    t->cpu = e->cpu;
+}
+
+static void handle_map(ku_source *s, const ku_event *e)
+{
+    ku_process *p = ku_watched_process(&s->watched, e->pid);
+    if (p && !ku_space_add(&p->space, e->start, e->bytes, e->file_offset, e->name))
+        s->watched.no_memory++;
+}
+
+static void handle_thread_event(ku_source *s, const ku_event *e, uint64_t ticks)
+{
+    ku_thread *t = thread_of_event(s, e, ticks);
+    if (!t)
+        return;
+    if (e->type == KU_EVENT_SAMPLE)
+        write_sample(s, e, t, ticks);
+    else if (e->type == KU_EVENT_NAME)
+        snprintf(t->name, sizeof t->name, "%s", e->name);
+    else
+        handle_switch(s, e, t, ticks);
+}
+
+static void handle_event(void *context, const ku_event *e)
+{
+    ku_source *s = context;
+    uint64_t ticks = ku_writer_ticks(&s->writer, e->time_ns);
+    switch (e->type) {
+    case KU_EVENT_FORK:
+        handle_fork(s, e, ticks);
+        break;
+    case KU_EVENT_EXIT:
+        handle_exit(s, e, ticks);
+        break;
+    case KU_EVENT_EXEC:
+        handle_exec(s, e, ticks);
+        break;
+    case KU_EVENT_MAP:
+        handle_map(s, e);
+        break;
+    case KU_EVENT_LOST:
+        ku_writer_count(&s->writer, KF_REASON_REQUESTED, e->count);
+        ku_writer_count(&s->writer, KF_REASON_SOURCE_DROPPED, e->count);
+        break;
+    case KU_EVENT_THROTTLED:
+    case KU_EVENT_UNTHROTTLED:
+        break;
+    default:
+        handle_thread_event(s, e, ticks);
+    }
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void drain_events(ku_source *s, bool all)
+{
+    ku_writer_read_clocks(&s->writer);
+    ku_events_drain(s->events, all, handle_event, s);
+    kb_store_relaxed(&s->own_cpu_ns, kb_clock_ns(CLOCK_THREAD_CPUTIME_ID));
+}
+
+/* Threads that have not ended. */
+static void write_open_threads(ku_source *s)
+{
+    uint64_t now = kb_ticks(s->writer.ticks_clock);
+    for (size_t i = 0; i < s->watched.thread_list.count; i++) {
+        ku_thread *t = s->watched.thread_list.data[i];
+        write_run(s, t, now, KF_RUN_OPEN_END);
+        write_life(s, t, now, KF_LIFE_OPEN_END);
+    }
+}
+
+static void *run_reading_thread(void *context)
+{
+    ku_source *s = context;
+    (void)pthread_setname_np(pthread_self(), "ckineto cpu");
+    ku_writer_init(&s->writer, s->watched.pool, "cpu");
+    while (!kb_load_acquire(&s->ending)) {
+        uint32_t hz = kb_exchange_acqrel(&s->wanted_hz, UINT32_MAX);
+        if (hz != UINT32_MAX)
+            ku_events_set_hz(s->events, hz);
+        ku_events_wait(s->events, WAIT_MS);
+        drain_events(s, false);
+    }
+    drain_events(s, true);
+    write_open_threads(s);
+    ku_writer_finish(&s->writer);
+    return NULL;
+}
+
+kineto_status ku_source_create(const ku_source_options *options, const kf_pool *pool,
+                               ku_source **out, kineto_error *err)
+{
+    ku_source *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s || !(s->unwinder = ku_unwinder_create())) {
+        free(s);
+        return kb_fail_memory(err, "source 'cpu'");
+    }
+    s->options = *options;
+    s->watched.pool = pool;
+    s->wanted_hz = UINT32_MAX;
+    ku_events_options events = {.pid = options->pid,
+                                .at_exec = options->at_exec,
+                                .hz = options->hz,
+                                .stack_bytes = STACK_BYTES,
+                                .ring_bytes = RING_BYTES};
+    kineto_status status = ku_events_open(&events, &s->events, err);
+    int failed = status ? 0 : kb_thread_start(&s->thread, run_reading_thread, s);
+    if (failed)
+        status = kb_fail_os(err, failed, "cannot start a thread that watches the program");
+    s->is_running = status == KINETO_OK;
+    if (status) {
+        ku_source_destroy(s);
+        return status;
+    }
+    *out = s;
+    return KINETO_OK;
+}
+
+void ku_source_set_hz(ku_source *s, uint32_t hz) { kb_store_release(&s->wanted_hz, hz); }
+
+uint64_t ku_source_own_cpu_ns(const ku_source *s) { return kb_load_relaxed(&s->own_cpu_ns); }
+
+void ku_source_finish(ku_source *s)
+{
+    if (!s || !s->is_running)
+        return;
+    kb_store_release(&s->ending, 1u);
+    pthread_join(s->thread, NULL);
+    s->is_running = false;
+}
+
+void ku_source_destroy(ku_source *s)
+{
+    if (!s)
+        return;
+    ku_source_finish(s);
+    ku_events_close(s->events);
+    ku_unwinder_destroy(s->unwinder);
+    ku_images_free(&s->images);
+    ku_watched_free(&s->watched);
+    free(s);
+}

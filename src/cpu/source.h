@@ -1,0 +1,32 @@
+/* The source "cpu": what the threads of a program did, watched from outside (docs/reference/cpu.md).
+ * Nothing is loaded into the program. Its states and sampled stacks become records in the pool of the
+ * recording, so that windows, rings, spools and recovery hold for them as for all other records. */
+#ifndef KU_SOURCE_H
+#define KU_SOURCE_H
+
+#include "format/format.h"
+
+#define KU_DEFAULT_HZ 99u
+#define KU_MAX_HZ     10000u
+
+typedef struct ku_source_options {
+    uint32_t pid;     /* the program */
+    bool at_exec;     /* it is a child of this process that will execute the program */
+    uint32_t hz;      /* samples for each second of CPU time; 0: states only */
+    uint64_t kinds;   /* KINETO_KIND_CPU_SAMPLE, THREAD_STATE */
+} ku_source_options;
+
+typedef struct ku_source ku_source;
+/** Watch a program from now on. The reading thread begins at once.
+ *  @param pool  borrowed until destroyed.
+ *  @return KINETO_E_PERMISSION, KINETO_E_UNSUPPORTED: it cannot be watched here, err says why. */
+kineto_status ku_source_create(const ku_source_options *options, const kf_pool *pool,
+                               ku_source **out, kineto_error *err);
+/** Change the rate of samples. threads: any. */
+void ku_source_set_hz(ku_source *s, uint32_t hz);
+/** CPU time that the reading thread has used, in ns. threads: any. */
+uint64_t ku_source_own_cpu_ns(const ku_source *s);
+/** Write what has come until now, and what is still open; then stop. Once. NULL is fine. */
+void ku_source_finish(ku_source *s);
+void ku_source_destroy(ku_source *s); /* NULL is fine */
+#endif

@@ -1,0 +1,171 @@
+/* Sampled stacks as a row of nested ranges. A sample says where a thread was at one moment, and how
+ * much CPU time it had used since its last sample. Functions that are in several samples one after
+ * the other, without a break in which the thread was blocked, become one range. Its ends are therefore
+ * only as exact as the distance of samples; how often a function was seen is in its args:
+ *
+ *    samples   how many samples the range is made of
+ *    cpu_ns    the CPU time that these samples stand for, of the function and what it called */
+#include "trace/from_recording/build_watched.h"
+
+#define MAX_OPEN 260u
+
+/* A function that is open. */
+typedef struct open_frame {
+    uint32_t name, module; /* string ids */
+    uint64_t start;        /* ticks */
+    uint64_t cpu_ns;
+    uint32_t samples;
+} open_frame;
+
+typedef struct sampling {
+    kt_build_state *s;
+    uint32_t track, thread;
+    uint32_t key_samples, key_cpu_ns, key_module;
+    uint32_t kernel_name;
+    uint64_t last;    /* ticks of the last sample */
+    size_t run;       /* index of the run of the last sample */
+    uint64_t busy_start;
+    open_frame open[MAX_OPEN];
+    uint32_t depth;
+} sampling;
+
+static int compare_samples(const void *left, const void *right)
+{
+    const kt_build_sample *a = left, *b = right;
+    return a->thread != b->thread ? KB_COMPARE(a->thread, b->thread) : KB_COMPARE(a->ticks, b->ticks);
+}
+
+/* Close the frames from `depth` inwards; the innermost is appended first, so that of ranges with
+ * equal times the later one encloses the earlier one. */
+static void close_frames(sampling *a, uint32_t depth)
+{
+    kt_build_state *s = a->s;
+    while (a->depth > depth) {
+        const open_frame *f = &a->open[--a->depth];
+        kt_row row = {.track = a->track,
+                      .kind = KINETO_KIND_CPU_SAMPLE,
+                      .form = KINETO_FORM_SLICE,
+                      .flags = KT_WRITER(1),
+                      .name = f->name};
+        if (!kt_build_place(s, f->start, a->last, false, &row))
+            continue;
+        kt_args_put_number(s->b, a->key_samples, f->samples);
+        kt_args_put_number(s->b, a->key_cpu_ns, f->cpu_ns);
+        if (f->module)
+            kt_args_put_shared(s->b, a->key_module, KINETO_ARG_STRING, f->module);
+        (void)kt_append(s->b, &row);
+    }
+}
+
+/* The name of a frame: its function, else what is known of the address. */
+static open_frame name_frame(sampling *a, kt_symbols *symbols, uint64_t return_address)
+{
+    kt_build_state *s = a->s;
+    kt_symbol_text text;
+    char number[32];
+    if (symbols && kt_symbol(symbols, return_address, &text))
+        return (open_frame){
+            .name = kt_string(s->b, text.function.size ? text.function : text.text),
+            .module = kt_string(s->b, text.module)};
+    snprintf(number, sizeof number, "0x%llx", (unsigned long long)(return_address - 1));
+    return (open_frame){.name = kt_string(s->b, kb_string(number))};
+}
+
+/* The frames of a sample, the outermost first. The innermost address is where the thread was, and
+ * not a return address: one more is that of its end. */
+static uint32_t name_frames(sampling *a, const kt_build_sample *sample, open_frame *frames)
+{
+    kt_build_state *s = a->s;
+    kt_symbols *symbols = s->processes.data[s->threads.data[a->thread].process].symbols;
+    uint32_t count = 0;
+    for (uint32_t i = sample->count; i > sample->kernel_count && count < MAX_OPEN - 1; i--) {
+        bool is_exact = i - 1 == sample->kernel_count;
+        frames[count++] = name_frame(a, symbols, sample->addresses[i - 1] + (is_exact ? 1 : 0));
+    }
+    if (sample->kernel_count)
+        frames[count++] = (open_frame){.name = a->kernel_name};
+    return count;
+}
+
+/* Since when the thread has been running, or could have been: while it is preempted it stays where it is.
+ * `run` moves on to the run of the sample. 0: not known. */
+static uint64_t find_busy_start(sampling *a, const kt_build_sample *sample)
+{
+    const kt_build_state *s = a->s;
+    while (a->run < s->runs.count) {
+        const kt_build_run *r = &s->runs.data[a->run];
+        bool is_before = r->thread < sample->thread ||
+                         (r->thread == sample->thread && r->end < sample->ticks);
+        bool goes_on = a->run > 0 && r[-1].thread == r->thread && r[-1].flags & KF_RUN_PREEMPTED;
+        if (!goes_on)
+            a->busy_start = r->start;
+        if (!is_before)
+            return r->thread == sample->thread && r->start <= sample->ticks ? a->busy_start : 0;
+        a->run++;
+    }
+    return 0;
+}
+
+/* Since when a sample is valid: since the last one (then ranges go on), or since the thread was blocked.
+ * Without states, not longer than the CPU time that it stands for. */
+static uint64_t covered_since(const sampling *a, const kt_build_sample *sample, uint64_t busy_start)
+{
+    double ticks = (double)sample->cpu_ns / a->s->fit.ns_per_tick;
+    uint64_t most = sample->ticks - KB_MIN(sample->ticks, (uint64_t)(1.5 * ticks));
+    if (busy_start || a->last >= most)
+        return KB_MAX(a->last, busy_start);
+    return sample->ticks - KB_MIN(sample->ticks, (uint64_t)ticks);
+}
+
+static void add_sample(sampling *a, const kt_build_sample *sample)
+{
+    open_frame frames[MAX_OPEN];
+    uint32_t count = name_frames(a, sample, frames), same = 0;
+    uint64_t since = covered_since(a, sample, find_busy_start(a, sample));
+    if (since == a->last)
+        while (same < count && same < a->depth && a->open[same].name == frames[same].name)
+            same++;
+    close_frames(a, same);
+    for (uint32_t i = 0; i < same; i++) {
+        a->open[i].samples++;
+        a->open[i].cpu_ns += sample->cpu_ns;
+    }
+    for (uint32_t i = same; i < count; i++) {
+        a->open[i] = frames[i];
+        a->open[i].start = KB_MAX(since, a->last);
+        a->open[i].samples = 1;
+        a->open[i].cpu_ns = sample->cpu_ns;
+    }
+    a->depth = count;
+    a->last = sample->ticks;
+}
+
+void kt_build_samples(kt_build_state *s)
+{
+    sampling *a = s->samples.count ? calloc(1, sizeof *a) : NULL;
+    if (!s->samples.count)
+        return;
+    if (!a) {
+        s->out_of_memory = true;
+        return;
+    }
+    *a = (sampling){.s = s,
+                    .thread = KT_NONE,
+                    .key_samples = kt_string(s->b, kb_string("samples")),
+                    .key_cpu_ns = kt_string(s->b, kb_string("cpu_ns")),
+                    .key_module = kt_string(s->b, kb_string("module")),
+                    .kernel_name = kt_string(s->b, kb_string("[kernel]"))};
+    qsort(s->samples.data, s->samples.count, sizeof *s->samples.data, compare_samples);
+    for (size_t i = 0; i < s->samples.count; i++) {
+        const kt_build_sample *sample = &s->samples.data[i];
+        if (sample->thread != a->thread) {
+            close_frames(a, 0);
+            a->thread = sample->thread;
+            a->track = kt_build_watched_track(s, a->thread, "samples");
+            a->last = 0;
+        }
+        add_sample(a, sample);
+    }
+    close_frames(a, 0);
+    free(a);
+}

@@ -1,0 +1,153 @@
+/* Threads that a recorder watched from outside (source "cpu"): collects the records about them, and
+ * makes the row with their states: running, waiting for a CPU, blocked.
+ *
+ * Only times on a CPU are recorded. What lies between two of them follows from how the first ended:
+ * a thread that was preempted waits for a CPU, another one is blocked, until it runs again. The time
+ * from being woken to running counts as blocked; ordinary users cannot see when a thread is woken. */
+#include "trace/from_recording/build_watched.h"
+
+/* ---- collecting ------------------------------------------------------------------------------ */
+
+/* Selects the thread of a record. False: the options leave it out, or out of memory. */
+static bool select_watched_thread(kt_build_state *s, const kf_watched_thread *t, kineto_kind kind)
+{
+    if (!(s->options.kinds & KINETO_KIND_BIT(kind)))
+        return false;
+    kt_build_select_watcher(s, t->process, t->pid, t->tid);
+    return !s->out_of_memory && (!s->options.root_pid || kt_build_below_root(s));
+}
+
+static kineto_status finish_record(const kt_build_state *s)
+{
+    return s->out_of_memory ? KINETO_E_MEMORY : KINETO_OK;
+}
+
+kineto_status kt_build_thread_run(void *state, const kf_thread_run *run)
+{
+    kt_build_state *s = state;
+    if (select_watched_thread(s, &run->thread, KINETO_KIND_THREAD_STATE)) {
+        kt_build_run r = {run->start, run->end, s->here_thread, run->cpu, run->flags};
+        s->out_of_memory |= !kb_vec_push(&s->runs, r);
+    }
+    return finish_record(s);
+}
+
+kineto_status kt_build_thread_life(void *state, const kf_thread_life *life)
+{
+    kt_build_state *s = state;
+    if (select_watched_thread(s, &life->thread, KINETO_KIND_THREAD_STATE)) {
+        kt_build_life l = {life->start, life->end, s->here_thread, life->flags};
+        s->out_of_memory |= !kb_vec_push(&s->lives, l);
+    }
+    return finish_record(s);
+}
+
+kineto_status kt_build_stack_sample(void *state, const kf_stack_sample *sample)
+{
+    kt_build_state *s = state;
+    if (!select_watched_thread(s, &sample->thread, KINETO_KIND_CPU_SAMPLE))
+        return finish_record(s);
+    size_t bytes = (sample->count + 1) * sizeof(uint64_t);
+    uint64_t *copy = kb_arena_alloc(&s->arena, bytes, sizeof *copy);
+    kt_build_sample item = {.ticks = sample->ticks,
+                            .cpu_ns = sample->cpu_ns,
+                            .addresses = copy,
+                            .thread = s->here_thread,
+                            .count = (uint16_t)sample->count,
+                            .kernel_count = (uint16_t)sample->kernel_count,
+                            .flags = (uint16_t)sample->flags};
+    if (copy)
+        memcpy(copy, sample->addresses, sample->count * sizeof *copy);
+    s->out_of_memory |= !copy || !kb_vec_push(&s->samples, item);
+    return finish_record(s);
+}
+
+/* ---- the row of states ----------------------------------------------------------------------- */
+
+static const char *const state_names[] = {"running", "waiting for a CPU", "blocked"};
+enum { STATE_RUNNING, STATE_WAITING, STATE_BLOCKED };
+
+static int compare_runs(const void *left, const void *right)
+{
+    const kt_build_run *a = left, *b = right;
+    return a->thread != b->thread ? KB_COMPARE(a->thread, b->thread) : KB_COMPARE(a->start, b->start);
+}
+
+static int compare_lives(const void *left, const void *right)
+{
+    const kt_build_life *a = left, *b = right;
+    return a->thread != b->thread ? KB_COMPARE(a->thread, b->thread) : KB_COMPARE(a->start, b->start);
+}
+
+uint32_t kt_build_watched_track(kt_build_state *s, uint32_t thread, const char *what)
+{
+    const kt_build_thread *t = &s->threads.data[thread];
+    char text[64];
+    snprintf(text, sizeof text, "%s %u", what, t->tid);
+    uint32_t track = kt_track_text(s->b, kt_build_process_row(s, t->process), kb_string(text));
+    kineto_string name = kt_build_thread_name_of(s, thread);
+    char shown[200];
+    snprintf(shown, sizeof shown, name.size ? "thread %u (%.*s): %s" : "thread %u%.*s: %s", t->tid,
+             (int)KB_MIN(name.size, (size_t)120), name.size ? name.data : "", what);
+    kt_track_set(s->b, track, kb_string(shown), t->order ? t->order : (int64_t)t->tid);
+    return track;
+}
+
+/* One state of a thread, if a part of it is in the window. */
+static void append_state(kt_build_state *s, uint32_t track, uint32_t state, uint64_t start,
+                         uint64_t end, const kt_build_run *run)
+{
+    kt_row row = {.track = track,
+                  .kind = KINETO_KIND_THREAD_STATE,
+                  .form = KINETO_FORM_SLICE,
+                  .name = kt_string(s->b, kb_string(state_names[state]))};
+    if (start >= end || !kt_build_place(s, start, end, false, &row))
+        return;
+    if (run) {
+        row.flags |= run->flags & KF_RUN_OPEN_START ? KINETO_ACTIVITY_OPEN_START : 0;
+        row.flags |= run->flags & KF_RUN_OPEN_END ? KINETO_ACTIVITY_OPEN_END : 0;
+        kt_args_put_number(s->b, kt_string(s->b, kb_string("cpu")), run->cpu);
+    }
+    (void)kt_append(s->b, &row);
+}
+
+/* The states of one thread, from its runs and, if it is known, its life. */
+static void append_thread_states(kt_build_state *s, const kt_build_run *runs, size_t count,
+                                 const kt_build_life *life, uint32_t thread)
+{
+    uint32_t track = kt_build_watched_track(s, thread, "state");
+    bool is_born = life && !(life->flags & KF_LIFE_OPEN_START);
+    uint64_t at = life ? life->start : runs[0].start;
+    /* A new thread waits for its first CPU. What one did that was there before is not known, but it
+     * was not running. */
+    uint32_t state = is_born ? STATE_WAITING : STATE_BLOCKED;
+    for (size_t i = 0; i < count; i++) {
+        append_state(s, track, state, at, runs[i].start, NULL);
+        append_state(s, track, STATE_RUNNING, KB_MAX(runs[i].start, at), runs[i].end, &runs[i]);
+        at = KB_MAX(at, runs[i].end);
+        state = runs[i].flags & KF_RUN_PREEMPTED ? STATE_WAITING : STATE_BLOCKED;
+    }
+    if (life)
+        append_state(s, track, state, at, life->end, NULL);
+}
+
+void kt_build_thread_states(kt_build_state *s)
+{
+    size_t run = 0, life = 0;
+    if (s->runs.count)
+        qsort(s->runs.data, s->runs.count, sizeof *s->runs.data, compare_runs);
+    if (s->lives.count)
+        qsort(s->lives.data, s->lives.count, sizeof *s->lives.data, compare_lives);
+    while (run < s->runs.count || life < s->lives.count) {
+        uint32_t of_run = run < s->runs.count ? s->runs.data[run].thread : KT_NONE;
+        uint32_t of_life = life < s->lives.count ? s->lives.data[life].thread : KT_NONE;
+        uint32_t thread = KB_MIN(of_run, of_life);
+        size_t first = run;
+        while (run < s->runs.count && s->runs.data[run].thread == thread)
+            run++;
+        const kt_build_life *its = of_life == thread ? &s->lives.data[life] : NULL;
+        append_thread_states(s, s->runs.data + first, run - first, its, thread);
+        while (life < s->lives.count && s->lives.data[life].thread == thread)
+            life++;
+    }
+}

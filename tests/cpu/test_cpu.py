@@ -1,0 +1,220 @@
+"""The source "cpu": states and sampled stacks of programs that know nothing of it."""
+
+import collections
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+COMMAND, TARGET, STATIC, NOPERF = (os.environ[n] for n in ("CKINETO", "CPU_TARGET", "CPU_STATIC", "CPU_NOPERF"))
+STATES = ("running", "waiting for a CPU", "blocked")
+
+
+class Trace:
+    def __init__(self, path):
+        with open(path) as f:
+            self.json = json.load(f)
+        events = self.json["traceEvents"]
+        self.names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        self.states, self.samples = collections.defaultdict(list), collections.defaultdict(list)
+        for e in events:
+            if e.get("cat") == "thread_state":
+                self.states[(e["pid"], int(e["tid"].split()[1]))].append(e)
+            elif e.get("cat") == "cpu_sample":
+                self.samples[(e["pid"], int(e["tid"].split()[1]))].append(e)
+
+    def thread(self, word):
+        """(pid, tid) of the thread whose name contains the word."""
+        found = {(pid, int(tid.split()[1])) for (pid, tid), name in self.names.items()
+                 if isinstance(tid, str) and f"({word})" in name}
+        assert len(found) == 1, (word, self.names)
+        return found.pop()
+
+    def seconds(self, thread):
+        sums = dict.fromkeys(STATES, 0.0)
+        for e in self.states[thread]:
+            sums[e["name"]] += e["dur"] / 1e6
+        return sums
+
+
+class Cpu(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "trace.json")
+        self.environment = {k: v for k, v in os.environ.items() if k != "CKINETO_CPU"}
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def run_command(self, *command, **options):
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=120, **options)
+
+    def record(self, *program, options=(), before=()):
+        r = self.run_command(*before, COMMAND, "record", "-o", self.path, *options, "--", *program)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.said = r.stdout + r.stderr
+        self.assertRegex(self.run_command(COMMAND, "verify", self.path).stdout, "sound|the trace is empty")
+        trace = Trace(self.path)
+        if re.search("cpu: not available here", self.said):
+            self.skipTest("perf_event_open is not allowed here")
+        return trace
+
+    # ---- states ----
+
+    def test_states_add_up_to_the_life_of_each_thread(self):
+        t = self.record(TARGET, "threads", "400")
+        for thread in t.states:
+            events = sorted(t.states[thread], key=lambda e: e["ts"])
+            life = events[-1]["ts"] + events[-1]["dur"] - events[0]["ts"]
+            self.assertAlmostEqual(sum(e["dur"] for e in events) / life, 1, delta=0.01, msg=str(thread))
+            for a, b in zip(events, events[1:]):
+                self.assertLessEqual(a["ts"] + a["dur"], b["ts"] + 0.001)
+        self.assertEqual(len(t.states), 4)
+
+    def test_threads_do_what_they_are_known_to_do(self):
+        t = self.record(TARGET, "threads", "400")
+        computes, sleeps, waits = (t.seconds(t.thread(w)) for w in ("computes", "sleeps", "waits"))
+        self.assertGreater(computes["running"], 0.39)
+        self.assertLess(computes["blocked"], 0.1)
+        for idle in (sleeps, waits):
+            self.assertGreater(idle["blocked"], 0.35)
+            self.assertLess(idle["running"], 0.05)
+
+    def test_nothing_is_attributed_to_a_thread_that_was_blocked(self):
+        t = self.record(TARGET, "threads", "400")
+        for thread, samples in t.samples.items():
+            blocked = [e for e in t.states[thread] if e["name"] == "blocked"]
+            for s in samples:
+                for b in blocked:
+                    overlap = min(s["ts"] + s["dur"], b["ts"] + b["dur"]) - max(s["ts"], b["ts"])
+                    self.assertLess(overlap, 1, (s, b))
+
+    # ---- samples ----
+
+    def assert_depth(self, t, pid, depth):
+        """Nearly all CPU time is below so many calls of `descend`."""
+        samples = [e for (p, tid), list_ in t.samples.items() if p == pid for e in list_]
+        spins = [e for e in samples if e["name"] == "spin"]
+        whole = sum(e["args"]["cpu_ns"] for e in samples if e["name"] == "main")
+        self.assertGreater(sum(e["args"]["cpu_ns"] for e in spins), 0.9 * whole)
+        for s in spins:
+            inside = [e for e in samples if e["name"] == "descend" and e["ts"] <= s["ts"] + 0.001
+                      and e["ts"] + e["dur"] >= s["ts"] + s["dur"] - 0.001]
+            self.assertEqual(len(inside), depth)
+
+    def test_every_frame_of_a_deep_stack(self):
+        t = self.record(TARGET, "deep", "40", "300")
+        (pid, _), = t.samples
+        self.assert_depth(t, pid, 40)
+
+    def test_samples_stand_for_the_cpu_time(self):
+        t = self.record(TARGET, "deep", "3", "500", options=("--cpu", "499"))
+        (thread, samples), = t.samples.items()
+        total = sum(e["args"]["cpu_ns"] for e in samples if e["name"] == "main")
+        running = t.seconds(thread)["running"]
+        self.assertAlmostEqual(total / 1e9 / running, 1, delta=0.1)
+        self.assertIn("cpu: delivered", self.said)
+
+    def test_a_static_program(self):
+        if not os.path.exists(STATIC):
+            self.skipTest("no static C library")
+        t = self.record(STATIC, "deep", "10", "300")
+        (pid, _), = t.samples
+        self.assert_depth(t, pid, 10)
+
+    def test_children_and_what_they_execute(self):
+        t = self.record(TARGET, "children", "200")
+        self.assertEqual(len({pid for pid, _ in t.states}), 3)
+        executed = [pid for pid, _ in t.samples if any(e["name"] == "descend" for e in t.samples[(pid, pid)])]
+        self.assertEqual(len(executed), 1)
+        self.assert_depth(t, executed[0], 5)
+
+    def test_the_summary_names_states_and_functions(self):
+        self.record(TARGET, "threads", "300")
+        self.assertRegex(self.said, r"threads +running +waiting for a CPU +blocked")
+        self.assertRegex(self.said, r"\(sleeps\) +\S+ \S+ +\S+ \S+ +[23]\d\d\.\d+ ms")
+        self.assertRegex(self.said, r"\n  spin +\d+\.\d %")
+        j = json.loads(self.run_command(COMMAND, "info", "--json", self.path).stdout)
+        self.assertEqual(len(j["threads"]), 4)
+        functions = {f["name"]: f for f in j["sampled_functions"]}
+        self.assertGreater(functions["compute"]["total_cpu_ns"], 0.8 * functions["spin"]["total_cpu_ns"])
+        self.assertEqual(functions["compute"]["self_cpu_ns"], 0)
+
+    def test_states_are_in_no_stack(self):
+        self.record(TARGET, "threads", "200")
+        folded = os.path.join(self.folder.name, "t.folded")
+        self.assertEqual(self.run_command(COMMAND, "convert", self.path, "-o", folded).returncode, 0)
+        with open(folded) as f:
+            text = f.read()
+        self.assertIn(";compute;spin", text)
+        self.assertNotIn("blocked", text)
+
+    # ---- options ----
+
+    def test_off_and_states_only(self):
+        t = self.record(TARGET, "deep", "3", "50", options=("--cpu", "off"))
+        self.assertEqual(len(t.states) + len(t.samples), 0)
+        t = self.record(TARGET, "deep", "3", "50", options=("--cpu=0",))
+        self.assertEqual((len(t.states), len(t.samples)), (1, 0))
+        t = self.record(TARGET, "deep", "3", "50", options=("-a", "cpu_sample"))
+        self.assertEqual((len(t.states), len(t.samples)), (0, 1))
+        self.environment["CKINETO_CPU"] = "off"
+        t = self.record(TARGET, "deep", "3", "50")
+        self.assertEqual(len(t.states) + len(t.samples), 0)
+
+    def test_a_wrong_value_is_named(self):
+        for value in ("fast", "", "-1", "10001", "99x"):
+            r = self.run_command(COMMAND, "record", "--cpu", value, "-o", self.path, "--", "true")
+            if value:
+                self.assertEqual(r.returncode, 125, value)
+                self.assertIn(f"--cpu '{value}'", r.stderr)
+        self.environment["CKINETO_CPU"] = "fast"
+        r = self.run_command(COMMAND, "record", "-o", self.path, "--", "true")
+        self.assertIn("CKINETO_CPU 'fast'", r.stderr)
+
+    # ---- rights ----
+
+    def test_an_ordinary_user(self):
+        if os.getuid() != 0 or not shutil.which("setpriv"):
+            self.skipTest("needs root and setpriv")
+        os.chmod(self.folder.name, 0o777)
+        r = self.run_command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", COMMAND, "--version")
+        if r.returncode:
+            self.skipTest("another user cannot run the command here")
+        t = self.record(TARGET, "deep", "10", "300",
+                        before=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"))
+        (pid, _), = t.samples
+        self.assert_depth(t, pid, 10)
+
+    def test_without_perf_events_the_program_runs_and_the_ledger_says_so(self):
+        r = self.run_command(NOPERF, COMMAND, "record", "-o", self.path, "--", TARGET, "deep", "3", "20")
+        if r.returncode == 77:
+            self.skipTest("no seccomp here")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("cpu: not available here", r.stdout + r.stderr)
+        self.assertIn("seccomp", r.stdout + r.stderr)
+
+    # ---- the recorder dies ----
+
+    def test_what_a_killed_recorder_had_is_recovered(self):
+        p = subprocess.Popen([COMMAND, "record", "-q", "-o", self.path.replace("trace", "killed"), "--", TARGET, "deep", "3", "1500"],
+                             env=self.environment, cwd=self.folder.name)
+        time.sleep(1)
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        time.sleep(0.2)
+        raw = re.search(r"/\S+\.pool", self.run_command(COMMAND, "recover", cwd=self.folder.name).stdout)
+        self.assertTrue(raw)
+        r = self.run_command(COMMAND, "recover", "--remove", "-o", self.path, raw.group(0), cwd=self.folder.name)
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        t = Trace(self.path)
+        self.assertTrue(any(e["name"] == "spin" for list_ in t.samples.values() for e in list_))
+
+
+if __name__ == "__main__":
+    unittest.main()
