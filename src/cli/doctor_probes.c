@@ -4,6 +4,7 @@
 #include "cli/install_paths.h"
 #include "cli/launch/plugins.h"
 #include "cli/print.h"
+#include "cpu/source.h"
 #include "record/perf.h"
 #include "session/session.h"
 
@@ -319,6 +320,20 @@ static void probe_rocm(kc_probe_result *f)
 
 static void probe_nvtx(kc_probe_result *f) { probe_library(f, "ckineto-nvtx.so"); }
 
+/* The source that watches programs from outside. */
+static void probe_threads(kc_probe_result *f)
+{
+    kineto_error err;
+    bool sees_kernel = false;
+    if (ku_source_probe(&sees_kernel, &err))
+        kc_probe_answer(f, KC_PROBE_ABSENT, "no states of threads, no sampled stacks: %.400s",
+                        err.message);
+    else
+        kc_probe_answer(f, KC_PROBE_OK, "states of threads and sampled stacks, %s",
+                        sees_kernel ? "also inside the kernel"
+                                    : "of the program's own code; inside the kernel with CAP_PERFMON");
+}
+
 /* Counters that operators can carry, see docs/reference/stacks.md. */
 static void probe_perf_events(kc_probe_result *f)
 {
@@ -369,6 +384,7 @@ const kc_probe kc_probes[] = {
     {"clock", probe_clock, true, false},
     {"buffer", probe_buffer, true, false},
     {"processes", probe_processes, true, false},
+    {"threads", probe_threads, false, false},
     {"opencl plug-in", probe_opencl_layer, false, true},
     {"opencl", probe_opencl, false, true},
     {"plug-ins", probe_plugins, false, false},

@@ -265,6 +265,18 @@ static void *run_reading_thread(void *context)
     return NULL;
 }
 
+kineto_status ku_source_probe(bool *sees_kernel, kineto_error *err)
+{
+    ku_events *events;
+    ku_events_options options = {.pid = kb_os_pid(), .stack_bytes = STACK_BYTES, .ring_bytes = 1};
+    kineto_status status = ku_events_open(&options, &events, err);
+    if (status)
+        return status;
+    *sees_kernel = ku_events_rights(events) == KU_RIGHTS_KERNEL;
+    ku_events_close(events);
+    return KINETO_OK;
+}
+
 kineto_status ku_source_create(const ku_source_options *options, const kf_pool *pool,
                                ku_source **out, kineto_error *err)
 {

@@ -16,6 +16,10 @@ typedef struct ku_source_options {
     uint64_t kinds;   /* KINETO_KIND_CPU_SAMPLE, THREAD_STATE */
 } ku_source_options;
 
+/** May programs of this user be watched here? @param sees_kernel  also what they do inside the kernel.
+ *  @return KINETO_E_PERMISSION, KINETO_E_UNSUPPORTED with the reason. */
+kineto_status ku_source_probe(bool *sees_kernel, kineto_error *err);
+
 typedef struct ku_source ku_source;
 /** Watch a program from now on. The reading thread begins at once.
  *  @param pool  borrowed until destroyed.

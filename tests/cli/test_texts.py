@@ -288,6 +288,7 @@ class Doctor(CommandTest):
         self.assertIn(b"clock", self.run_command("doctor").out)
         # Counters of operators (docs/reference/stacks.md): tried, not only looked for.
         self.assertRegex(probes["perf events"]["text"], "cycles|task-clock|operators can have")
+        self.assertRegex(probes["threads"]["text"], "states of threads")
 
     def test_a_missing_plug_in_is_named(self):
         done = self.run_command("doctor", "--json", env={"CKINETO_PLUGIN_DIR": "/nonexistent"})

@@ -63,7 +63,7 @@ static open_frame name_frame(sampling *a, kt_symbols *symbols, uint64_t return_a
     kt_build_state *s = a->s;
     kt_symbol_text text;
     char number[32];
-    if (symbols && kt_symbol(symbols, return_address, &text))
+    if (symbols && kt_symbol_function(symbols, return_address, &text))
         return (open_frame){
             .name = kt_string(s->b, text.function.size ? text.function : text.text),
             .module = kt_string(s->b, text.module)};

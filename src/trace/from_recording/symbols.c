@@ -19,7 +19,7 @@ typedef struct file {
     kineto_string build_id;
     kt_elf *elf, *stripped; /* the file, and its debug file; NULL: none, or another build */
     kt_lines *lines;
-    bool is_open, is_gone;
+    bool is_open, is_gone, has_looked_for_lines;
 } file;
 
 /* A mapped part of a file. */
@@ -48,7 +48,7 @@ struct kt_symbols {
     kb_intern stacks;             /* the addresses of each, as bytes */
     KB_VEC(uint32_t) stack_texts; /* by number in stacks; 0: not yet made */
     KB_VEC(char) line;
-    kb_map seen; /* address → index of resolved */
+    kb_map seen, seen_names; /* address → index of resolved, with lines and without */
     char *(*demangle)(const char *, char *, size_t *, int *);
     void *demangler;
     bool looked_for_demangler;
@@ -80,6 +80,7 @@ void kt_symbols_destroy(kt_symbols *s)
     kb_vec_free(&s->made);
     kb_vec_free(&s->resolved);
     kb_map_free(&s->seen);
+    kb_map_free(&s->seen_names);
     free(s);
 }
 
@@ -296,8 +297,20 @@ static void open_module_file(kt_symbols *s, file *f)
     f->elf = open_elf_build(path, f->build_id);
     if (f->elf && !kt_elf_is_full(f->elf))
         f->stripped = open_debug_elf(path, f->elf);
-    if (f->elf)
+}
+
+/* The line tables of an open file, read when a line is wanted first: they may be large. */
+static kt_lines *lines_of_file(const kt_symbols *s, file *f)
+{
+    char path[MAX_PATH_BYTES];
+    kineto_string text = kb_intern_get(&s->texts, f->path);
+    if (!f->has_looked_for_lines && text.size < sizeof path && text.data[0] == '/') {
+        memcpy(path, text.data, text.size);
+        path[text.size] = '\0';
         f->lines = kt_lines_open(path);
+    }
+    f->has_looked_for_lines = true;
+    return f->lines;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -374,18 +387,21 @@ static const part *find_part(const kt_symbols *s, uint64_t address)
     return NULL;
 }
 
-/* Sets function, source file and line, as far as the tables of the file have them. */
-static void look_up_symbol(kt_symbols *s, file *f, uint64_t file_offset, kt_symbol_text *out)
+/* Sets function and, with_lines, source file and line, as far as the tables of the file have them. */
+static void look_up_symbol(kt_symbols *s, file *f, uint64_t file_offset, bool with_lines,
+                           kt_symbol_text *out)
 {
     uint64_t at;
     kineto_string name;
     const char *source;
+    kt_lines *lines;
     if (!f->elf || !kt_elf_address(f->elf, file_offset, &at))
         return;
     if ((f->stripped && kt_elf_function(f->stripped, at, &name)) ||
         kt_elf_function(f->elf, at, &name))
         out->function = demangle_name(s, name);
-    if (f->lines && kt_lines_find(f->lines, at, &source, &out->line))
+    if (with_lines && (lines = lines_of_file(s, f)) != NULL &&
+        kt_lines_find(lines, at, &source, &out->line))
         out->file = intern_symbol_text(s, kb_string(source));
     else
         out->line = 0;
@@ -407,7 +423,7 @@ static void write_frame_text(kt_symbols *s, uint64_t offset, kt_symbol_text *out
 }
 
 /* Resolves an address that is not cached. */
-static resolved resolve_address(kt_symbols *s, uint64_t address)
+static resolved resolve_address(kt_symbols *s, uint64_t address, bool with_lines)
 {
     resolved r = {.found = false};
     uint64_t call = address ? address - 1 : 0; /* the return address may be on the next line */
@@ -420,7 +436,7 @@ static resolved resolve_address(kt_symbols *s, uint64_t address)
         if (!f->is_open)
             open_module_file(s, f);
         r.text.module = file_base_name(kb_intern_get(&s->texts, f->path));
-        look_up_symbol(s, f, offset, &r.text);
+        look_up_symbol(s, f, offset, with_lines, &r.text);
     }
     if (!r.text.function.size && find_generated_name(s, call, &name)) {
         r.text.function = demangle_name(s, name);
@@ -434,20 +450,34 @@ static resolved resolve_address(kt_symbols *s, uint64_t address)
     return r;
 }
 
-bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out)
+static bool find_symbol(kt_symbols *s, uint64_t address, bool with_lines, kt_symbol_text *out)
 {
     bool created;
-    uint64_t *index = kb_map_insert(&s->seen, address, s->resolved.count, &created);
+    kb_map *seen = with_lines ? &s->seen : &s->seen_names;
+    uint64_t *index = kb_map_insert(seen, address, s->resolved.count, &created);
     if (index && !created) {
         *out = s->resolved.data[*index].text;
         return s->resolved.data[*index].found;
     }
-    resolved r = resolve_address(s, address);
+    resolved r = resolve_address(s, address, with_lines);
     /* Out of memory: the cache is cleared, because its map names an index that does not exist. */
-    if (index && !kb_vec_push(&s->resolved, r))
-        kb_map_free(&s->seen), s->resolved.count = 0;
+    if (index && !kb_vec_push(&s->resolved, r)) {
+        kb_map_free(&s->seen);
+        kb_map_free(&s->seen_names);
+        s->resolved.count = 0;
+    }
     *out = r.text;
     return r.found;
+}
+
+bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out)
+{
+    return find_symbol(s, address, true, out);
+}
+
+bool kt_symbol_function(kt_symbols *s, uint64_t address, kt_symbol_text *out)
+{
+    return find_symbol(s, address, false, out);
 }
 
 /* ---- stacks ---------------------------------------------------------------------------------- */

@@ -39,6 +39,9 @@ kineto_status kt_symbols_add_map(kt_symbols *s, uint32_t pid, const char *path, 
  * it is not in a module, and the text is the address. Every address is resolved once. */
 bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out);
 
+/* The same without source file and line, which take much longer to read. */
+bool kt_symbol_function(kt_symbols *s, uint64_t address, kt_symbol_text *out);
+
 /* The text of a stack, innermost frame first, as PyTorch writes it: "inner;outer;". Equal
  * stacks have the same text, which is valid until the handle is destroyed. Empty: out of
  * memory. */
