@@ -60,6 +60,8 @@ static const kc_option option_list[] = {
      "sample call stacks HZ times for each second of CPU time (99), and\n"
      "record when threads run, wait for a CPU or are blocked; 0: only\n"
      "these states; off: neither"},
+    {"off-cpu", 0, KC_FLAG, &watch.off_cpu, NULL,
+     "record where threads are when they get blocked (CAP_PERFMON)"},
     {"no-shapes", 0, KC_FLAG, &no_shapes, NULL,
      "do not record sizes, types and values of operators' inputs"},
     {"no-torch", 0, KC_FLAG, &no_torch, NULL,
@@ -416,10 +418,18 @@ static bool is_chrome_file(const char *path)
     return format && strcmp(format, "chrome") == 0;
 }
 
-/* The most likely reason for a trace without activities. */
-static void explain_empty_trace(const kineto_trace *trace)
+/* Activities that the program or its devices delivered, not the recorder that watched it. */
+static uint64_t count_own_activities(const kc_summary *s)
 {
-    const char *reason = "the program used nothing that ckineto or a plug-in records.\n"
+    return s->activities - s->kinds[KINETO_KIND_THREAD_STATE] - s->kinds[KINETO_KIND_CPU_SAMPLE];
+}
+
+/* The most likely reason for a trace without activities of the program. */
+static void explain_empty_trace(const kineto_trace *trace, bool has_threads)
+{
+    const char *reason = has_threads ? "the program used nothing that ckineto or a plug-in records.\n"
+                                       "  Ranges of your own are a few lines: docs/how-to/languages.md." :
+                                       "the program used nothing that ckineto or a plug-in records.\n"
                          "  See 'ckineto doctor' for what can be recorded here.";
     if (ks_children_has_unrecorded(trace))
         reason = "the ledger above names the processes, and the reasons.";
@@ -431,7 +441,9 @@ static void explain_empty_trace(const kineto_trace *trace)
     else if (python)
         reason = "--python records programs that import PyTorch, and none did.\n"
                  "  Other programs import ckineto: see docs/reference/stacks.md.";
-    fprintf(stderr, "\n  Nothing was recorded: %s\n", reason);
+    fprintf(stderr, "\n  %s: %s\n",
+            has_threads ? "Only threads and CPU samples were recorded" : "Nothing was recorded",
+            reason);
 }
 
 /* Prints the summary and the path of the trace on stderr: stdout belongs to the program. */
@@ -448,8 +460,8 @@ static void report_trace(const kineto_trace *trace)
     } else {
         kc_summary_print(&s, trace, stderr);
         print_memory_table(trace);
-        if (s.activities == 0)
-            explain_empty_trace(trace);
+        if (count_own_activities(&s) == 0)
+            explain_empty_trace(trace, s.activities != 0);
         fputc('\n', stderr);
     }
     kc_summary_free(&s);

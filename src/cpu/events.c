@@ -49,6 +49,7 @@ typedef struct cpu_ring {
     uint64_t bytes;      /* of data; a power of two */
     uint64_t head, tail; /* of this drain */
     uint64_t next_ns;    /* time of the record at tail */
+    bool of_switches;    /* its samples are taken when threads lose their CPU */
 } cpu_ring;
 
 struct ku_events {
@@ -88,11 +89,22 @@ static struct perf_event_attr describe_event(const ku_events *e)
     return a;
 }
 
+/* The same for stacks of threads that lose their CPU: everything else is in the other ring. */
+static struct perf_event_attr describe_switches(const ku_events *e)
+{
+    struct perf_event_attr a = describe_event(e);
+    a.config = PERF_COUNT_SW_CONTEXT_SWITCHES;
+    a.sample_period = 1;
+    a.exclude_kernel = 0; /* that is where they lose it */
+    a.mmap = a.mmap2 = a.comm = a.comm_exec = a.task = a.context_switch = 0;
+    return a;
+}
+
 /* An event and its ring. Where the user may not lock so much memory, the ring gets smaller. */
 static bool open_ring(ku_events *e, struct perf_event_attr *a, int cpu)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    cpu_ring r = {.bytes = page};
+    cpu_ring r = {.bytes = page, .of_switches = a->config == PERF_COUNT_SW_CONTEXT_SWITCHES};
     while (r.bytes * 2 <= e->options.ring_bytes)
         r.bytes *= 2;
     a->wakeup_watermark = (uint32_t)(r.bytes / 4);
@@ -134,11 +146,12 @@ static void close_rings(ku_events *e)
 /* Events on all CPUs that are online. @return 0 or an errno. */
 static int open_all_rings(ku_events *e)
 {
-    struct perf_event_attr a = describe_event(e);
+    struct perf_event_attr a = describe_event(e), switches = describe_switches(e);
+    bool with_switches = e->options.off_cpu && e->rights == KU_RIGHTS_KERNEL;
     int opened = 0, error = 0;
     for (int cpu = 0; cpu < MAX_CPUS && cpu < (int)sysconf(_SC_NPROCESSORS_CONF); cpu++) {
         errno = ENOMEM;
-        if (open_ring(e, &a, cpu))
+        if (open_ring(e, &a, cpu) && (!with_switches || open_ring(e, &switches, cpu)))
             opened++;
         else if (errno != ENODEV) /* the CPU is offline */
             error = errno;
@@ -196,7 +209,8 @@ void ku_events_set_hz(ku_events *e, uint32_t hz)
 {
     uint64_t period_ns = hz ? (uint64_t)KB_SECOND_NS / hz : UINT64_C(1) << 62;
     for (size_t i = 0; i < e->rings.count; i++)
-        (void)ioctl(e->rings.data[i].fd, PERF_EVENT_IOC_PERIOD, &period_ns);
+        if (!e->rings.data[i].of_switches)
+            (void)ioctl(e->rings.data[i].fd, PERF_EVENT_IOC_PERIOD, &period_ns);
     e->options.hz = hz;
 }
 
@@ -343,14 +357,14 @@ static bool is_name_terminated(const ku_event *e, const uint8_t *end)
     return !e->name || memchr(e->name, '\0', (size_t)(end - (const uint8_t *)e->name)) != NULL;
 }
 
-static void read_record(const ku_events *all, const struct perf_event_header *h,
+static void read_record(const ku_events *all, const struct perf_event_header *h, bool of_switches,
                         const uint8_t *bytes, ku_event_handler *handle, void *context)
 {
     record_reader r = {bytes + sizeof *h, bytes + h->size};
     ku_event e = {.time_ns = 0};
     uint32_t unused;
     if (h->type == PERF_RECORD_SAMPLE) {
-        e.type = KU_EVENT_SAMPLE;
+        e.type = of_switches ? KU_EVENT_STACK_BEFORE : KU_EVENT_SAMPLE;
         read_sample(all, &r, &e);
     } else {
         if (h->size < sizeof *h + TRAILER_BYTES)
@@ -416,7 +430,7 @@ static void read_next_record(ku_events *e, cpu_ring *r, ku_event_handler *handle
         copy_from_ring(r, r->tail, e->whole, h.size);
         bytes = e->whole;
     }
-    read_record(e, &h, bytes, handle, context);
+    read_record(e, &h, r->of_switches, bytes, handle, context);
     r->tail += h.size;
     kb_store_release(&r->page->data_tail, r->tail);
     find_next_time(r);

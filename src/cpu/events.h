@@ -13,6 +13,7 @@ typedef enum ku_rights {
 
 typedef enum ku_event_type {
     KU_EVENT_SAMPLE,
+    KU_EVENT_STACK_BEFORE, /* of a thread that loses its CPU next: as SAMPLE, without a period */
     KU_EVENT_SWITCH_IN,
     KU_EVENT_SWITCH_OUT,
     KU_EVENT_FORK, /* a thread or a process was created */
@@ -50,6 +51,7 @@ typedef struct ku_events_options {
     uint32_t pid;       /* the program */
     bool at_exec;       /* it is a process of this one that waits, and then executes the program */
     uint32_t hz;        /* samples for each second of CPU time; 0: none */
+    bool off_cpu;       /* also STACK_BEFORE: needs KU_RIGHTS_KERNEL */
     uint32_t stack_bytes; /* copied of each stack; a multiple of 8 */
     size_t ring_bytes;  /* wanted for each CPU; less is taken where the user may not lock so much */
 } ku_events_options;

@@ -93,6 +93,34 @@ static uint32_t copy_kernel_frames(const ku_event *e, uint64_t *frames)
     return count;
 }
 
+/* A stack to be written: the first `kernel` of its addresses are of the kernel. */
+typedef struct sampled_stack {
+    const uint64_t *frames;
+    uint32_t count, kernel;
+    uint32_t cpu, flags; /* KF_SAMPLE_… */
+    uint64_t cpu_ns;
+} sampled_stack;
+
+static bool write_stack(ku_source *s, ku_thread *t, uint64_t ticks, const sampled_stack *stack)
+{
+    const ku_process *p = ku_watched_process(&s->watched, t->pid);
+    uint32_t process = ku_watched_entries(&s->watched, t);
+    uint32_t words = KF_STACK_SAMPLE_WORDS + stack->count;
+    if (p)
+        note_mappings(s, p, stack->frames + stack->kernel, stack->count - stack->kernel);
+    uint64_t *at = ku_writer_begin(&s->writer, words);
+    if (!at)
+        return false;
+    at[1] = ticks;
+    at[2] = stack->cpu_ns;
+    at[3] = kf_pair(t->pid, t->tid);
+    at[4] = kf_pair(process, stack->kernel);
+    memcpy(at + KF_STACK_SAMPLE_WORDS, stack->frames, stack->count * sizeof *stack->frames);
+    ku_writer_commit(&s->writer, at, kf_header(KF_STACK_SAMPLE, words, stack->flags, stack->cpu),
+                     ticks);
+    return true;
+}
+
 static void write_sample(ku_source *s, const ku_event *e, ku_thread *t, uint64_t ticks)
 {
     uint64_t frames[2 * KU_MAX_FRAMES];
@@ -101,24 +129,35 @@ static void write_sample(ku_source *s, const ku_event *e, ku_thread *t, uint64_t
     if (!p || !is_kind_wanted(s, KINETO_KIND_CPU_SAMPLE))
         return;
     ku_writer_count(&s->writer, KF_REASON_REQUESTED, 1);
-    uint32_t process = ku_watched_entries(&s->watched, t);
-    uint32_t kernel = copy_kernel_frames(e, frames), count = kernel;
+    sampled_stack stack = {.frames = frames, .cpu = e->cpu, .cpu_ns = e->period_ns};
+    stack.count = stack.kernel = copy_kernel_frames(e, frames);
     if (e->stack.instruction)
-        count += ku_unwind(s->unwinder, &s->images, &p->space, &e->stack, frames + kernel, &is_cut);
-    note_mappings(s, p, frames + kernel, count - kernel);
-    uint32_t words = KF_STACK_SAMPLE_WORDS + count;
-    uint64_t *at = ku_writer_begin(&s->writer, words);
-    if (!at)
-        return;
-    at[1] = ticks;
-    at[2] = e->period_ns;
-    at[3] = kf_pair(t->pid, t->tid);
-    at[4] = kf_pair(process, kernel);
-    memcpy(at + KF_STACK_SAMPLE_WORDS, frames, count * sizeof *frames);
-    uint64_t header =
-        kf_header(KF_STACK_SAMPLE, words, is_cut ? KF_SAMPLE_CUT : 0, e->cpu);
-    ku_writer_commit(&s->writer, at, header, ticks);
-    ku_writer_count(&s->writer, KF_REASON_DELIVERED, 1);
+        stack.count += ku_unwind(s->unwinder, &s->images, &p->space, &e->stack,
+                                 frames + stack.kernel, &is_cut);
+    stack.flags = is_cut ? KF_SAMPLE_CUT : 0;
+    if (write_stack(s, t, ticks, &stack))
+        ku_writer_count(&s->writer, KF_REASON_DELIVERED, 1);
+}
+
+/* Keep the stack until the switch that follows says whether the thread has to wait. */
+static void keep_stack_before(ku_source *s, const ku_event *e, ku_thread *t)
+{
+    ku_process *p = ku_watched_process(&s->watched, t->pid);
+    if (!t->frames_before)
+        t->frames_before = calloc(KU_MAX_FRAMES, sizeof *t->frames_before);
+    t->frame_count_before = 0;
+    if (p && t->frames_before && e->stack.instruction)
+        t->frame_count_before = ku_unwind(s->unwinder, &s->images, &p->space, &e->stack,
+                                          t->frames_before, &t->is_cut_before);
+}
+
+static void write_stack_before(ku_source *s, ku_thread *t, uint64_t ticks)
+{
+    uint32_t flags = KF_SAMPLE_BLOCKED | (t->is_cut_before ? KF_SAMPLE_CUT : 0);
+    sampled_stack stack = {t->frames_before, t->frame_count_before, 0, t->cpu, flags, 0};
+    if (t->frame_count_before && is_kind_wanted(s, KINETO_KIND_THREAD_STATE))
+        (void)write_stack(s, t, ticks, &stack);
+    t->frame_count_before = 0;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -172,6 +211,8 @@ static void handle_switch(ku_source *s, const ku_event *e, ku_thread *t, uint64_
 {
     if (e->type == KU_EVENT_SWITCH_OUT) {
         write_run(s, t, ticks, e->is_preempted ? KF_RUN_PREEMPTED : 0);
+        if (!e->is_preempted)
+            write_stack_before(s, t, ticks);
         return;
     }
     t->on_ticks = ticks;
@@ -192,6 +233,8 @@ static void handle_thread_event(ku_source *s, const ku_event *e, uint64_t ticks)
         return;
     if (e->type == KU_EVENT_SAMPLE)
         write_sample(s, e, t, ticks);
+    else if (e->type == KU_EVENT_STACK_BEFORE)
+        keep_stack_before(s, e, t);
     else if (e->type == KU_EVENT_NAME)
         snprintf(t->name, sizeof t->name, "%s", e->name);
     else
@@ -292,6 +335,7 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
     ku_events_options events = {.pid = options->pid,
                                 .at_exec = options->at_exec,
                                 .hz = options->hz,
+                                .off_cpu = options->off_cpu,
                                 .stack_bytes = STACK_BYTES,
                                 .ring_bytes = RING_BYTES};
     kineto_status status = ku_events_open(&events, &s->events, err);
@@ -305,6 +349,11 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
     }
     *out = s;
     return KINETO_OK;
+}
+
+bool ku_source_sees_off_cpu(const ku_source *s)
+{
+    return s->options.off_cpu && ku_events_rights(s->events) == KU_RIGHTS_KERNEL;
 }
 
 void ku_source_set_hz(ku_source *s, uint32_t hz) { kb_store_release(&s->wanted_hz, hz); }

@@ -12,6 +12,7 @@
 typedef struct ku_source_options {
     uint32_t pid;     /* the program */
     bool at_exec;     /* it is a child of this process that will execute the program */
+    bool off_cpu;     /* also the stacks of threads that get blocked, where the user may see them */
     uint32_t hz;      /* samples for each second of CPU time; 0: states only */
     uint64_t kinds;   /* KINETO_KIND_CPU_SAMPLE, THREAD_STATE */
 } ku_source_options;
@@ -26,6 +27,8 @@ typedef struct ku_source ku_source;
  *  @return KINETO_E_PERMISSION, KINETO_E_UNSUPPORTED: it cannot be watched here, err says why. */
 kineto_status ku_source_create(const ku_source_options *options, const kf_pool *pool,
                                ku_source **out, kineto_error *err);
+/** Are stacks of blocked threads recorded? threads: any. */
+bool ku_source_sees_off_cpu(const ku_source *s);
 /** Change the rate of samples. threads: any. */
 void ku_source_set_hz(ku_source *s, uint32_t hz);
 /** CPU time that the reading thread has used, in ns. threads: any. */

@@ -64,6 +64,12 @@ ku_thread *ku_watched_thread(ku_watched *w, uint32_t pid, uint32_t tid)
     return t;
 }
 
+static void free_thread(ku_thread *t)
+{
+    free(t->frames_before);
+    free(t);
+}
+
 /* The last element of a list takes the place of the one that goes. */
 static void forget_process(ku_watched *w, ku_process *p)
 {
@@ -86,7 +92,7 @@ void ku_watched_forget_thread(ku_watched *w, ku_thread *t)
     *slot = 0;
     if (p && --p->thread_count == 0)
         forget_process(w, p);
-    free(t);
+    free_thread(t);
 }
 
 void ku_watched_copy_process(ku_watched *w, uint32_t pid, uint32_t parent_pid)
@@ -211,7 +217,7 @@ void ku_watched_note_mapping(ku_watched *w, uint32_t process_entry, ku_mapping *
 void ku_watched_free(ku_watched *w)
 {
     for (size_t i = 0; i < w->thread_list.count; i++)
-        free(w->thread_list.data[i]);
+        free_thread(w->thread_list.data[i]);
     for (size_t i = 0; i < w->process_list.count; i++) {
         ku_space_free(&w->process_list.data[i]->space);
         free(w->process_list.data[i]);

@@ -108,6 +108,7 @@ typedef enum kf_type {
 #define KF_RUN_OPEN_START 2u /* it had the CPU before it was watched */
 #define KF_RUN_OPEN_END 4u   /* it has not ended */
 #define KF_SAMPLE_CUT 1u     /* more callers could not be found */
+#define KF_SAMPLE_BLOCKED 2u /* at these ticks the thread lost its CPU, because it had to wait */
 #define KF_LIFE_OPEN_START 1u /* it was there before it was watched */
 #define KF_LIFE_OPEN_END 2u   /* it has not ended */
 #define KF_STACK_SAMPLE_WORDS 5u /* before its addresses */

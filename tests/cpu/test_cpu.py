@@ -94,6 +94,21 @@ class Cpu(unittest.TestCase):
                     overlap = min(s["ts"] + s["dur"], b["ts"] + b["dur"]) - max(s["ts"], b["ts"])
                     self.assertLess(overlap, 1, (s, b))
 
+    def test_where_threads_get_blocked(self):
+        t = self.record(TARGET, "threads", "400", options=("--off-cpu",))
+        if "no stacks of blocked threads" in self.said:
+            self.skipTest("needs CAP_PERFMON")
+        for thread, function in (("sleeps", "sleep_long"), ("waits", "wait_for_lock")):
+            longest = max((e for e in t.states[t.thread(thread)] if e["name"] == "blocked"), key=lambda e: e["dur"])
+            self.assertIn(function, longest["args"]["Call stack"])
+            self.assertGreater(longest["dur"], 300e3)
+        self.assertRegex(longest["args"]["in"], "lock|futex")
+        self.assertRegex(self.said, "threads blocked in +count")
+
+    def test_without_off_cpu_nothing_is_said_of_blocked_time(self):
+        t = self.record(TARGET, "threads", "100")
+        self.assertFalse(any(e.get("args") for list_ in t.states.values() for e in list_ if e["name"] == "blocked"))
+
     # ---- samples ----
 
     def assert_depth(self, t, pid, depth):
@@ -186,10 +201,11 @@ class Cpu(unittest.TestCase):
         r = self.run_command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", COMMAND, "--version")
         if r.returncode:
             self.skipTest("another user cannot run the command here")
-        t = self.record(TARGET, "deep", "10", "300",
+        t = self.record(TARGET, "deep", "10", "300", options=("--off-cpu",),
                         before=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"))
         (pid, _), = t.samples
         self.assert_depth(t, pid, 10)
+        self.assertIn("--off-cpu needs CAP_PERFMON", self.said)
 
     def test_without_perf_events_the_program_runs_and_the_ledger_says_so(self):
         r = self.run_command(NOPERF, COMMAND, "record", "-o", self.path, "--", TARGET, "deep", "3", "20")

@@ -33,9 +33,13 @@ static void watch_child(void *context, pid_t pid)
     kc_watch *w = context;
     kineto_error err;
     ku_source_options options = {
-        .pid = (uint32_t)pid, .at_exec = true, .hz = w->hz, .kinds = watched_kinds};
+        .pid = (uint32_t)pid, .at_exec = true, .off_cpu = w->off_cpu, .hz = w->hz,
+        .kinds = watched_kinds};
     if (ku_source_create(&options, ks_collector_pool(w->collector), &w->source, &err) != KINETO_OK)
         ks_collector_note(w->collector, "cpu", "not available here", 1, false, err.message);
+    else if (w->off_cpu && !ku_source_sees_off_cpu(w->source))
+        ks_collector_note(w->collector, "cpu", "no stacks of blocked threads", 1, false,
+                          "--off-cpu needs CAP_PERFMON, root, or perf_event_paranoid up to 1");
 }
 
 void kc_watch_prepare(kc_watch *w, ks_collector *c, uint64_t kinds, kc_child *child)

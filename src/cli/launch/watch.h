@@ -7,6 +7,7 @@
 
 typedef struct kc_watch {
     const char *option; /* of --cpu: "off", samples for each second of CPU time; NULL: the default */
+    bool off_cpu; /* --off-cpu */
     uint32_t hz;
     bool is_on;
     ks_collector *collector;

@@ -49,10 +49,18 @@ typedef struct kc_sampled {
     uint64_t samples;
     int64_t self_ns, total_ns; /* CPU time that the samples stand for */
 } kc_sampled;
+typedef struct kc_blocked {
+    uint32_t function; /* id in kc_threads.names */
+    uint64_t count;
+    int64_t total_ns;
+} kc_blocked;
 typedef struct kc_threads {
     KB_VEC(kc_thread_states) threads; /* the longest running first */
     KB_VEC(kc_sampled) functions;     /* the most own time first */
+    KB_VEC(kc_blocked) blocked; /* by function, the longest first */
     kb_map by_track, by_name;
+    kb_map by_function;
+    kb_intern names; /* of functions in which threads were blocked */
 } kc_threads;
 
 typedef struct kc_summary {

@@ -3,6 +3,7 @@
 #include "cli/summary/summary.h"
 #include "cli/print.h"
 
+enum { BLOCKED = 2 };
 static const char *const state_names[KC_STATES] = {"running", "waiting for a CPU", "blocked"};
 
 /* ---- adding up ------------------------------------------------------------------------------- */
@@ -73,7 +74,26 @@ static bool add_sampled_function(kc_threads *w, const kineto_trace *trace, kinet
     return f != NULL;
 }
 
-static bool add_state(kc_threads *w, const kineto_trace *trace, const kineto_activity *a)
+/* The function in which a thread was blocked, if it was recorded (--off-cpu). */
+static bool add_blocked(kc_threads *w, const kineto_trace *trace, kineto_row row, int64_t ns)
+{
+    kineto_arg arg;
+    bool created;
+    if (!kineto_args_find(trace, row, "in", &arg) || arg.type != KINETO_ARG_STRING)
+        return true;
+    uint32_t id = kb_intern_id(&w->names, arg.text);
+    uint64_t *at = kb_map_insert(&w->by_function, id, w->blocked.count, &created);
+    if (id == KB_INTERN_NONE || !at ||
+        (created && !kb_vec_push(&w->blocked, (kc_blocked){.function = id})))
+        return false;
+    kc_blocked *b = &w->blocked.data[*at];
+    b->count++;
+    b->total_ns = kc_sum_ns(b->total_ns, ns);
+    return true;
+}
+
+static bool add_state(kc_threads *w, const kineto_trace *trace, kineto_row row,
+                      const kineto_activity *a)
 {
     kineto_string name = kineto_trace_string(trace, a->name_id);
     for (uint32_t i = 0; i < KC_STATES; i++) {
@@ -82,7 +102,9 @@ static bool add_state(kc_threads *w, const kineto_trace *trace, const kineto_act
         kc_thread_states *t = find_thread(w, a->track);
         if (!t)
             return false;
-        t->ns[i] = kc_sum_ns(t->ns[i], kb_length_ns(a->start_ns, a->end_ns));
+        int64_t ns = kb_length_ns(a->start_ns, a->end_ns);
+        t->ns[i] = kc_sum_ns(t->ns[i], ns);
+        return i != BLOCKED || add_blocked(w, trace, row, ns);
     }
     return true;
 }
@@ -92,7 +114,7 @@ bool kc_threads_add(kc_threads *w, const kineto_trace *trace, kineto_row row,
 {
     if (a->form != KINETO_FORM_SLICE)
         return true;
-    return a->kind == KINETO_KIND_THREAD_STATE ? add_state(w, trace, a)
+    return a->kind == KINETO_KIND_THREAD_STATE ? add_state(w, trace, row, a)
                                                : add_sampled_function(w, trace, row, a);
 }
 
@@ -105,6 +127,13 @@ static int compare_functions(const void *left, const void *right)
                                       : KB_COMPARE(a->name_id, b->name_id);
 }
 
+static int compare_blocked(const void *left, const void *right)
+{
+    const kc_blocked *a = left, *b = right;
+    return a->total_ns != b->total_ns ? (a->total_ns > b->total_ns ? -1 : 1)
+                                      : KB_COMPARE(a->function, b->function);
+}
+
 static int compare_threads(const void *left, const void *right)
 {
     const kc_thread_states *a = left, *b = right;
@@ -115,6 +144,8 @@ void kc_threads_sort(kc_threads *w)
 {
     if (w->functions.count)
         qsort(w->functions.data, w->functions.count, sizeof *w->functions.data, compare_functions);
+    if (w->blocked.count)
+        qsort(w->blocked.data, w->blocked.count, sizeof *w->blocked.data, compare_blocked);
     if (w->threads.count)
         qsort(w->threads.data, w->threads.count, sizeof *w->threads.data, compare_threads);
 }
@@ -123,6 +154,9 @@ void kc_threads_free(kc_threads *w)
 {
     kb_vec_free(&w->threads);
     kb_vec_free(&w->functions);
+    kb_vec_free(&w->blocked);
+    kb_map_free(&w->by_function);
+    kb_intern_free(&w->names);
     kb_map_free(&w->by_track);
     kb_map_free(&w->by_name);
 }
@@ -181,9 +215,25 @@ static void print_functions(const kc_threads *w, const kineto_trace *trace, FILE
     print_more(w->functions.count, out);
 }
 
+static void print_blocked(const kc_threads *w, FILE *out)
+{
+    if (!w->blocked.count)
+        return;
+    fprintf(out, "\n  %-40s %10s %12s %12s\n", "threads blocked in", "count", "total", "mean");
+    for (size_t i = 0; i < w->blocked.count && i < KC_TOP; i++) {
+        const kc_blocked *b = &w->blocked.data[i];
+        fputs("  ", out);
+        kc_put_name(out, kb_intern_get(&w->names, b->function), 40);
+        fprintf(out, " %10s %12s %12s\n", kc_count(b->count).s, kb_duration(b->total_ns).s,
+                kb_duration(b->total_ns / (int64_t)b->count).s);
+    }
+    print_more(w->blocked.count, out);
+}
+
 void kc_threads_print(const kc_threads *w, const kineto_trace *trace, FILE *out)
 {
     print_threads(w, trace, out);
+    print_blocked(w, out);
     print_functions(w, trace, out);
 }
 
@@ -198,6 +248,17 @@ void kc_threads_json(const kc_threads *w, const kineto_trace *trace, kb_json *j)
         kb_json_put_int(j, "running_ns", t->ns[0]);
         kb_json_put_int(j, "waiting_ns", t->ns[1]);
         kb_json_put_int(j, "blocked_ns", t->ns[2]);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+    kb_json_key_z(j, "blocked_in");
+    kb_json_array_begin(j);
+    for (size_t i = 0; i < w->blocked.count; i++) {
+        const kc_blocked *b = &w->blocked.data[i];
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "function", kb_intern_get(&w->names, b->function));
+        kb_json_put_uint(j, "count", b->count);
+        kb_json_put_int(j, "total_ns", b->total_ns);
         kb_json_object_end(j);
     }
     kb_json_array_end(j);

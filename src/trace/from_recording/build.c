@@ -717,6 +717,7 @@ static void free_build_state(kt_build_state *s)
     kb_vec_free(&s->runs);
     kb_vec_free(&s->lives);
     kb_vec_free(&s->samples);
+    kb_vec_free(&s->blocked);
     kb_map_free(&s->set_of_entry);
     kb_map_free(&s->ledger_of_text);
     kb_map_free(&s->inputs_of_hash);

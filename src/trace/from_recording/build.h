@@ -209,6 +209,7 @@ typedef struct kt_build_state {
     KB_VEC(kt_build_run) runs;
     KB_VEC(kt_build_life) lives;
     KB_VEC(kt_build_sample) samples;
+    KB_VEC(kt_build_sample) blocked; /* stacks of threads that had to wait */
     kb_map ledger_of_text; /* hash of a ledger entry's texts → index of its line */
     uint64_t node_links;
     kt_build_keys function_keys;

@@ -45,7 +45,9 @@ kineto_status kt_build_thread_life(void *state, const kf_thread_life *life)
 kineto_status kt_build_stack_sample(void *state, const kf_stack_sample *sample)
 {
     kt_build_state *s = state;
-    if (!select_watched_thread(s, &sample->thread, KINETO_KIND_CPU_SAMPLE))
+    bool is_blocked = (sample->flags & KF_SAMPLE_BLOCKED) != 0;
+    if (!select_watched_thread(s, &sample->thread,
+                               is_blocked ? KINETO_KIND_THREAD_STATE : KINETO_KIND_CPU_SAMPLE))
         return finish_record(s);
     size_t bytes = (sample->count + 1) * sizeof(uint64_t);
     uint64_t *copy = kb_arena_alloc(&s->arena, bytes, sizeof *copy);
@@ -58,7 +60,8 @@ kineto_status kt_build_stack_sample(void *state, const kf_stack_sample *sample)
                             .flags = (uint16_t)sample->flags};
     if (copy)
         memcpy(copy, sample->addresses, sample->count * sizeof *copy);
-    s->out_of_memory |= !copy || !kb_vec_push(&s->samples, item);
+    s->out_of_memory |= !copy || (is_blocked ? !kb_vec_push(&s->blocked, item)
+                                             : !kb_vec_push(&s->samples, item));
     return finish_record(s);
 }
 
@@ -93,9 +96,35 @@ uint32_t kt_build_watched_track(kt_build_state *s, uint32_t thread, const char *
     return track;
 }
 
+static int compare_blocked(const void *left, const void *right)
+{
+    const kt_build_sample *a = left, *b = right;
+    return a->thread != b->thread ? KB_COMPARE(a->thread, b->thread) : KB_COMPARE(a->ticks, b->ticks);
+}
+
+/* Where a thread was that lost its CPU at these ticks: the innermost function, and the stack. */
+static void stage_blocked_stack(kt_build_state *s, uint32_t thread, uint64_t ticks)
+{
+    kt_symbols *symbols = s->processes.data[s->threads.data[thread].process].symbols;
+    kt_symbol_text text;
+    size_t at = 0;
+    KB_LOWER_BOUND(at, s->blocked.count,
+                   s->blocked.data[at].thread < thread ||
+                       (s->blocked.data[at].thread == thread && s->blocked.data[at].ticks < ticks));
+    const kt_build_sample *b = at < s->blocked.count ? &s->blocked.data[at] : NULL;
+    if (!b || b->thread != thread || b->ticks != ticks || !symbols || !b->count)
+        return;
+    if (kt_symbol(symbols, b->addresses[0] + 1, &text) && text.function.size)
+        kt_args_put_shared(s->b, kt_string(s->b, kb_string("in")), KINETO_ARG_STRING,
+                           kt_string(s->b, text.function));
+    kineto_string stack = kt_symbols_stack(symbols, b->addresses, b->count);
+    kt_args_put_shared(s->b, s->function_keys.call_stack, KINETO_ARG_STRING,
+                       kt_string(s->b, stack));
+}
+
 /* One state of a thread, if a part of it is in the window. */
-static void append_state(kt_build_state *s, uint32_t track, uint32_t state, uint64_t start,
-                         uint64_t end, const kt_build_run *run)
+static void append_state(kt_build_state *s, uint32_t track, uint32_t thread, uint32_t state,
+                         uint64_t start, uint64_t end, const kt_build_run *run)
 {
     kt_row row = {.track = track,
                   .kind = KINETO_KIND_THREAD_STATE,
@@ -107,6 +136,8 @@ static void append_state(kt_build_state *s, uint32_t track, uint32_t state, uint
         row.flags |= run->flags & KF_RUN_OPEN_START ? KINETO_ACTIVITY_OPEN_START : 0;
         row.flags |= run->flags & KF_RUN_OPEN_END ? KINETO_ACTIVITY_OPEN_END : 0;
         kt_args_put_number(s->b, kt_string(s->b, kb_string("cpu")), run->cpu);
+    } else if (state == STATE_BLOCKED && s->blocked.count) {
+        stage_blocked_stack(s, thread, start);
     }
     (void)kt_append(s->b, &row);
 }
@@ -122,13 +153,13 @@ static void append_thread_states(kt_build_state *s, const kt_build_run *runs, si
      * was not running. */
     uint32_t state = is_born ? STATE_WAITING : STATE_BLOCKED;
     for (size_t i = 0; i < count; i++) {
-        append_state(s, track, state, at, runs[i].start, NULL);
-        append_state(s, track, STATE_RUNNING, KB_MAX(runs[i].start, at), runs[i].end, &runs[i]);
+        append_state(s, track, thread, state, at, runs[i].start, NULL);
+        append_state(s, track, thread, STATE_RUNNING, KB_MAX(runs[i].start, at), runs[i].end, &runs[i]);
         at = KB_MAX(at, runs[i].end);
         state = runs[i].flags & KF_RUN_PREEMPTED ? STATE_WAITING : STATE_BLOCKED;
     }
     if (life)
-        append_state(s, track, state, at, life->end, NULL);
+        append_state(s, track, thread, state, at, life->end, NULL);
 }
 
 void kt_build_thread_states(kt_build_state *s)
@@ -136,6 +167,8 @@ void kt_build_thread_states(kt_build_state *s)
     size_t run = 0, life = 0;
     if (s->runs.count)
         qsort(s->runs.data, s->runs.count, sizeof *s->runs.data, compare_runs);
+    if (s->blocked.count)
+        qsort(s->blocked.data, s->blocked.count, sizeof *s->blocked.data, compare_blocked);
     if (s->lives.count)
         qsort(s->lives.data, s->lives.count, sizeof *s->lives.data, compare_lives);
     while (run < s->runs.count || life < s->lives.count) {
