@@ -194,6 +194,8 @@ static void a_file_that_is_gone_leaves_module_and_offset(void **state)
     assert_true(equals(t.text, "libgone.so+0x1020"));
     assert_true(equals(t.module, "libgone.so"));
     assert_int_equal(t.line, 0);
+    assert_true(kt_symbol_function(s, 0x10020, &t)); /* a sample at 0x1001f */
+    assert_true(equals(t.text, "libgone.so+0x101f"));
     assert_true(kt_symbol(s, 0x20000, &t)); /* the call before its end */
     assert_false(kt_symbol(s, 0x20001, &t));
     assert_false(kt_symbol(s, 0x10000, &t));

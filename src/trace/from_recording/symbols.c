@@ -450,8 +450,8 @@ static resolved resolve_address(kt_symbols *s, uint64_t address, bool with_lines
         r.text.module = (kineto_string){"", 0};
         r.found = true;
     }
-    /* Other tools show the offset of the return address. */
-    write_frame_text(s, offset + 1, &r.text);
+    /* Of stacks, other tools show the offset of the return address; of samples, the instruction's. */
+    write_frame_text(s, offset + (with_lines ? 1 : 0), &r.text);
     if (!r.text.text.size)
         r.text.text = format_symbol_text(s, "0x%llx", (unsigned long long)address);
     return r;
