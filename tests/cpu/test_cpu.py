@@ -142,6 +142,26 @@ class Cpu(unittest.TestCase):
         (pid, _), = t.samples
         self.assert_depth(t, pid, 10)
 
+    def test_functions_of_cpp_have_readable_names(self):
+        if not shutil.which("g++"):
+            self.skipTest("no C++ compiler")
+        program = os.path.join(self.folder.name, "names")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "names.cc")
+        r = self.run_command("g++", "-O1", "-g1", "-fno-optimize-sibling-calls", "-o", program, source)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        t = self.record(program, options=("--cpu", "499"))
+        (_, samples), = t.samples.items()
+        time = collections.Counter()
+        for e in samples:
+            time[e["name"]] += e["args"]["cpu_ns"]
+        whole = time["main"]
+        for name in ("work::Spinner<int>::spin(int)", "work::(anonymous namespace)::run_for(int)",
+                     "work::Spinner<double>::spin(int)", "work::Base::call(int)"):
+            found = [n for n in time if n.split(" [clone")[0].removeprefix("void ") == name]
+            self.assertEqual(len(found), 1, (name, sorted(time)))
+            self.assertGreater(time[found[0]], 0.3 * whole)
+        self.assertEqual([n for n in time if n.startswith("_Z") or "@" in n], [])
+
     def test_children_and_what_they_execute(self):
         t = self.record(TARGET, "children", "200")
         self.assertEqual(len({pid for pid, _ in t.states}), 3)

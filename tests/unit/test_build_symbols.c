@@ -194,6 +194,8 @@ static void a_file_that_is_gone_leaves_module_and_offset(void **state)
     assert_true(equals(t.text, "libgone.so+0x1020"));
     assert_true(equals(t.module, "libgone.so"));
     assert_int_equal(t.line, 0);
+    assert_true(kt_symbol_function(s, 0x10020, &t)); /* a sample at 0x1001f */
+    assert_true(equals(t.text, "libgone.so+0x101f"));
     assert_true(kt_symbol(s, 0x20000, &t)); /* the call before its end */
     assert_false(kt_symbol(s, 0x20001, &t));
     assert_false(kt_symbol(s, 0x10000, &t));
@@ -392,6 +394,66 @@ static void look_everywhere(kt_elf *e)
     (void)kt_elf_build_id(e);
 }
 
+/* ---- versions -------------------------------------------------------------------------------- */
+
+static NOINLINE void a_function__VERSION_1(void) { __asm__ volatile("" ::: "memory"); }
+static NOINLINE void _ZN5space5namedEv__VERSION_1(void) { __asm__ volatile(" " ::: "memory"); }
+
+/* A copy of this program in which names of functions have versions, as those of libraries. */
+static void copy_with_versions(const char *path)
+{
+    struct stat st;
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(fstat(fd, &st), 0);
+    size_t bytes = (size_t)st.st_size;
+    char *image = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0), *at = image;
+    close(fd);
+    assert_ptr_not_equal(image, MAP_FAILED);
+    while ((at = memmem(at, bytes - (size_t)(at - image), "__VERSION_1", 11)) != NULL)
+        memcpy(at, "@@", 2);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, image, bytes), bytes);
+    close(fd);
+    munmap(image, bytes);
+}
+
+typedef struct copied_module {
+    kt_symbols *symbols;
+    const char *path;
+    uint64_t inside;
+} copied_module;
+
+static void add_copied_module(void *context, const kr_module *m)
+{
+    const copied_module *c = context;
+    kt_module module = {.start = m->start,
+                        .end = m->end,
+                        .file_offset = m->file_offset,
+                        .path = kb_string(c->path)};
+    if (c->inside >= m->start && c->inside < m->end)
+        assert_int_equal(kt_symbols_add(c->symbols, &module, NULL), KINETO_OK);
+}
+
+static void names_of_functions_are_without_version(void **state)
+{
+    (void)state;
+    char folder[256], path[300];
+    kt_symbol_text t;
+    assert_non_null(make_directory(folder, sizeof folder));
+    snprintf(path, sizeof path, "%s/code", folder);
+    copy_with_versions(path);
+    copied_module c = {symbols(), path, address_of(a_function__VERSION_1)};
+    assert_int_equal(kr_modules_note(add_copied_module, &c, NULL), KINETO_OK);
+    assert_true(kt_symbol(c.symbols, address_of(a_function__VERSION_1) + 1, &t));
+    assert_true(equals(t.function, "a_function"));
+    assert_true(kt_symbol(c.symbols, address_of(_ZN5space5namedEv__VERSION_1) + 1, &t));
+    if (dlopen("libstdc++.so.6", RTLD_LAZY))
+        assert_true(equals(t.function, "space::named()"));
+    kt_symbols_destroy(c.symbols);
+    unlink(path);
+    rmdir(folder);
+}
+
 static void damaged_files_are_refused_or_read(void **state)
 {
     (void)state;
@@ -463,6 +525,7 @@ int main(void)
         cmocka_unit_test(a_process_knows_which_of_its_files_are_gone),
         cmocka_unit_test(what_is_not_a_file_is_not_opened),
         cmocka_unit_test(names_of_code_made_in_memory_are_read),
+        cmocka_unit_test(names_of_functions_are_without_version),
         cmocka_unit_test(damaged_files_are_refused_or_read),
     };
     return RUN_TESTS(tests);

@@ -351,6 +351,13 @@ static kineto_string demangle_name(kt_symbols *s, kineto_string name)
     return kept;
 }
 
+/* The linker keeps the version of an exported function in its name: "pthread_mutex_lock@@GLIBC_2.2.5". */
+static kineto_string cut_version(kineto_string name)
+{
+    const char *at = name.size > 1 ? memchr(name.data + 1, '@', name.size - 1) : NULL;
+    return at ? (kineto_string){name.data, (size_t)(at - name.data)} : name;
+}
+
 static kineto_string file_base_name(kineto_string path)
 {
     size_t from = path.size;
@@ -399,7 +406,7 @@ static void look_up_symbol(kt_symbols *s, file *f, uint64_t file_offset, bool wi
         return;
     if ((f->stripped && kt_elf_function(f->stripped, at, &name)) ||
         kt_elf_function(f->elf, at, &name))
-        out->function = demangle_name(s, name);
+        out->function = demangle_name(s, cut_version(name));
     if (with_lines && (lines = lines_of_file(s, f)) != NULL &&
         kt_lines_find(lines, at, &source, &out->line))
         out->file = intern_symbol_text(s, kb_string(source));
@@ -443,8 +450,8 @@ static resolved resolve_address(kt_symbols *s, uint64_t address, bool with_lines
         r.text.module = (kineto_string){"", 0};
         r.found = true;
     }
-    /* Other tools show the offset of the return address. */
-    write_frame_text(s, offset + 1, &r.text);
+    /* Of stacks, other tools show the offset of the return address; of samples, the instruction's. */
+    write_frame_text(s, offset + (with_lines ? 1 : 0), &r.text);
     if (!r.text.text.size)
         r.text.text = format_symbol_text(s, "0x%llx", (unsigned long long)address);
     return r;

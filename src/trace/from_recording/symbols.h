@@ -39,7 +39,8 @@ kineto_status kt_symbols_add_map(kt_symbols *s, uint32_t pid, const char *path, 
  * it is not in a module, and the text is the address. Every address is resolved once. */
 bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out);
 
-/* The same without source file and line, which take much longer to read. */
+/* The same for sampled stacks: without source file and line, which take much longer to read. Where
+ * the function is unknown, the text has the offset before the address, where a sample was. */
 bool kt_symbol_function(kt_symbols *s, uint64_t address, kt_symbol_text *out);
 
 /* The text of a stack, innermost frame first, as PyTorch writes it: "inner;outer;". Equal
