@@ -427,10 +427,11 @@ static uint64_t count_own_activities(const kc_summary *s)
 /* The most likely reason for a trace without activities of the program. */
 static void explain_empty_trace(const kineto_trace *trace, bool has_threads)
 {
-    const char *reason = has_threads ? "the program used nothing that ckineto or a plug-in records.\n"
-                                       "  Ranges of your own are a few lines: docs/how-to/languages.md." :
-                                       "the program used nothing that ckineto or a plug-in records.\n"
-                         "  See 'ckineto doctor' for what can be recorded here.";
+    const char *reason =
+        has_threads ? "the program used nothing that ckineto or a plug-in records.\n"
+                      "  Ranges of your own are a few lines: docs/how-to/languages.md."
+                    : "the program used nothing that ckineto or a plug-in records.\n"
+                      "  See 'ckineto doctor' for what can be recorded here.";
     if (ks_children_has_unrecorded(trace))
         reason = "the ledger above names the processes, and the reasons.";
     else if (kt_ledger_has(trace, "PyTorch", NULL) ||

@@ -48,33 +48,6 @@ bool ku_space_add(ku_address_space *space, uint64_t start, uint64_t bytes, uint6
     return true;
 }
 
-/* A line of /proc/PID/maps: "start-end perm offset device inode path". */
-static void add_maps_line(ku_address_space *space, char *line)
-{
-    unsigned long long start, end, offset;
-    char permissions[8];
-    int path_at = 0;
-    line[strcspn(line, "\n")] = '\0';
-    if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, permissions, &offset,
-               &path_at) < 4 ||
-        path_at == 0 || permissions[2] != 'x' || end <= start)
-        return;
-    (void)ku_space_add(space, start, end - start, offset, line + path_at);
-}
-
-void ku_space_read(ku_address_space *space)
-{
-    char path[64], *line = NULL;
-    size_t room = 0;
-    snprintf(path, sizeof path, "/proc/%u/maps", space->pid);
-    FILE *f = fopen(path, "re");
-    while (f && getline(&line, &room, f) > 0)
-        add_maps_line(space, line);
-    free(line);
-    if (f)
-        fclose(f);
-}
-
 bool ku_space_copy(ku_address_space *to, const ku_address_space *from)
 {
     for (size_t i = 0; i < from->mappings.count; i++) {

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -205,15 +204,6 @@ void ku_events_wait(ku_events *e, int timeout_ms)
     (void)poll(e->polls.data, e->polls.count, timeout_ms);
 }
 
-void ku_events_set_hz(ku_events *e, uint32_t hz)
-{
-    uint64_t period_ns = hz ? (uint64_t)KB_SECOND_NS / hz : UINT64_C(1) << 62;
-    for (size_t i = 0; i < e->rings.count; i++)
-        if (!e->rings.data[i].of_switches)
-            (void)ioctl(e->rings.data[i].fd, PERF_EVENT_IOC_PERIOD, &period_ns);
-    e->options.hz = hz;
-}
-
 void ku_events_close(ku_events *e)
 {
     if (!e)
@@ -308,10 +298,6 @@ static ku_event_type type_of_record(const struct perf_event_header *h)
         return KU_EVENT_EXIT;
     case PERF_RECORD_MMAP2:
         return KU_EVENT_MAP;
-    case PERF_RECORD_THROTTLE:
-        return KU_EVENT_THROTTLED;
-    case PERF_RECORD_UNTHROTTLE:
-        return KU_EVENT_UNTHROTTLED;
     default:
         return KU_EVENT_LOST;
     }

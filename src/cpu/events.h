@@ -21,9 +21,7 @@ typedef enum ku_event_type {
     KU_EVENT_NAME, /* a thread got a name */
     KU_EVENT_EXEC, /* the same by executing a program: the memory of the process is new */
     KU_EVENT_MAP,  /* code was mapped */
-    KU_EVENT_LOST, /* `count` events are missing, which the kernel had no room for */
-    KU_EVENT_THROTTLED, /* the kernel stops sampling for a moment: there were too many samples */
-    KU_EVENT_UNTHROTTLED
+    KU_EVENT_LOST /* `count` events are missing, which the kernel had no room for */
 } ku_event_type;
 
 typedef struct ku_event {
@@ -68,7 +66,5 @@ void ku_events_wait(ku_events *e, int timeout_ms);
  *  all be there yet. With `all`: everything. Pointers in an event are valid during the call. */
 typedef void ku_event_handler(void *context, const ku_event *event);
 void ku_events_drain(ku_events *e, bool all, ku_event_handler *handle, void *context);
-/** Change the rate of samples. */
-void ku_events_set_hz(ku_events *e, uint32_t hz);
 void ku_events_close(ku_events *e); /* NULL is fine */
 #endif

@@ -22,8 +22,6 @@ struct ku_source {
     ku_writer writer;
     pthread_t thread;
     uint32_t ending;      /* atomic */
-    uint32_t wanted_hz;   /* atomic: what ku_source_set_hz asked for; UINT32_MAX: nothing new */
-    uint64_t own_cpu_ns;  /* atomic */
     bool is_running;
 };
 
@@ -49,9 +47,7 @@ static void write_run(ku_source *s, ku_thread *t, uint64_t end_ticks, uint32_t f
     at[2] = KB_MAX(end_ticks, start_ticks);
     at[3] = kf_pair(t->pid, t->tid);
     at[4] = process;
-    flags |= t->is_on_before ? KF_RUN_OPEN_START : 0;
-    t->is_on_before = false;
-    ku_writer_commit(&s->writer, at, kf_header(KF_THREAD_RUN, 5, flags, t->cpu), end_ticks);
+    ku_writer_commit(&s->writer, at, kf_header(KF_THREAD_RUN, 5, flags, t->cpu));
 }
 
 static void write_life(ku_source *s, ku_thread *t, uint64_t end_ticks, uint32_t flags)
@@ -67,7 +63,7 @@ static void write_life(ku_source *s, ku_thread *t, uint64_t end_ticks, uint32_t 
     at[3] = kf_pair(t->pid, t->tid);
     at[4] = kf_pair(process, t->creator_tid);
     flags |= t->is_born_here ? 0 : KF_LIFE_OPEN_START;
-    ku_writer_commit(&s->writer, at, kf_header(KF_THREAD_LIFE, 5, flags, 0), end_ticks);
+    ku_writer_commit(&s->writer, at, kf_header(KF_THREAD_LIFE, 5, flags, 0));
 }
 
 /* Describe the code that a stack goes through, once. */
@@ -116,8 +112,7 @@ static bool write_stack(ku_source *s, ku_thread *t, uint64_t ticks, const sample
     at[3] = kf_pair(t->pid, t->tid);
     at[4] = kf_pair(process, stack->kernel);
     memcpy(at + KF_STACK_SAMPLE_WORDS, stack->frames, stack->count * sizeof *stack->frames);
-    ku_writer_commit(&s->writer, at, kf_header(KF_STACK_SAMPLE, words, stack->flags, stack->cpu),
-                     ticks);
+    ku_writer_commit(&s->writer, at, kf_header(KF_STACK_SAMPLE, words, stack->flags, stack->cpu));
     return true;
 }
 
@@ -262,9 +257,6 @@ static void handle_event(void *context, const ku_event *e)
         ku_writer_count(&s->writer, KF_REASON_REQUESTED, e->count);
         ku_writer_count(&s->writer, KF_REASON_SOURCE_DROPPED, e->count);
         break;
-    case KU_EVENT_THROTTLED:
-    case KU_EVENT_UNTHROTTLED:
-        break;
     default:
         handle_thread_event(s, e, ticks);
     }
@@ -276,7 +268,6 @@ static void drain_events(ku_source *s, bool all)
 {
     ku_writer_read_clocks(&s->writer);
     ku_events_drain(s->events, all, handle_event, s);
-    kb_store_relaxed(&s->own_cpu_ns, kb_clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
 /* Threads that have not ended. */
@@ -296,9 +287,6 @@ static void *run_reading_thread(void *context)
     (void)pthread_setname_np(pthread_self(), "ckineto cpu");
     ku_writer_init(&s->writer, s->watched.pool, "cpu");
     while (!kb_load_acquire(&s->ending)) {
-        uint32_t hz = kb_exchange_acqrel(&s->wanted_hz, UINT32_MAX);
-        if (hz != UINT32_MAX)
-            ku_events_set_hz(s->events, hz);
         ku_events_wait(s->events, WAIT_MS);
         drain_events(s, false);
     }
@@ -331,7 +319,6 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
     }
     s->options = *options;
     s->watched.pool = pool;
-    s->wanted_hz = UINT32_MAX;
     ku_events_options events = {.pid = options->pid,
                                 .at_exec = options->at_exec,
                                 .hz = options->hz,
@@ -355,10 +342,6 @@ bool ku_source_sees_off_cpu(const ku_source *s)
 {
     return s->options.off_cpu && ku_events_rights(s->events) == KU_RIGHTS_KERNEL;
 }
-
-void ku_source_set_hz(ku_source *s, uint32_t hz) { kb_store_release(&s->wanted_hz, hz); }
-
-uint64_t ku_source_own_cpu_ns(const ku_source *s) { return kb_load_relaxed(&s->own_cpu_ns); }
 
 void ku_source_finish(ku_source *s)
 {

@@ -29,10 +29,6 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
                                ku_source **out, kineto_error *err);
 /** Are stacks of blocked threads recorded? threads: any. */
 bool ku_source_sees_off_cpu(const ku_source *s);
-/** Change the rate of samples. threads: any. */
-void ku_source_set_hz(ku_source *s, uint32_t hz);
-/** CPU time that the reading thread has used, in ns. threads: any. */
-uint64_t ku_source_own_cpu_ns(const ku_source *s);
 /** Write what has come until now, and what is still open; then stop. Once. NULL is fine. */
 void ku_source_finish(ku_source *s);
 void ku_source_destroy(ku_source *s); /* NULL is fine */

@@ -43,8 +43,6 @@ typedef struct ku_address_space {
 /** Add a mapping; it replaces what it overlaps. False: out of memory. */
 bool ku_space_add(ku_address_space *space, uint64_t start, uint64_t bytes, uint64_t file_offset,
                   const char *path);
-/** Add what a running process has mapped. */
-void ku_space_read(ku_address_space *space);
 bool ku_space_copy(ku_address_space *to, const ku_address_space *from);
 /** NULL: no code is known there. Valid until the next change. */
 ku_mapping *ku_space_find(const ku_address_space *space, uint64_t address);

@@ -124,12 +124,6 @@ void ku_watched_exec(ku_watched *w, uint32_t pid, const char *name, uint64_t tic
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* A recording without room for names is worse than one without some threads' names. */
-static bool has_dictionary_room(const kf_pool *pool)
-{
-    return kb_load_relaxed(&pool->control->dictionary_used) < pool->dictionary_words / 4 * 3;
-}
-
 /* The last entry that a process wrote itself. It is used for one that has ended, whose identity
  * cannot be read any more. */
 static uint32_t find_own_entry(const kf_pool *pool, uint32_t pid, uint64_t since_ticks)
@@ -180,7 +174,7 @@ static void write_thread_name(ku_watched *w, ku_thread *t)
     kf_thread_entry entry = {t->pid, t->tid};
     uint32_t size = (uint32_t)strnlen(t->name, sizeof t->name);
     kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {t->name, size}};
-    if (has_dictionary_room(w->pool))
+    if (kf_dictionary_has_room(w->pool))
         (void)kf_dictionary_add(w->pool, KF_ENTRY_THREAD_NAME, parts, KB_COUNT(parts));
     t->name[0] = '\0';
 }
@@ -210,7 +204,7 @@ void ku_watched_note_mapping(ku_watched *w, uint32_t process_entry, ku_mapping *
                        {&id_bytes, sizeof id_bytes},
                        {id.data, id.size}};
     m->is_noted = true;
-    if (has_dictionary_room(w->pool))
+    if (kf_dictionary_has_room(w->pool))
         (void)kf_dictionary_add(w->pool, KF_ENTRY_MODULE, parts, KB_COUNT(parts));
 }
 

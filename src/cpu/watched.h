@@ -22,7 +22,6 @@ typedef struct ku_thread {
     uint64_t on_ticks; /* when it got its CPU; 0: it has none */
     uint32_t cpu;
     bool is_born_here; /* its creation was seen */
-    bool is_on_before; /* it had the CPU before it was watched */
     /* Its stack when it lost its CPU last, until the reason is known. */
     uint64_t *frames_before; /* KU_MAX_FRAMES; NULL: off-CPU stacks are not wanted */
     uint32_t frame_count_before;

@@ -4,23 +4,10 @@
 
 #define NO_CHUNK UINT32_MAX
 
-/* Entry and counters of the source. */
-static uint32_t announce_source(const kf_pool *pool, const char *text)
-{
-    uint32_t source = kb_add_relaxed(&pool->control->source_count, 1u);
-    if (source >= KF_MAX_SOURCES)
-        return KF_SOURCE_API; /* no counters are left */
-    kf_source_entry entry = {0, source};
-    uint32_t size = (uint32_t)strlen(text);
-    kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {text, size}};
-    (void)kf_dictionary_add(pool, KF_ENTRY_SOURCE, parts, KB_COUNT(parts));
-    return source;
-}
-
 void ku_writer_init(ku_writer *w, const kf_pool *pool, const char *source_name)
 {
     *w = (ku_writer){.pool = pool,
-                     .source = announce_source(pool, source_name),
+                     .source = kf_source_add(pool, 0, kb_string(source_name)),
                      .chunk = NO_CHUNK,
                      .pid = kb_os_pid(),
                      .tid = kb_os_tid(),
@@ -100,10 +87,9 @@ uint64_t *ku_writer_begin(ku_writer *w, uint32_t words)
     return kf_pool_chunk(w->pool, w->chunk) + w->used;
 }
 
-void ku_writer_commit(ku_writer *w, uint64_t *record, uint64_t header, uint64_t ticks)
+void ku_writer_commit(ku_writer *w, uint64_t *record, uint64_t header)
 {
     KB_ASSERT(record == kf_pool_chunk(w->pool, w->chunk) + w->used);
-    w->last_ticks = KB_MAX(w->last_ticks, ticks);
     kb_store_release(record, header);
     w->used += kf_header_words(header);
 }

@@ -12,7 +12,6 @@ typedef struct ku_writer {
     uint32_t chunk; /* UINT32_MAX: none */
     uint32_t used;  /* words of it */
     uint32_t pid, tid, ticks_clock;
-    uint64_t last_ticks;
     /* CLOCK_MONOTONIC_RAW to ticks: a line through the first reading of both and the last one */
     kb_clock_snapshot first, last;
     double ticks_per_ns;
@@ -27,7 +26,7 @@ uint64_t ku_writer_ticks(const ku_writer *w, uint64_t raw_ns);
 /** Room for a record of that many words, to be completed by ku_writer_commit with its header. NULL:
  *  the pool is full, which is counted. */
 uint64_t *ku_writer_begin(ku_writer *w, uint32_t words);
-void ku_writer_commit(ku_writer *w, uint64_t *record, uint64_t header, uint64_t ticks);
+void ku_writer_commit(ku_writer *w, uint64_t *record, uint64_t header);
 void ku_writer_count(ku_writer *w, kf_reason reason, uint64_t count);
 /** Give up the chunk. */
 void ku_writer_finish(ku_writer *w);

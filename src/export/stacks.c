@@ -124,7 +124,7 @@ static bool has_duration(const kineto_trace *t, kineto_row row)
     return form == KINETO_FORM_SLICE || form == KINETO_FORM_ASYNC;
 }
 
-/* States of threads have rows of their own, beside the functions. */
+/* States of threads have rows of their own, next to the functions. */
 static bool is_thread_state(const kineto_trace *t, kineto_row row)
 {
     return kt_block_at(t, row / KT_BLOCK_ROWS)->kind[row % KT_BLOCK_ROWS] ==
@@ -238,7 +238,7 @@ void ke_stacks_account(const ke_job *job, const uint64_t forms[4])
     ke_omit(r, "activities", "counters have no length", c->forms[KINETO_FORM_COUNTER]);
     ke_omit(r, "activities", "spans of recorders and lists that repeat other rows",
             count_rows(job->trace, kt_row_is_summary));
-    ke_omit(r, "activities", "states of threads are no functions",
+    ke_omit(r, "activities", "states of threads are not functions",
             count_rows(job->trace, is_thread_state));
     ke_omit(r, "activities' arguments", only, c->with_args);
     ke_omit(r, "flows", only, c->flows + c->half_flows);

@@ -105,8 +105,7 @@ typedef enum kf_type {
 
 /* aux of THREAD_RUN, STACK_SAMPLE, THREAD_LIFE */
 #define KF_RUN_PREEMPTED 1u /* at its end the thread could have gone on */
-#define KF_RUN_OPEN_START 2u /* it had the CPU before it was watched */
-#define KF_RUN_OPEN_END 4u   /* it has not ended */
+#define KF_RUN_OPEN_END 2u  /* it has not ended */
 #define KF_SAMPLE_CUT 1u     /* more callers could not be found */
 #define KF_SAMPLE_BLOCKED 2u /* at these ticks the thread lost its CPU, because it had to wait */
 #define KF_LIFE_OPEN_START 1u /* it was there before it was watched */
@@ -665,6 +664,14 @@ typedef struct kf_part {
 } kf_part;
 uint32_t kf_dictionary_add(const kf_pool *pool, kf_entry_type type, const kf_part *parts,
                            uint32_t part_count);
+/** Is there room for names that can be done without? The last quarter is for the others. */
+static inline bool kf_dictionary_has_room(const kf_pool *pool)
+{
+    return kb_load_relaxed(&pool->control->dictionary_used) < pool->dictionary_words / 4 * 3;
+}
+/** Take counters for a source, and name them. @param process  its entry; 0: the recorder's.
+ *  @return KF_SOURCE_API: none are left, its losses are counted with the program's own. */
+uint32_t kf_source_add(const kf_pool *pool, uint32_t process, kineto_string name);
 
 /* ---- evict.c [rt]: end times of overwritten events ---- */
 /** Begin to count for a ring of length_ticks, unless the counters already serve a longer one. */

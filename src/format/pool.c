@@ -437,3 +437,15 @@ bool kf_reason_is_drop(uint32_t reason)
 {
     return reason < KF_REASON_COUNT && reasons[reason].is_drop;
 }
+
+uint32_t kf_source_add(const kf_pool *pool, uint32_t process, kineto_string name)
+{
+    uint32_t source = kb_add_relaxed(&pool->control->source_count, 1u);
+    if (source >= KF_MAX_SOURCES)
+        return KF_SOURCE_API;
+    kf_source_entry entry = {process, source};
+    uint32_t size = (uint32_t)name.size;
+    kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {name.data, name.size}};
+    (void)kf_dictionary_add(pool, KF_ENTRY_SOURCE, parts, KB_COUNT(parts));
+    return source;
+}

@@ -123,14 +123,7 @@ static uint32_t announce_source(const char *text)
     uint32_t source = find_source_entry(pool, name);
     if (source)
         return source < KF_MAX_SOURCES ? source : 0;
-    source = kb_add_relaxed(&pool->control->source_count, 1);
-    if (source >= KF_MAX_SOURCES)
-        return 0; /* no counters are left: its losses are counted with the program's own */
-    kf_source_entry entry = {kineto_rt_process(), source};
-    uint32_t size = (uint32_t)name.size;
-    kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {name.data, name.size}};
-    (void)kf_dictionary_add(pool, KF_ENTRY_SOURCE, parts, KB_COUNT(parts));
-    return source;
+    return kf_source_add(pool, kineto_rt_process(), name);
 }
 
 /* ---- kinds ----------------------------------------------------------------------------------- */

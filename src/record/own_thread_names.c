@@ -6,13 +6,6 @@
  * another thread does not count as that thread's own. */
 #include "record/cursor.h"
 
-/* Thread names may use the dictionary until it is three quarters full: the rest is for sites and
- * strings, which matter more. */
-static bool has_dictionary_room(const kf_pool *pool)
-{
-    return kb_load_relaxed(&pool->control->dictionary_used) < pool->dictionary_words / 4 * 3;
-}
-
 static size_t read_first_thread_name(char buf[KB_OS_THREAD_NAME_BYTES])
 {
     uint32_t pid = kb_os_pid();
@@ -40,7 +33,7 @@ void kr_thread_name_at_exit(kr_cursor *c)
         return;
     if (c->tid != c->pid && read_first_thread_name(first) == size && memcmp(own, first, size) == 0)
         return;
-    uint32_t id = has_dictionary_room(pool) ? kr_intern(own, size) : 0;
+    uint32_t id = kf_dictionary_has_room(pool) ? kr_intern(own, size) : 0;
     if (!id)
         return;
     c->at[1] = kr_ticks(c);
@@ -63,7 +56,7 @@ static void add_thread_name(kr_cursor *c, void *context)
     bool is_first = size == w->first_size && memcmp(name, w->first, size) == 0;
     uint32_t hash = hash_thread_name(name, size);
     if (!size || kb_load_relaxed(&c->system_name) == hash || kr_process_has_name(name, size) ||
-        (is_first && entry.tid != entry.pid) || !has_dictionary_room(w->pool))
+        (is_first && entry.tid != entry.pid) || !kf_dictionary_has_room(w->pool))
         return;
     kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {name, size}};
     if (kf_dictionary_add(w->pool, KF_ENTRY_THREAD_NAME, parts, KB_COUNT(parts)))

@@ -3,8 +3,6 @@
 #include "cli/options.h"
 #include "cpu/source.h"
 
-static uint64_t watched_kinds;
-
 kineto_status kc_watch_parse(kc_watch *w)
 {
     char *end;
@@ -34,7 +32,7 @@ static void watch_child(void *context, pid_t pid)
     kineto_error err;
     ku_source_options options = {
         .pid = (uint32_t)pid, .at_exec = true, .off_cpu = w->off_cpu, .hz = w->hz,
-        .kinds = watched_kinds};
+        .kinds = w->kinds};
     if (ku_source_create(&options, ks_collector_pool(w->collector), &w->source, &err) != KINETO_OK)
         ks_collector_note(w->collector, "cpu", "not available here", 1, false, err.message);
     else if (w->off_cpu && !ku_source_sees_off_cpu(w->source))
@@ -44,9 +42,9 @@ static void watch_child(void *context, pid_t pid)
 
 void kc_watch_prepare(kc_watch *w, ks_collector *c, uint64_t kinds, kc_child *child)
 {
-    watched_kinds = kinds & (KINETO_KIND_BIT(KINETO_KIND_THREAD_STATE) |
+    w->kinds = kinds & (KINETO_KIND_BIT(KINETO_KIND_THREAD_STATE) |
                              (w->hz ? KINETO_KIND_BIT(KINETO_KIND_CPU_SAMPLE) : 0));
-    if (!w->is_on || !watched_kinds)
+    if (!w->is_on || !w->kinds)
         return;
     w->collector = c;
     child->forked = watch_child;

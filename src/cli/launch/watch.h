@@ -10,6 +10,7 @@ typedef struct kc_watch {
     bool off_cpu; /* --off-cpu */
     uint32_t hz;
     bool is_on;
+    uint64_t kinds; /* of those to record, the ones that this source delivers */
     ks_collector *collector;
     struct ku_source *source;
 } kc_watch;

@@ -11,7 +11,7 @@
 #define KC_STATUS_TIMEOUT_NS (2 * KB_SECOND_NS)
 #define KC_REPLY_TIMEOUT_NS  (5 * KB_SECOND_NS)
 
-/* Each call of a daemon: of this machine, of one that `ps` was told, of the hosts of a job. */
+/* Each call of a daemon: of this machine, of the address given to `ps`, of the hosts of a job. */
 #define KC_LOCAL_DAEMON_TIMEOUT_MS 1000u
 #define KC_PS_DAEMON_TIMEOUT_MS    2000
 #define KC_HOST_DAEMON_TIMEOUT_MS  3000u

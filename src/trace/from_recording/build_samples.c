@@ -29,12 +29,6 @@ typedef struct sampling {
     uint32_t depth;
 } sampling;
 
-static int compare_samples(const void *left, const void *right)
-{
-    const kt_build_sample *a = left, *b = right;
-    return a->thread != b->thread ? KB_COMPARE(a->thread, b->thread) : KB_COMPARE(a->ticks, b->ticks);
-}
-
 /* Close the frames from `depth` inwards; the innermost is appended first, so that of ranges with
  * equal times the later one encloses the earlier one. */
 static void close_frames(sampling *a, uint32_t depth)
@@ -155,7 +149,7 @@ void kt_build_samples(kt_build_state *s)
                     .key_cpu_ns = kt_string(s->b, kb_string("cpu_ns")),
                     .key_module = kt_string(s->b, kb_string("module")),
                     .kernel_name = kt_string(s->b, kb_string("[kernel]"))};
-    qsort(s->samples.data, s->samples.count, sizeof *s->samples.data, compare_samples);
+    qsort(s->samples.data, s->samples.count, sizeof *s->samples.data, kt_build_compare_samples);
     for (size_t i = 0; i < s->samples.count; i++) {
         const kt_build_sample *sample = &s->samples.data[i];
         if (sample->thread != a->thread) {

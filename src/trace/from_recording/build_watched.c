@@ -96,7 +96,7 @@ uint32_t kt_build_watched_track(kt_build_state *s, uint32_t thread, const char *
     return track;
 }
 
-static int compare_blocked(const void *left, const void *right)
+int kt_build_compare_samples(const void *left, const void *right)
 {
     const kt_build_sample *a = left, *b = right;
     return a->thread != b->thread ? KB_COMPARE(a->thread, b->thread) : KB_COMPARE(a->ticks, b->ticks);
@@ -133,7 +133,6 @@ static void append_state(kt_build_state *s, uint32_t track, uint32_t thread, uin
     if (start >= end || !kt_build_place(s, start, end, false, &row))
         return;
     if (run) {
-        row.flags |= run->flags & KF_RUN_OPEN_START ? KINETO_ACTIVITY_OPEN_START : 0;
         row.flags |= run->flags & KF_RUN_OPEN_END ? KINETO_ACTIVITY_OPEN_END : 0;
         kt_args_put_number(s->b, kt_string(s->b, kb_string("cpu")), run->cpu);
     } else if (state == STATE_BLOCKED && s->blocked.count) {
@@ -168,7 +167,7 @@ void kt_build_thread_states(kt_build_state *s)
     if (s->runs.count)
         qsort(s->runs.data, s->runs.count, sizeof *s->runs.data, compare_runs);
     if (s->blocked.count)
-        qsort(s->blocked.data, s->blocked.count, sizeof *s->blocked.data, compare_blocked);
+        qsort(s->blocked.data, s->blocked.count, sizeof *s->blocked.data, kt_build_compare_samples);
     if (s->lives.count)
         qsort(s->lives.data, s->lives.count, sizeof *s->lives.data, compare_lives);
     while (run < s->runs.count || life < s->lives.count) {

@@ -15,6 +15,9 @@ void kt_build_thread_states(kt_build_state *s);
  *  runs are sorted. */
 void kt_build_samples(kt_build_state *s);
 
+/** Order by thread and time, for qsort. */
+int kt_build_compare_samples(const void *left, const void *right);
+
 /** The track "state" or "samples" of a thread. */
 uint32_t kt_build_watched_track(kt_build_state *s, uint32_t thread, const char *what);
 #endif

@@ -362,13 +362,23 @@ static bool is_native_elf(const ElfW(Ehdr) * head)
            head->e_ident[EI_DATA] == data;
 }
 
+/* The header and the segments. */
+static kineto_status read_elf_head(kt_elf *e, const char *path, ElfW(Ehdr) * head,
+                                   kineto_error *err)
+{
+    if (!read_elf_bytes(e, 0, head, sizeof *head) || !is_native_elf(head))
+        return kb_fail(err, KINETO_E_FORMAT, "%s: not an ELF file for this machine", path);
+    if (!read_elf_segments(e, head))
+        return kb_fail(err, KINETO_E_FORMAT, "%s: damaged ELF file", path);
+    return KINETO_OK;
+}
+
 static kineto_status read_elf_tables(kt_elf *e, const char *path, kineto_error *err)
 {
     ElfW(Ehdr) head;
-    if (!read_elf_bytes(e, 0, &head, sizeof head) || !is_native_elf(&head))
-        return kb_fail(err, KINETO_E_FORMAT, "%s: not an ELF file for this machine", path);
-    if (!read_elf_segments(e, &head))
-        return kb_fail(err, KINETO_E_FORMAT, "%s: damaged ELF file", path);
+    kineto_status status = read_elf_head(e, path, &head, err);
+    if (status)
+        return status;
     if (!read_elf_sections(e, &head))
         return kb_fail(err, KINETO_E_MEMORY, "symbols of %s: out of memory", path);
     return KINETO_OK;
@@ -379,10 +389,9 @@ static kineto_status read_elf_frames(kt_elf *e, const char *path, kt_frames *fra
                                      kineto_error *err)
 {
     ElfW(Ehdr) head;
-    if (!read_elf_bytes(e, 0, &head, sizeof head) || !is_native_elf(&head))
-        return kb_fail(err, KINETO_E_FORMAT, "%s: not an ELF file for this machine", path);
-    if (!read_elf_segments(e, &head))
-        return kb_fail(err, KINETO_E_FORMAT, "%s: damaged ELF file", path);
+    kineto_status status = read_elf_head(e, path, &head, err);
+    if (status)
+        return status;
     if (!load_frames_by_section(e, &head, frames))
         load_frames_by_segment(e, frames);
     return KINETO_OK;
