@@ -81,13 +81,13 @@ text = '{"traceEvents":[' + ",".join([EVENT[:-1] + ',"args":{"x":1}}'] * 300000)
 text += " " * (1 - len(text) % 4096 + 4096)  # of the last page one byte: the reader looks further
 wrong = 0
 for verb in (["info"], ["verify"], ["repair"], ["convert", "-o", path_of("c.json")]):
-    for delay in (0.003, 0.02, 0.06, 0.15):
+    for delay, length in ((0.003, 5000), (0.02, 0), (0.06, len(text) // 2), (0.15, 4096)):
         with open(shrinks, "w", encoding="utf-8") as out:
             out.write(text)
         process = subprocess.Popen([CKINETO, verb[0], shrinks, *verb[1:]], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, text=True, env=environment())
         time.sleep(delay)
-        os.truncate(shrinks, 5000)
+        os.truncate(shrinks, length)
         message = process.communicate()[1]
         if process.returncode < 0:
             failures.append(f"{verb[0]} of a file that became shorter: signal {-process.returncode}")
