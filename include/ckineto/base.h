@@ -136,13 +136,16 @@ KINETO_API const char *kineto_version(void);
     X(COUNTER, 18, "counter", 1)                                                                   \
     X(MEMORY, 19, "memory", 1)                                                                     \
     X(CPU_SAMPLE, 20, "cpu_sample", 1)                                                             \
-    X(THREAD_STATE, 21, "thread_state", 1)
+    X(THREAD_STATE, 21, "thread_state", 1)                                                         \
+    X(BLOCKING_CALL, 22, "blocking_call", 1)                                                       \
+    X(OPENMP, 23, "openmp", 1)                                                                     \
+    X(MPI, 24, "mpi", 1)
 
 typedef enum kineto_kind {
 #define KINETO_X(name, value, text, on) KINETO_KIND_##name = (value),
     KINETO_KIND_MAP(KINETO_X)
 #undef KINETO_X
-    KINETO_KIND_COUNT = 22
+    KINETO_KIND_COUNT = 25
 } kineto_kind;
 
 /** Vendors' spellings of neutral kinds: X(NAME, the neutral kind). Config, traces and plug-ins may use any of them;

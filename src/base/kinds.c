@@ -38,6 +38,9 @@ const kb_kind_alias kb_kind_aliases[] = {
     ROW("memory", MEMORY, -1, -1),
     ROW("cpu_sample", CPU_SAMPLE, -1, -1),
     ROW("thread_state", THREAD_STATE, -1, -1),
+    ROW("blocking_call", BLOCKING_CALL, -1, -1),
+    ROW("openmp", OPENMP, -1, -1),
+    ROW("mpi", MPI, -1, -1),
 
     ROW("concurrent_kernel", CONCURRENT_KERNEL, 6, 5),
     ROW("cuda_runtime", RUNTIME, 8, 7),

@@ -25,7 +25,7 @@
 #include <ckineto/function.h>
 
 #define KF_MAGIC UINT64_C(0x314c4f4f504b43) /* "CKPOOL1" as a little-endian word: shows endianness */
-#define KF_VERSION 9u
+#define KF_VERSION 10u
 
 #define KF_CHUNK_BYTES 16384u
 #define KF_CHUNK_WORDS (KF_CHUNK_BYTES / 8u)

@@ -48,6 +48,9 @@ static const struct {
     {"memory", BIT(MEMORY)},
     {"cpu_sample", BIT(CPU_SAMPLE)},
     {"thread_state", BIT(THREAD_STATE)},
+    {"blocking_call", BIT(BLOCKING_CALL)},
+    {"openmp", BIT(OPENMP)},
+    {"mpi", BIT(MPI)},
 };
 
 static uint64_t mask_of(const char *list)
