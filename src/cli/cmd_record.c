@@ -23,6 +23,8 @@ static const char *output, *activities, *policy, *log_file, *plugin_config, *bud
 static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256,
                 log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
+static uint64_t running_pid;
+static const char *seconds;
 static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
 static kc_texts plugin_files;
 static kc_plugins plugins;
@@ -62,6 +64,10 @@ static const kc_option option_list[] = {
      "these states; off: neither"},
     {"off-cpu", 0, KC_FLAG, &watch.off_cpu, NULL,
      "record where threads are when they get blocked (CAP_PERFMON)"},
+    {"pid", 0, KC_NUMBER, &running_pid, "PID",
+     "watch a program that runs already, and what it has started, in place\n"
+     "of PROGRAM: threads and CPU samples, until it ends or Ctrl-C"},
+    {"seconds", 0, KC_TEXT, &seconds, "N", "with --pid: for so long at most"},
     {"no-shapes", 0, KC_FLAG, &no_shapes, NULL,
      "do not record sizes, types and values of operators' inputs"},
     {"no-torch", 0, KC_FLAG, &no_torch, NULL,
@@ -96,7 +102,7 @@ static const kc_option option_list[] = {
 };
 static const kc_options options = {
     "record",
-    "[options] -- PROGRAM [ARGUMENTS]",
+    "[options] (-- PROGRAM [ARGUMENTS] | --pid PID)",
     "Run PROGRAM and record its timeline, its children's, and that of the devices\n"
     "they use, into a trace that ui.perfetto.dev and Chrome's DevTools open.\n"
     "The exit status is the program's (128 + N if signal N killed it), also if it\n"
@@ -246,6 +252,7 @@ static kineto_status parse_record_options(ks_collector_options *c)
     if (check_record_numbers() || kc_watch_parse(&watch) || parse_buffer_policy(&c->policy) ||
         parse_cpu_budget(&c->cost_limit_ppm))
         return KINETO_E_ARGUMENT;
+    watch.max_cost_ppm = c->cost_limit_ppm / 2; /* the other half is for the other sources */
     c->buffer_bytes = (size_t)buffer_mb << 20;
     if (are_ring_options_given() && kc_on_demand_parse(&on_demand_options, c))
         return KINETO_E_ARGUMENT;
@@ -657,23 +664,96 @@ done:
     return result;
 }
 
-/* All mistakes end with KC_EXIT_OWN_FAILURE, because the statuses 1 and 2 belong to the program.
- * --pid of other tools is answered with a hint. */
+/* ---- a program that runs already ------------------------------------------------------------- */
+
+/* Nothing can be loaded into it, and its output is not ours. */
+static kineto_status check_running_options(int operands, uint64_t *length_ns)
+{
+    char *end;
+    double length = seconds ? strtod(seconds, &end) : 0;
+    if (operands)
+        return kc_usage_error("record", "--pid is in place of a program");
+    if (running_pid == 0 || running_pid > INT32_MAX)
+        return kc_usage_error("record", "--pid is the number of a process");
+    if (kc_on_demand_wanted(&on_demand_options) || preload || memory.given || python ||
+        plugin_files.count)
+        return kc_usage_error("record",
+                              "nothing can be loaded into a program that runs: with --pid only "
+                              "--cpu, --off-cpu, --budget and options of the output can be used; "
+                              "to trace a process that has ckineto in it: ckineto trigger --pid");
+    if (seconds && (end == seconds || *end || !(length > 0 && length <= 1e6)))
+        return kc_usage_error("record", "--seconds is a number above 0, not '%s'", seconds);
+    *length_ns = seconds ? (uint64_t)(length * KB_SECOND_NS) : UINT64_MAX;
+    return KINETO_OK;
+}
+
+/* Until the program ends, Ctrl-C, or the time is over. */
+static void collect_for(ks_collector *c, kc_child *program, uint64_t length_ns)
+{
+    bool progress = !quiet && isatty(STDERR_FILENO);
+    uint64_t started_ns = kb_monotonic_ns();
+    for (uint64_t passed_ns = 0; !program->done && passed_ns < length_ns;) {
+        uint64_t wait_ns = KB_MIN(ks_collector_poll(c), KB_SECOND_NS / 4);
+        kc_child_wait(program, KB_MIN(wait_ns, length_ns - passed_ns));
+        passed_ns = kb_monotonic_ns() - started_ns;
+        if (progress)
+            show_record_progress(c, started_ns);
+    }
+    if (progress)
+        fputs("\r\033[K", stderr);
+}
+
+static int record_running(const ks_collector_options *collector_options, uint64_t length_ns)
+{
+    ks_collector *c = NULL;
+    kineto_error err = {0};
+    kc_child program;
+    bool keep = false;
+    int result = KC_EXIT_OWN_FAILURE;
+    kc_prepare_signals();
+    kineto_status status = kc_child_attach((uint32_t)running_pid, &program, &err);
+    if (status == KINETO_OK)
+        status = ks_collector_create(collector_options, &c, &err);
+    if (status == KINETO_OK)
+        ks_collector_account(c, (uint32_t)running_pid);
+    if (status == KINETO_OK)
+        status = ks_collector_start(c, &err);
+    if (status == KINETO_OK)
+        status = kc_watch_attach(&watch, c, collector_options->kinds, (uint32_t)running_pid, &err);
+    if (status == KINETO_OK) {
+        collect_for(c, &program, length_ns);
+        kc_watch_finish(&watch);
+        program.done = true;
+        result = build_and_write_trace(c, &program, &keep);
+    } else {
+        kc_complain("record: %s", err.message);
+    }
+    kc_watch_finish(&watch);
+    ks_collector_destroy(c, keep);
+    return result;
+}
+
+/* All mistakes end with KC_EXIT_OWN_FAILURE, because the statuses 1 and 2 belong to the program. */
 int kc_record(int argc, char **argv)
 {
     int operands;
+    uint64_t length_ns = 0;
     ks_collector_options collector_options = {0};
-    bool of_running = argc > 1 && strncmp(argv[1], "--pid", 5) == 0;
     kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("record", 0);
-    if (status && of_running)
-        kc_complain("for a running program use: ckineto trigger --pid PID");
-    if (status == KINETO_OK && operands == 0)
+    bool is_running = kc_option_given(&running_pid);
+    if (status == KINETO_OK && is_running)
+        status = check_running_options(operands, &length_ns);
+    else if (status == KINETO_OK && seconds)
+        status = kc_usage_error("record", "--seconds needs --pid");
+    if (status == KINETO_OK && !is_running && operands == 0)
         status = kc_usage_error("record", "no program given: ckineto record -- PROGRAM");
     if (status == KINETO_OK)
         status = parse_record_options(&collector_options);
-    int result = status ? KC_EXIT_OWN_FAILURE : record_program(&collector_options, argv + 1);
+    int result = status       ? KC_EXIT_OWN_FAILURE
+                 : is_running ? record_running(&collector_options, length_ns)
+                              : record_program(&collector_options, argv + 1);
     kc_plugins_free(&plugins);
     return result;
 }

@@ -4,10 +4,12 @@
  * A thread's time on a CPU becomes one record when it ends (write_run). From these the trace derives
  * what the thread did in between: it waited for a CPU if it had been preempted, else it was blocked. */
 #include "cpu/source.h"
+#include "cpu/attach.h"
 #include "cpu/events.h"
-#include "cpu/watched.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <time.h>
 
 #define WAIT_MS     100
 #define STACK_BYTES 8192u
@@ -20,7 +22,13 @@ struct ku_source {
     ku_images images;
     ku_watched watched;
     ku_writer writer;
+    uint64_t samples, next_measurement; /* of the cost of a sample, after so many */
+    uint64_t sample_ns;                 /* that cost; 0: not measured yet */
+    uint64_t next_look_ns;              /* for threads that were missed when they were attached to */
+    KB_VEC(uint32_t) missed;            /* threads that the last look has found */
+    KB_VEC(uint32_t) unsampled;         /* threads to be sampled after this drain */
     pthread_t thread;
+    uint32_t hz;          /* atomic */
     uint32_t ending;      /* atomic */
     bool is_running;
 };
@@ -132,6 +140,8 @@ static void write_sample(ku_source *s, const ku_event *e, ku_thread *t, uint64_t
     stack.flags = is_cut ? KF_SAMPLE_CUT : 0;
     if (write_stack(s, t, ticks, &stack))
         ku_writer_count(&s->writer, KF_REASON_DELIVERED, 1);
+    s->samples++;
+    ku_writer_add_cost(&s->writer, KF_COST_SAMPLE, s->sample_ns, 1);
 }
 
 /* Keep the stack until the switch that follows says whether the thread has to wait. */
@@ -161,9 +171,21 @@ static void write_stack_before(ku_source *s, ku_thread *t, uint64_t ticks)
 static ku_thread *thread_of_event(ku_source *s, const ku_event *e, uint64_t ticks)
 {
     ku_thread *t = ku_watched_thread(&s->watched, e->pid, e->tid);
-    if (t && !t->born_ticks)
+    if (t && !t->born_ticks) {
         t->born_ticks = ticks;
+        t->sampled_since_ns = e->time_ns;
+    }
     return t;
+}
+
+/* A thread is sampled as the one that started it, if that was sampled already. */
+static void inherit_sampling(ku_source *s, ku_thread *t, const ku_event *fork)
+{
+    const ku_thread *parent = ku_watched_find_thread(&s->watched, fork->parent_tid);
+    bool is_sampled = !parent || (parent->sampled_since_ns && parent->sampled_since_ns <= fork->time_ns);
+    t->sampled_since_ns = is_sampled ? fork->time_ns : 0;
+    if (!is_sampled && s->options.hz)
+        (void)kb_vec_push(&s->unsampled, t->tid);
 }
 
 static void handle_fork(ku_source *s, const ku_event *e, uint64_t ticks)
@@ -176,6 +198,7 @@ static void handle_fork(ku_source *s, const ku_event *e, uint64_t ticks)
     t->born_ticks = ticks;
     t->is_born_here = true;
     t->creator_tid = e->parent_tid;
+    inherit_sampling(s, t, e);
 }
 
 static void handle_exit(ku_source *s, const ku_event *e, uint64_t ticks)
@@ -202,6 +225,16 @@ static void handle_exec(ku_source *s, const ku_event *e, uint64_t ticks)
     snprintf(t->name, sizeof t->name, "%s", e->name);
 }
 
+/* A thread that was there before, and has not got a CPU since, has had one all the time. */
+static void handle_first_event(ku_thread *t, const ku_event *e)
+{
+    if (e->type == KU_EVENT_SWITCH_OUT || e->type == KU_EVENT_SAMPLE) {
+        t->on_ticks = t->born_ticks;
+        t->cpu = e->cpu;
+    }
+    t->is_attached = false;
+}
+
 static void handle_switch(ku_source *s, const ku_event *e, ku_thread *t, uint64_t ticks)
 {
     if (e->type == KU_EVENT_SWITCH_OUT) {
@@ -226,6 +259,8 @@ static void handle_thread_event(ku_source *s, const ku_event *e, uint64_t ticks)
     ku_thread *t = thread_of_event(s, e, ticks);
     if (!t)
         return;
+    if (t->is_attached && e->type != KU_EVENT_NAME)
+        handle_first_event(t, e);
     if (e->type == KU_EVENT_SAMPLE)
         write_sample(s, e, t, ticks);
     else if (e->type == KU_EVENT_STACK_BEFORE)
@@ -240,6 +275,8 @@ static void handle_event(void *context, const ku_event *e)
 {
     ku_source *s = context;
     uint64_t ticks = ku_writer_ticks(&s->writer, e->time_ns);
+    if (e->pid == s->writer.pid && e->type != KU_EVENT_LOST) /* the recorder, which measures samples */
+        return;
     switch (e->type) {
     case KU_EVENT_FORK:
         handle_fork(s, e, ticks);
@@ -262,12 +299,117 @@ static void handle_event(void *context, const ku_event *e)
     }
 }
 
+/* ---- processes that were there before -------------------------------------------------------- */
+
+static void watch_running_thread(ku_source *s, uint32_t pid, uint32_t tid)
+{
+    ku_process *p = ku_watched_process(&s->watched, pid);
+    ku_thread *t = p ? ku_watched_thread(&s->watched, pid, tid) : NULL;
+    if (!t)
+        return;
+    if (!p->name[0])
+        ku_attach_read_process(p);
+    ku_attach_read_name(t);
+    t->is_attached = true;
+    t->born_ticks = kb_ticks(s->writer.ticks_clock);
+    t->sampled_since_ns = kb_clock_ns(CLOCK_MONOTONIC_RAW);
+}
+
+/* The program's first thread has events already. One that cannot be watched has ended, or needs more
+ * descriptors than this process may have. */
+static void attach_thread(void *context, uint32_t pid, uint32_t tid)
+{
+    ku_source *s = context;
+    if (ku_watched_find_thread(&s->watched, tid))
+        return;
+    int error = tid == s->options.pid ? 0 : ku_events_add_thread(s->events, tid);
+    if (!error)
+        watch_running_thread(s, pid, tid);
+    else if (error != ESRCH)
+        ku_writer_count(&s->writer, KF_REASON_UNWATCHED, 1);
+}
+
+/* A thread that was not known at the last look either was started while its creator was not watched
+ * yet. */
+static void look_for_missed_thread(void *context, uint32_t pid, uint32_t tid)
+{
+    ku_source *s = context;
+    if (ku_watched_find_thread(&s->watched, tid))
+        return;
+    for (size_t i = 0; i < s->missed.count; i++)
+        if (s->missed.data[i] == tid) {
+            attach_thread(s, pid, tid);
+            return;
+        }
+    (void)kb_vec_push(&s->missed, tid);
+}
+
+static void look_for_missed_threads(ku_source *s)
+{
+    uint64_t now_ns = kb_monotonic_ns();
+    if (s->options.at_exec || now_ns < s->next_look_ns)
+        return;
+    s->next_look_ns = now_ns + (uint64_t)KB_SECOND_NS;
+    size_t known = s->missed.count;
+    (void)ku_attach_visit_threads(s->options.pid, look_for_missed_thread, s);
+    memmove(s->missed.data, s->missed.data + known, (s->missed.count - known) * sizeof *s->missed.data);
+    s->missed.count -= known;
+}
+
+/* ---- the rate -------------------------------------------------------------------------------- */
+
+static void sample_missed_threads(ku_source *s)
+{
+    for (size_t i = 0; i < s->unsampled.count; i++) {
+        ku_thread *t = ku_watched_find_thread(&s->watched, s->unsampled.data[i]);
+        if (t && ku_events_add_sampler(s->events, t->tid) == 0)
+            t->sampled_since_ns = kb_clock_ns(CLOCK_MONOTONIC_RAW);
+    }
+    s->unsampled.count = 0;
+}
+
+static void change_hz(ku_source *s, uint32_t hz)
+{
+    KB_VEC(ku_sampled_thread) sampled = {0};
+    for (size_t i = 0; i < s->watched.thread_list.count; i++) {
+        ku_sampled_thread one = {.tid = s->watched.thread_list.data[i]->tid};
+        if (!kb_vec_push(&sampled, one))
+            break;
+    }
+    if (sampled.count == s->watched.thread_list.count) {
+        ku_events_set_hz(s->events, hz, sampled.data, sampled.count);
+        for (size_t i = 0; i < sampled.count; i++)
+            s->watched.thread_list.data[i]->sampled_since_ns = sampled.data[i].since_ns;
+        kb_store_relaxed(&s->hz, hz);
+    }
+    kb_vec_free(&sampled);
+}
+
+/* Samples take the same part of all CPU time, rate times cost of one, so the rate follows from the
+ * limit. The cost is measured again now and then: it depends on what else the machine does. */
+static void limit_cost_of_samples(ku_source *s)
+{
+    const uint64_t FIRST = 32, AGAIN = 8; /* samples; times as many */
+    if (s->samples < KB_MAX(s->next_measurement, FIRST))
+        return;
+    s->next_measurement = s->samples * AGAIN;
+    s->sample_ns = ku_events_measure_sample_ns(s->events);
+    if (s->options.max_cost_ppm <= 0 || !s->sample_ns)
+        return;
+    double allowed = s->options.max_cost_ppm * 1e-6 * KB_SECOND_NS / (double)s->sample_ns;
+    uint32_t hz = allowed < s->options.hz ? (uint32_t)KB_MAX(allowed, 1.0) : s->options.hz;
+    uint32_t now = kb_load_relaxed(&s->hz);
+    if (hz < now - now / 8 || hz > now + now / 8)
+        change_hz(s, hz);
+}
+
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 static void drain_events(ku_source *s, bool all)
 {
     ku_writer_read_clocks(&s->writer);
     ku_events_drain(s->events, all, handle_event, s);
+    sample_missed_threads(s);
 }
 
 /* Threads that have not ended. */
@@ -286,9 +428,13 @@ static void *run_reading_thread(void *context)
     ku_source *s = context;
     (void)pthread_setname_np(pthread_self(), "ckineto cpu");
     ku_writer_init(&s->writer, s->watched.pool, "cpu");
+    if (!s->options.at_exec)
+        (void)ku_attach_visit_threads(s->options.pid, attach_thread, s);
     while (!kb_load_acquire(&s->ending)) {
         ku_events_wait(s->events, WAIT_MS);
         drain_events(s, false);
+        limit_cost_of_samples(s);
+        look_for_missed_threads(s);
     }
     drain_events(s, true);
     write_open_threads(s);
@@ -319,6 +465,7 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
     }
     s->options = *options;
     s->watched.pool = pool;
+    s->hz = options->hz;
     ku_events_options events = {.pid = options->pid,
                                 .at_exec = options->at_exec,
                                 .hz = options->hz,
@@ -337,6 +484,8 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
     *out = s;
     return KINETO_OK;
 }
+
+uint32_t ku_source_hz(const ku_source *s) { return kb_load_relaxed(&s->hz); }
 
 bool ku_source_sees_off_cpu(const ku_source *s)
 {
@@ -361,5 +510,7 @@ void ku_source_destroy(ku_source *s)
     ku_unwinder_destroy(s->unwinder);
     ku_images_free(&s->images);
     ku_watched_free(&s->watched);
+    kb_vec_free(&s->missed);
+    kb_vec_free(&s->unsampled);
     free(s);
 }

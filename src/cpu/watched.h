@@ -22,6 +22,9 @@ typedef struct ku_thread {
     uint64_t on_ticks; /* when it got its CPU; 0: it has none */
     uint32_t cpu;
     bool is_born_here; /* its creation was seen */
+    bool is_attached;  /* it was there before, and no switch of it has been seen */
+    /* CLOCK_MONOTONIC_RAW since when it is sampled at the present rate, as is what it starts; 0: it is not */
+    uint64_t sampled_since_ns;
     /* Its stack when it lost its CPU last, until the reason is known. */
     uint64_t *frames_before; /* KU_MAX_FRAMES; NULL: off-CPU stacks are not wanted */
     uint32_t frame_count_before;

@@ -303,7 +303,7 @@ typedef enum kf_reason {
 #undef X
     KF_REASON_COUNT
 } kf_reason;
-#define KF_REASON_SLOTS 24
+#define KF_REASON_SLOTS 32
 #define KF_SOURCE_API 0u /* records of the program itself */
 
 /* ---- pool ------------------------------------------------------------------------------------ */
@@ -404,7 +404,8 @@ typedef enum kf_unit {
     X(CHUNK, "changing chunks")                                                                    \
     X(STACK, "call stacks")                                                                        \
     X(COUNTERS, "hardware counters")                                                               \
-    X(SOURCE, "calls of sources")
+    X(SOURCE, "calls of sources")                                                                  \
+    X(SAMPLE, "interruptions for CPU samples")
 typedef enum kf_cost {
 #define KF_X(name, text) KF_COST_##name,
     KF_COST_MAP(KF_X)

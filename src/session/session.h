@@ -231,6 +231,8 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
 kineto_status ks_collector_start(ks_collector *c, kineto_error *err);
 /** The recorded process, for the ledger's account of its children. */
 void ks_collector_follow(ks_collector *c, uint32_t pid);
+/** A process that is watched without being a child: its CPU time counts as the program's. */
+void ks_collector_account(ks_collector *c, uint32_t pid);
 /** The recorded process has ended, and has not been waited for yet. */
 void ks_collector_program_ends(ks_collector *c, uint32_t pid);
 /** Copy out full chunks. @return nanoseconds after which to call again. */

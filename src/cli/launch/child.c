@@ -124,12 +124,28 @@ kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
     return kb_fail_os(err, os_error, "cannot run '%s'", argv[0]);
 }
 
+kineto_status kc_child_attach(uint32_t pid, kc_child *child, kineto_error *err)
+{
+    struct sigaction usual;
+    memset(&usual, 0, sizeof usual);
+    usual.sa_handler = SIG_DFL;
+    *child = (kc_child){.pid = (pid_t)pid, .is_attached = true, .start_time = kb_os_start_time(pid)};
+    if (!child->start_time || !kb_os_alive(pid, child->start_time))
+        return kb_fail(err, KINETO_E_NOT_FOUND, "there is no process %u", pid);
+    sigaction(SIGINT, &usual, NULL); /* blocked: it is waited for */
+    sigaddset(&waited_mask, SIGINT);
+    sigprocmask(SIG_BLOCK, &waited_mask, NULL);
+    return KINETO_OK;
+}
+
 /* SIGTERM and SIGHUP are forwarded, except those of the terminal (SI_KERNEL), which the program
  * gets itself. If only descendants of the program are left, the signal ends the waiting for them.
  */
 static void forward_signal(kc_child *child, int sig, int code)
 {
-    if ((sig != SIGTERM && sig != SIGHUP) || code == SI_KERNEL)
+    if (child->is_attached)
+        child->done |= sig != SIGCHLD;
+    if (child->is_attached || (sig != SIGTERM && sig != SIGHUP) || code == SI_KERNEL)
         return;
     if (child->ended)
         child->done = true;
@@ -155,6 +171,10 @@ static void reap_children(kc_child *child)
     if (child->done)
         return;
     KB_ASSERT(child->pid > 0);
+    if (child->is_attached) {
+        child->done = child->ended = !kb_os_alive((uint32_t)child->pid, child->start_time);
+        return;
+    }
     notify_program_end(child);
     while ((pid = waitpid(child->with_children ? -1 : child->pid, &status, WNOHANG)) > 0)
         if (pid == child->pid) {
