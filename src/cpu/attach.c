@@ -2,7 +2,6 @@
  * memory. What changes meanwhile is reported by events (events.h). */
 #include "cpu/attach.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 
@@ -33,7 +32,7 @@ static void visit_process(tree_visit *v, uint32_t pid, uint32_t depth)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/%u/task", pid);
-    DIR *tasks = opendir(path);
+    DIR *tasks = pid == kb_os_pid() ? NULL : opendir(path); /* not the recorder itself */
     for (struct dirent *entry; tasks && (entry = readdir(tasks)) != NULL;) {
         uint32_t tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
         if (!tid)
@@ -53,22 +52,6 @@ size_t ku_attach_visit_threads(uint32_t pid, ku_thread_visitor *visit, void *con
     return v.count;
 }
 
-static void read_short_name(const char *path, char *name, size_t bytes)
-{
-    FILE *file = fopen(path, "re");
-    if (file && fgets(name, (int)bytes, file))
-        name[strcspn(name, "\n")] = '\0';
-    if (file)
-        fclose(file);
-}
-
-void ku_attach_read_name(ku_thread *t)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%u/task/%u/comm", t->pid, t->tid);
-    read_short_name(path, t->name, sizeof t->name);
-}
-
 /* A line of /proc/PID/maps: "START-END PERMISSIONS OFFSET DEVICE INODE PATH". */
 static void add_mapping(ku_process *p, char *line)
 {
@@ -85,8 +68,7 @@ static void add_mapping(ku_process *p, char *line)
 void ku_attach_read_process(ku_process *p)
 {
     char path[32], line[4096 + 128];
-    snprintf(path, sizeof path, "/proc/%u/comm", p->pid);
-    read_short_name(path, p->name, sizeof p->name);
+    (void)kb_os_process_name(p->pid, p->name, sizeof p->name);
     snprintf(path, sizeof path, "/proc/%u/maps", p->pid);
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file))

@@ -11,6 +11,4 @@ typedef void ku_thread_visitor(void *context, uint32_t pid, uint32_t tid);
 size_t ku_attach_visit_threads(uint32_t pid, ku_thread_visitor *visit, void *context);
 /** Note a process' name and the code in its memory. */
 void ku_attach_read_process(ku_process *p);
-/** Note a thread's name. */
-void ku_attach_read_name(ku_thread *t);
 #endif

@@ -8,6 +8,7 @@
 
 #define KU_DEFAULT_HZ 99u
 #define KU_MAX_HZ     10000u
+#define KU_POLLING_MS 50u /* between two readings of counters, where there are no events */
 
 typedef struct ku_source_options {
     uint32_t pid;     /* the program */
@@ -26,10 +27,13 @@ kineto_status ku_source_probe(bool *sees_kernel, kineto_error *err);
 typedef struct ku_source ku_source;
 /** Watch a program from now on. The reading thread begins at once.
  *  @param pool  borrowed until destroyed.
- *  @return KINETO_E_PERMISSION, KINETO_E_UNSUPPORTED: it cannot be watched here, err says why;
- *  KINETO_E_NOT_FOUND: there is no such process. */
+ *  @return KINETO_E_PERMISSION, KINETO_E_UNSUPPORTED: it cannot be watched here, err says why, neither
+ *  by events nor by polling; KINETO_E_NOT_FOUND: there is no such process. */
 kineto_status ku_source_create(const ku_source_options *options, const kf_pool *pool,
                                ku_source **out, kineto_error *err);
+/** Why the kernel's events are not used, but counters that are polled, without samples; NULL: they are
+ *  used. threads: any. */
+const char *ku_source_refusal(const ku_source *s);
 /** Are stacks of blocked threads recorded? threads: any. */
 bool ku_source_sees_off_cpu(const ku_source *s);
 /** The present rate of samples: less than asked for where max_cost_ppm asks for it. threads: any. */

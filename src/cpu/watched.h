@@ -12,6 +12,7 @@ typedef struct ku_process {
     uint32_t entry;        /* of the dictionary; 0: not written yet, or again after an exec */
     uint32_t thread_count;
     uint64_t exec_ticks;   /* since when it runs this program; 0: not known */
+    uint64_t exec_id;      /* identity of that program, by polling */
     char name[KU_NAME_BYTES];
     ku_address_space space;
 } ku_process;
@@ -30,6 +31,10 @@ typedef struct ku_thread {
     uint32_t frame_count_before;
     bool is_cut_before;
     char name[KU_NAME_BYTES]; /* not written yet; "": nothing to write */
+    /* polling.c: its counters at the last pass */
+    uint64_t polled_ticks, run_ns, wait_ns;
+    uint32_t pass;
+    char last_name[KU_NAME_BYTES];
 } ku_thread;
 
 typedef struct ku_watched {

@@ -36,7 +36,10 @@ static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kinet
                                  .kinds = w->kinds};
     kineto_status status =
         ku_source_create(&options, ks_collector_pool(w->collector), &w->source, err);
-    if (status == KINETO_OK && w->off_cpu && !ku_source_sees_off_cpu(w->source))
+    if (status == KINETO_OK && ku_source_refusal(w->source))
+        ks_collector_note(w->collector, "cpu", "states from counters [ms], no samples",
+                          KU_POLLING_MS, false, ku_source_refusal(w->source));
+    else if (status == KINETO_OK && w->off_cpu && !ku_source_sees_off_cpu(w->source))
         ks_collector_note(w->collector, "cpu", "no stacks of blocked threads", 1, false,
                           "--off-cpu needs CAP_PERFMON, root, or perf_event_paranoid up to 1");
     return status;

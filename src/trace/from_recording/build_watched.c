@@ -134,7 +134,8 @@ static void append_state(kt_build_state *s, uint32_t track, uint32_t thread, uin
         return;
     if (run) {
         row.flags |= run->flags & KF_RUN_OPEN_END ? KINETO_ACTIVITY_OPEN_END : 0;
-        kt_args_put_number(s->b, kt_string(s->b, kb_string("cpu")), run->cpu);
+        if (!(run->flags & KF_RUN_POLLED))
+            kt_args_put_number(s->b, kt_string(s->b, kb_string("cpu")), run->cpu);
     } else if (state == STATE_BLOCKED && s->blocked.count) {
         stage_blocked_stack(s, thread, start);
     }
