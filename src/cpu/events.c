@@ -245,7 +245,7 @@ static ku_ring *find_earliest_ring(ku_events *e, uint64_t until_ns)
     return earliest;
 }
 
-void ku_events_drain(ku_events *e, bool all, ku_event_handler *handle, void *context)
+uint64_t ku_events_drain(ku_events *e, bool all, ku_event_handler *handle, void *context)
 {
     uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC_RAW) - UNSETTLED_NS;
     for (size_t i = 0; i < e->rings.count; i++) {
@@ -257,4 +257,5 @@ void ku_events_drain(ku_events *e, bool all, ku_event_handler *handle, void *con
     }
     for (ku_ring *r; (r = find_earliest_ring(e, all ? UINT64_MAX : until_ns)) != NULL;)
         read_next_record(e, r, handle, context);
+    return until_ns;
 }

@@ -66,7 +66,8 @@ void ku_events_wait(ku_events *e, int timeout_ms);
 /** Pass what has come to `handle`, in order of time, but for the last moment, whose events may not
  *  all be there yet. With `all`: everything. Pointers in an event are valid during the call. */
 typedef void ku_event_handler(void *context, const ku_event *event);
-void ku_events_drain(ku_events *e, bool all, ku_event_handler *handle, void *context);
+/** @return events up to that moment (CLOCK_MONOTONIC_RAW) have been passed. */
+uint64_t ku_events_drain(ku_events *e, bool all, ku_event_handler *handle, void *context);
 void ku_events_close(ku_events *e); /* NULL is fine */
 
 /** Also the events of another thread, which was there before, and of all that it will start.

@@ -68,6 +68,19 @@ bool ku_write_stack(ku_records *r, ku_thread *t, uint64_t ticks, const ku_stack 
     return true;
 }
 
+void ku_write_progress(ku_records *r, uint64_t until_ticks)
+{
+    for (size_t i = 0; i < r->watched.thread_list.count; i++) {
+        ku_thread *t = r->watched.thread_list.data[i];
+        if (t->on_ticks && t->on_ticks < until_ticks) {
+            ku_write_run(r, t, until_ticks, KF_RUN_GOES_ON);
+            t->on_ticks = until_ticks;
+        }
+        if (t->born_ticks && t->born_ticks < until_ticks)
+            ku_write_life(r, t, until_ticks, KF_LIFE_OPEN_END);
+    }
+}
+
 void ku_write_open_threads(ku_records *r)
 {
     uint64_t now = kb_ticks(r->writer.ticks_clock);

@@ -28,6 +28,8 @@ typedef struct ku_stack {
 
 /** False: there is no room, which is counted. */
 bool ku_write_stack(ku_records *r, ku_thread *t, uint64_t ticks, const ku_stack *stack);
+/** What all threads have done until then, although it goes on: for readers that do not wait for its end. */
+void ku_write_progress(ku_records *r, uint64_t until_ticks);
 /** All threads that have not ended: what they do is open. */
 void ku_write_open_threads(ku_records *r);
 #endif

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #define WAIT_MS     100
+_Static_assert(WAIT_MS * KB_MILLISECOND_NS < KU_READING_NS, "events are read in time");
 #define STACK_BYTES 8192u
 #define RING_BYTES  ((size_t)512 << 10) /* what ordinary users may lock for each CPU */
 #define RINGS_BYTES ((size_t)64 << 20)  /* of all CPUs, where the user may lock more */
@@ -25,6 +26,7 @@ struct ku_source {
     ku_records records;
     uint64_t samples, next_measurement; /* of the cost of a sample, after so many */
     uint64_t sample_ns;                 /* that cost; 0: not measured yet */
+    uint64_t next_progress_ns;          /* CLOCK_MONOTONIC_RAW */
     uint64_t next_look_ns;              /* for threads that were missed when they were attached to */
     KB_VEC(uint32_t) missed;            /* threads that the last look has found */
     KB_VEC(uint32_t) unsampled;         /* threads to be sampled after this drain */
@@ -334,8 +336,12 @@ static void limit_cost_of_samples(ku_source *s)
 static void drain_events(ku_source *s, bool all)
 {
     ku_writer_read_clocks(&s->records.writer);
-    ku_events_drain(s->events, all, handle_event, s);
+    uint64_t until_ns = ku_events_drain(s->events, all, handle_event, s);
     sample_missed_threads(s);
+    if (!s->options.progress_ns || until_ns < s->next_progress_ns)
+        return;
+    s->next_progress_ns = until_ns + s->options.progress_ns;
+    ku_write_progress(&s->records, ku_writer_ticks(&s->records.writer, until_ns));
 }
 
 static void read_events(ku_source *s)
@@ -365,6 +371,8 @@ static void poll_counters(ku_source *s)
     ku_polling p = {.records = &s->records, .pid = s->options.pid, .at_exec = s->options.at_exec};
     while (!kb_load_acquire(&s->ending)) {
         uint64_t until_ns = ku_polling_pass(&p) + kb_monotonic_ns();
+        if (s->options.progress_ns)
+            ku_write_progress(&s->records, kb_ticks(s->records.writer.ticks_clock));
         for (uint64_t now_ns; !kb_load_acquire(&s->ending) && (now_ns = kb_monotonic_ns()) < until_ns;)
             sleep_for(KB_MIN(until_ns - now_ns, STEP_NS));
     }

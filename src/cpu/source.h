@@ -8,6 +8,7 @@
 
 #define KU_DEFAULT_HZ 99u
 #define KU_MAX_HZ     10000u
+#define KU_READING_NS (120 * (uint64_t)KB_MILLISECOND_NS) /* events are read within that time */
 #define KU_POLLING_MS 50u /* between two readings of counters, where there are no events */
 
 typedef struct ku_source_options {
@@ -17,6 +18,7 @@ typedef struct ku_source_options {
     bool off_cpu;     /* also the stacks of threads that get blocked, where the user may see them */
     uint32_t hz;      /* samples for each second of CPU time; 0: states only */
     double max_cost_ppm; /* of the program's CPU time, for samples: a lower rate keeps it. 0: no limit */
+    uint64_t progress_ns; /* write what goes on so often, for who looks at it meanwhile; 0: only what has ended */
     uint64_t kinds;   /* KINETO_KIND_CPU_SAMPLE, THREAD_STATE */
 } ku_source_options;
 

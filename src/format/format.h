@@ -106,6 +106,7 @@ typedef enum kf_type {
 /* aux of THREAD_RUN, STACK_SAMPLE, THREAD_LIFE */
 #define KF_RUN_PREEMPTED 1u /* at its end the thread could have gone on */
 #define KF_RUN_OPEN_END 2u  /* it has not ended */
+#define KF_RUN_GOES_ON 8u   /* in the record that begins where this one ends */
 #define KF_RUN_POLLED 4u    /* from counters of /proc: on which CPU is not known */
 #define KF_SAMPLE_CUT 1u     /* more callers could not be found */
 #define KF_SAMPLE_BLOCKED 2u /* at these ticks the thread lost its CPU, because it had to wait */

@@ -300,7 +300,8 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
                               kineto_trace **out, kineto_error *err);
 /** End the window; its chunks may be freed. NULL is fine. threads: any. */
 void ks_window_release(ks_collector *c, ks_window *w);
-/** What the ring holds of the last ring_ns. Recording goes on. threads: any. */
+/** What the ring holds of the last ring_ns, in [from_ns, until_ns] of the cut if they are given.
+ *  Recording goes on. threads: any. */
 kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
                             kineto_error *err);
 /** Sleep until a window of the pool changes (also a program's own one) or ks_collector_wake is

@@ -58,10 +58,24 @@ static void wait_for_parent(int fd)
     close(fd);
 }
 
+/* In the child: the terminal belongs to the view. */
+static void leave_terminal(int output_fd)
+{
+    if (output_fd < 0)
+        return;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (isatty(fd))
+            (void)dup2(output_fd, fd);
+    int empty = isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+    if (empty >= 0)
+        (void)dup2(empty, STDIN_FILENO);
+}
+
 /* In the child. An error of exec is written to `report` for the parent. */
-static _Noreturn void exec_program(char **argv, int report, const int *start)
+static _Noreturn void exec_program(char **argv, int report, const int *start, int output_fd)
 {
     close(start[1]);
+    leave_terminal(output_fd);
     wait_for_parent(start[0]);
     restore_signals();
     execvp(argv[0], argv);
@@ -88,6 +102,7 @@ kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
 {
     int report[2], start[2];
     *child = (kc_child){.with_children = child->with_children,
+                        .output_fd = child->output_fd,
                         .forked = child->forked,
                         .forked_context = child->forked_context};
     if (child->with_children && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
@@ -103,7 +118,7 @@ kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
     pid_t pid = fork();
     int os_error = errno;
     if (pid == 0)
-        exec_program(argv, report[1], start);
+        exec_program(argv, report[1], start, child->output_fd);
     close(report[1]);
     if (pid > 0 && child->forked)
         child->forked(child->forked_context, pid);

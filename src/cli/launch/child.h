@@ -14,6 +14,9 @@ typedef struct kc_child {
     /* as from waitpid; valid when done */
     int status;
     bool done;
+    /* Set by the caller: where the program writes instead of the terminal; -1: nowhere else. Its standard
+     * input is empty then. */
+    int output_fd;
     /* set by the caller: done means that all its descendants have ended, too */
     bool with_children;
     /* the program itself has ended */

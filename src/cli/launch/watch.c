@@ -33,6 +33,7 @@ static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kinet
                                  .off_cpu = w->off_cpu,
                                  .hz = w->hz,
                                  .max_cost_ppm = w->max_cost_ppm,
+                                 .progress_ns = w->progress_ns,
                                  .kinds = w->kinds};
     kineto_status status =
         ku_source_create(&options, ks_collector_pool(w->collector), &w->source, err);

@@ -11,6 +11,7 @@ typedef struct kc_watch {
     uint32_t hz;
     bool is_on;
     double max_cost_ppm; /* of the program's CPU time, for samples; 0: no limit */
+    uint64_t progress_ns; /* write what goes on so often, for a live view; 0: only what has ended */
     uint64_t kinds; /* of those to record, the ones that this source delivers */
     ks_collector *collector;
     struct ku_source *source;
