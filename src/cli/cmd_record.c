@@ -30,6 +30,7 @@ static uint64_t running_pid;
 static const char *seconds;
 static const char *interval, *sort_key;
 static bool live_is_wanted, is_top; /* top: without a trace */
+static const char *verb = "record"; /* for messages */
 static kc_live_options live_options = {.interval_ns = (uint64_t)KB_SECOND_NS};
 static kc_live *live;
 static ks_window *whole; /* the recording beside the live view's; NULL: there is none */
@@ -159,10 +160,10 @@ static kineto_status parse_buffer_policy(ks_policy *out)
             continue;
         *out = (ks_policy)i;
         if (*out == KS_POLICY_STREAM && kc_option_given(&keep_mb))
-            return kc_usage_error("record", "--keep-mb needs --policy oldest or ring");
+            return kc_usage_error(verb, "--keep-mb needs --policy oldest or ring");
         return KINETO_OK;
     }
-    return kc_usage_error("record", "--policy is stream, oldest or ring, not '%s'", name);
+    return kc_usage_error(verb, "--policy is stream, oldest or ring, not '%s'", name);
 }
 
 /* Ranges of all numeric options. */
@@ -171,18 +172,18 @@ static kineto_status check_record_numbers(void)
     enum { MAX_MB = 16384 };
     const uint64_t MAX_SAMPLING_BYTES = UINT64_C(1) << 40;
     if (buffer_mb < 1 || buffer_mb > MAX_MB)
-        return kc_usage_error("record", "--buffer-mb is from 1 to %d", MAX_MB);
+        return kc_usage_error(verb, "--buffer-mb is from 1 to %d", MAX_MB);
     if (on_demand_options.ring && kc_option_given(&buffer_mb))
-        return kc_usage_error("record", "--buffer-mb cannot be used with --ring; use --ring-mb");
+        return kc_usage_error(verb, "--buffer-mb cannot be used with --ring; use --ring-mb");
     if (keep_mb < 1 || keep_mb > UINT64_MAX >> 20)
-        return kc_usage_error("record", "--keep-mb is from 1 to %llu",
+        return kc_usage_error(verb, "--keep-mb is from 1 to %llu",
                               (unsigned long long)(UINT64_MAX >> 20));
     if (log_level > KINETO_LOG_OFF)
-        return kc_usage_error("record", "--log-level is from 0 to %d", KINETO_LOG_OFF);
+        return kc_usage_error(verb, "--log-level is from 0 to %d", KINETO_LOG_OFF);
     if (memory.bytes > MAX_SAMPLING_BYTES)
-        return kc_usage_error("record", "--memory is at most 1T");
+        return kc_usage_error(verb, "--memory is at most 1T");
     if (plugin_config && strlen(plugin_config) > KS_CONFIG_BYTES - 1)
-        return kc_usage_error("record", "--plugin-config has %u bytes at most",
+        return kc_usage_error(verb, "--plugin-config has %u bytes at most",
                               KS_CONFIG_BYTES - 1);
     return KINETO_OK;
 }
@@ -197,7 +198,7 @@ static kineto_status parse_cpu_budget(double *ppm)
     double percent = strtod(budget, &end);
     end += *end == '%';
     if (end == budget || *end || !(percent >= MIN && percent <= MAX))
-        return kc_usage_error("record", "--budget is a percentage from %g to %g, not '%s'", MIN,
+        return kc_usage_error(verb, "--budget is a percentage from %g to %g, not '%s'", MIN,
                               MAX, budget);
     *ppm = percent * PPM_PER_PERCENT;
     return KINETO_OK;
@@ -215,7 +216,7 @@ static kineto_status parse_record_kinds(uint64_t *kinds)
     if (ok)
         return KINETO_OK;
     kc_plugins_own_names(&plugins, own, sizeof own);
-    return kc_usage_error("record", "--activities: %s%s%s", err.message,
+    return kc_usage_error(verb, "--activities: %s%s%s", err.message,
                           own[0] ? "; kinds of plug-ins here: " : "", own);
 }
 
@@ -225,7 +226,7 @@ static kineto_status load_record_plugins(void)
     kineto_error err;
     kineto_status status = kc_plugins_for_record(&plugins, &plugin_files, no_plugins, &err);
     if (status)
-        kc_complain("record: %s", err.message);
+        kc_complain("%s: %s", verb, err.message);
     else
         kc_plugins_announce(&plugins);
     return status;
@@ -257,7 +258,7 @@ static kineto_status parse_record_options(ks_collector_options *c)
     const char *torch = getenv("CKINETO_TORCH");
     c->python_left_out = no_torch || (torch && strcmp(torch, "0") == 0);
     if (python && no_torch)
-        return kc_usage_error("record",
+        return kc_usage_error(verb,
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
     if (check_record_numbers() || kc_watch_parse(&watch) || parse_buffer_policy(&c->policy) ||
@@ -268,9 +269,9 @@ static kineto_status parse_record_options(ks_collector_options *c)
     if (are_ring_options_given() && kc_on_demand_parse(&on_demand_options, c))
         return KINETO_E_ARGUMENT;
     if (check_record_output(c->output_path, &err))
-        return kc_usage_error("record", "%s", err.message);
+        return kc_usage_error(verb, "%s", err.message);
     if (kb_log_configure(get_given_log_level(), log_file, &err))
-        return kc_usage_error("record", "--log: %s", err.message);
+        return kc_usage_error(verb, "--log: %s", err.message);
     c->keep_bytes = keep_mb << 20;
     kineto_status status = load_record_plugins();
     if (status == KINETO_OK)
@@ -373,7 +374,7 @@ static void set_live_options(ks_collector_options *c)
     live_options.lag_ns = watch.progress_ns + KU_READING_NS;
 }
 
-static kineto_status parse_interval(const char *verb)
+static kineto_status parse_interval(void)
 {
     char *end;
     double length = interval ? strtod(interval, &end) : 1;
@@ -384,7 +385,7 @@ static kineto_status parse_interval(const char *verb)
     return KINETO_OK;
 }
 
-static kineto_status parse_sort_key(const char *verb)
+static kineto_status parse_sort_key(void)
 {
     for (size_t i = 0; sort_key && i < KC_SORT_COUNT; i++)
         if (strcmp(sort_key, kc_view_sorts[i]) == 0) {
@@ -398,10 +399,9 @@ static kineto_status parse_sort_key(const char *verb)
 
 static kineto_status check_live_options(ks_collector_options *c)
 {
-    const char *verb = is_top ? "top" : "record";
     if (are_ring_options_given() || c->policy == KS_POLICY_RING)
         return kc_usage_error(verb, "--live cannot be used with --on-demand, --ring and --policy ring");
-    if (parse_interval(verb) || parse_sort_key(verb))
+    if (parse_interval() || parse_sort_key())
         return KINETO_E_ARGUMENT;
     live_options.on_quit = is_top && !running_pid ? "end it and the program"
                            : is_top               ? "end it"
@@ -801,7 +801,7 @@ unrecorded:
     status = err.code;
 done:
     if (status)
-        kc_complain("record: %s", err.message);
+        kc_complain("%s: %s", verb, err.message);
     if (status && child.done)
         suggest_interpreter(argv[0], &err);
     kc_watch_finish(&watch);
@@ -819,17 +819,17 @@ static kineto_status check_running_options(int operands, uint64_t *length_ns)
     char *end;
     double length = seconds ? strtod(seconds, &end) : 0;
     if (operands)
-        return kc_usage_error("record", "--pid is in place of a program");
+        return kc_usage_error(verb, "--pid is in place of a program");
     if (running_pid == 0 || running_pid > INT32_MAX)
-        return kc_usage_error("record", "--pid is the number of a process");
+        return kc_usage_error(verb, "--pid is the number of a process");
     if (kc_on_demand_wanted(&on_demand_options) || preload || memory.given || python ||
         plugin_files.count)
-        return kc_usage_error("record",
+        return kc_usage_error(verb,
                               "nothing can be loaded into a program that runs: with --pid only "
                               "--cpu, --off-cpu, --budget and options of the output can be used; "
                               "to trace a process that has ckineto in it: ckineto trigger --pid");
     if (seconds && (end == seconds || *end || !(length > 0 && length <= 1e6)))
-        return kc_usage_error("record", "--seconds is a number above 0, not '%s'", seconds);
+        return kc_usage_error(verb, "--seconds is a number above 0, not '%s'", seconds);
     *length_ns = seconds ? (uint64_t)(length * KB_SECOND_NS) : UINT64_MAX;
     return KINETO_OK;
 }
@@ -867,7 +867,7 @@ static int record_running(const ks_collector_options *collector_options, uint64_
         program.done = true;
         result = is_top ? 0 : build_and_write_trace(c, &program, &keep);
     } else {
-        kc_complain("record: %s", err.message);
+        kc_complain("%s: %s", verb, err.message);
     }
     kc_watch_finish(&watch);
     close_live_view();
@@ -884,14 +884,14 @@ static int run_recording(const kc_options *of_verb, int argc, char **argv)
     ks_collector_options collector_options = {0};
     kineto_status status = kc_parse_options(of_verb, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
-        return kc_finish_stdout(of_verb->verb, 0);
+        return kc_finish_stdout(verb, 0);
     bool is_running = kc_option_given(&running_pid);
     if (status == KINETO_OK && is_running)
         status = check_running_options(operands, &length_ns);
     else if (status == KINETO_OK && seconds)
-        status = kc_usage_error(of_verb->verb, "--seconds needs --pid");
+        status = kc_usage_error(verb, "--seconds needs --pid");
     if (status == KINETO_OK && !is_running && operands == 0)
-        status = kc_usage_error(of_verb->verb, "no program given: ckineto %s -- PROGRAM", of_verb->verb);
+        status = kc_usage_error(verb, "no program given: ckineto %s -- PROGRAM", verb);
     if (status == KINETO_OK)
         status = parse_record_options(&collector_options);
     if (status == KINETO_OK && live_is_wanted)
@@ -937,6 +937,7 @@ static const kc_options top_options = {
 int kc_top(int argc, char **argv)
 {
     is_top = live_is_wanted = true;
+    verb = top_options.verb;
     quiet = true;
     output = "/dev/null";
     return run_recording(&top_options, argc, argv);
