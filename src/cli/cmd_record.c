@@ -7,6 +7,7 @@
 #include "cli/launch/environment.h"
 #include "cli/launch/plugins.h"
 #include "cli/launch/record_on_demand.h"
+#include "cli/launch/remedies.h"
 #include "cli/launch/watch.h"
 #include "cli/live/live.h"
 #include "cli/summary/summary.h"
@@ -555,27 +556,50 @@ static uint64_t count_own_activities(const kc_summary *s)
     return s->activities - s->kinds[KINETO_KIND_THREAD_STATE] - s->kinds[KINETO_KIND_CPU_SAMPLE];
 }
 
+/* Why sources that should have recorded did not, if the ledger has it. NULL: it has nothing. */
+static const char *find_reason_in_ledger(const kineto_trace *trace)
+{
+    if (ks_children_has_unrecorded(trace))
+        return "the ledger above names the processes, and the reasons.";
+    if (kt_ledger_has(trace, "PyTorch", NULL) || kt_ledger_has(trace, "Python functions", NULL))
+        return "see the ledger lines of PyTorch and Python above.";
+    if (python && kt_ledger_has(trace, KC_NO_PYTHON, NULL))
+        return "--python needs ckineto's Python package: see the ledger above.";
+    return NULL;
+}
+
+/* What would record more, from what the program had in memory. */
+static void print_remedies(bool has_threads)
+{
+    if (running_pid) {
+        fputs("nothing can be loaded into a program that runs already.\n"
+              "  Started with 'ckineto record -- PROGRAM', all sources record it.\n",
+              stderr);
+        return;
+    }
+    fputs("the program used nothing that ckineto or a plug-in records.\n", stderr);
+    if (kc_remedies_print(watch.remedies, 0, stderr))
+        return;
+    fputs(has_threads ? "  --off-cpu shows where its threads are blocked, --memory its allocations. Ranges of\n"
+                        "  your own are a few lines: docs/how-to/languages.md.\n"
+                      : "  See 'ckineto doctor' for what can be recorded here.\n",
+          stderr);
+}
+
 /* The most likely reason for a trace without activities of the program. */
 static void explain_empty_trace(const kineto_trace *trace, bool has_threads)
 {
-    const char *reason =
-        has_threads ? "the program used nothing that ckineto or a plug-in records.\n"
-                      "  Ranges of your own are a few lines: docs/how-to/languages.md."
-                    : "the program used nothing that ckineto or a plug-in records.\n"
-                      "  See 'ckineto doctor' for what can be recorded here.";
-    if (ks_children_has_unrecorded(trace))
-        reason = "the ledger above names the processes, and the reasons.";
-    else if (kt_ledger_has(trace, "PyTorch", NULL) ||
-             kt_ledger_has(trace, "Python functions", NULL))
-        reason = "see the ledger lines of PyTorch and Python above.";
-    else if (python && kt_ledger_has(trace, KC_NO_PYTHON, NULL))
-        reason = "--python needs ckineto's Python package: see the ledger above.";
+    const char *reason = find_reason_in_ledger(trace);
+    fprintf(stderr, "\n  %s: ",
+            has_threads ? "Only threads and CPU samples were recorded" : "Nothing was recorded");
+    if (reason)
+        fprintf(stderr, "%s\n", reason);
     else if (python)
-        reason = "--python records programs that import PyTorch, and none did.\n"
-                 "  Other programs import ckineto: see docs/reference/stacks.md.";
-    fprintf(stderr, "\n  %s: %s\n",
-            has_threads ? "Only threads and CPU samples were recorded" : "Nothing was recorded",
-            reason);
+        fputs("--python records programs that import PyTorch, and none did.\n"
+              "  Other programs import ckineto: see docs/reference/stacks.md.\n",
+              stderr);
+    else
+        print_remedies(has_threads);
 }
 
 /* Prints the summary and the path of the trace on stderr: stdout belongs to the program. */

@@ -53,7 +53,7 @@ size_t ku_attach_visit_threads(uint32_t pid, ku_thread_visitor *visit, void *con
 }
 
 /* A line of /proc/PID/maps: "START-END PERMISSIONS OFFSET DEVICE INODE PATH". */
-static void add_mapping(ku_process *p, char *line)
+static void add_mapping(ku_watched *w, ku_process *p, char *line)
 {
     unsigned long long start, end, offset;
     char permissions[8];
@@ -62,17 +62,18 @@ static void add_mapping(ku_process *p, char *line)
                &path_at) < 4 || !path_at || permissions[2] != 'x')
         return;
     line[strcspn(line, "\n")] = '\0';
+    ku_watched_note_file(w, line + path_at);
     (void)ku_space_add(&p->space, start, end - start, offset, line + path_at);
 }
 
-void ku_attach_read_process(ku_process *p)
+void ku_attach_read_process(ku_watched *w, ku_process *p)
 {
     char path[32], line[4096 + 128];
     (void)kb_os_process_name(p->pid, p->name, sizeof p->name);
     snprintf(path, sizeof path, "/proc/%u/maps", p->pid);
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file))
-        add_mapping(p, line);
+        add_mapping(w, p, line);
     if (file)
         fclose(file);
 }

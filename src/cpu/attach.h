@@ -10,5 +10,5 @@ typedef void ku_thread_visitor(void *context, uint32_t pid, uint32_t tid);
  *  @return threads visited; 0: there is no such process, or /proc cannot be read. */
 size_t ku_attach_visit_threads(uint32_t pid, ku_thread_visitor *visit, void *context);
 /** Note a process' name and the code in its memory. */
-void ku_attach_read_process(ku_process *p);
+void ku_attach_read_process(ku_watched *w, ku_process *p);
 #endif

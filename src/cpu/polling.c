@@ -60,6 +60,8 @@ static void read_names(ku_polling *p, ku_process *process, ku_thread *t, uint64_
         kb_os_process_name(process->pid, process->name, sizeof process->name);
         ku_watched_exec(&p->records->watched, process->pid, process->name, now);
     }
+    if (t->tid == process->pid) /* the libraries, as they come */
+        ku_attach_read_process(&p->records->watched, process);
     if (!kb_os_thread_name(t->pid, t->tid, name, sizeof name) || strcmp(name, t->last_name) == 0)
         return;
     snprintf(t->name, sizeof t->name, "%s", name);

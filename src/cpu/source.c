@@ -178,6 +178,7 @@ static void handle_switch(ku_source *s, const ku_event *e, ku_thread *t, uint64_
 static void handle_map(ku_source *s, const ku_event *e)
 {
     ku_process *p = ku_watched_process(&s->records.watched, e->pid);
+    ku_watched_note_file(&s->records.watched, e->name);
     if (p && !ku_space_add(&p->space, e->start, e->bytes, e->file_offset, e->name))
         s->records.watched.no_memory++;
 }
@@ -236,7 +237,7 @@ static void watch_running_thread(ku_source *s, uint32_t pid, uint32_t tid)
     if (!t)
         return;
     if (!p->name[0])
-        ku_attach_read_process(p);
+        ku_attach_read_process(&s->records.watched, p);
     (void)kb_os_thread_name(pid, tid, t->name, sizeof t->name);
     t->is_attached = true;
     t->born_ticks = kb_ticks(s->records.writer.ticks_clock);
@@ -455,6 +456,12 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
 }
 
 uint32_t ku_source_hz(const ku_source *s) { return kb_load_relaxed(&s->hz); }
+
+bool ku_source_has_file(const ku_source *s, const char *beginning)
+{
+    KB_ASSERT(!s->is_running);
+    return ku_watched_has_file(&s->records.watched, beginning);
+}
 
 const char *ku_source_refusal(const ku_source *s) { return s->events ? NULL : s->refusal; }
 

@@ -40,6 +40,8 @@ const char *ku_source_refusal(const ku_source *s);
 bool ku_source_sees_off_cpu(const ku_source *s);
 /** The present rate of samples: less than asked for where max_cost_ppm asks for it. threads: any. */
 uint32_t ku_source_hz(const ku_source *s);
+/** After ku_source_finish: did the program have a file of code in memory whose name begins like this? */
+bool ku_source_has_file(const ku_source *s, const char *beginning);
 /** Write what has come until now, and what is still open; then stop. Once. NULL is fine. */
 void ku_source_finish(ku_source *s);
 void ku_source_destroy(ku_source *s); /* NULL is fine */

@@ -41,6 +41,7 @@ typedef struct ku_watched {
     KB_VEC(ku_process *) process_list;
     KB_VEC(ku_thread *) thread_list;
     kb_map processes, threads; /* pid, tid → 1 + index in the list; 0: it has ended */
+    kb_intern files; /* names, without directories, of all files that were mapped to be executed */
     const kf_pool *pool;
     uint64_t no_memory; /* threads and processes that are not watched for that reason */
 } ku_watched;
@@ -56,6 +57,10 @@ void ku_watched_copy_process(ku_watched *w, uint32_t pid, uint32_t parent_pid);
 void ku_watched_exec(ku_watched *w, uint32_t pid, const char *name, uint64_t ticks);
 /** It ended; with its last thread a process ends. */
 void ku_watched_forget_thread(ku_watched *w, ku_thread *t);
+/** A file was mapped to be executed. */
+void ku_watched_note_file(ku_watched *w, const char *path);
+/** Was one whose name begins like this? */
+bool ku_watched_has_file(const ku_watched *w, const char *beginning);
 /** Write the entries of the dictionary that records about this thread need: its process, its name.
  *  @return the entry of the process, 0: the dictionary is full. */
 uint32_t ku_watched_entries(ku_watched *w, ku_thread *t);

@@ -326,6 +326,15 @@ class Cpu(unittest.TestCase):
             spun = sum(e["args"]["cpu_ns"] for e in t.samples[thread] if e["name"] == "spin") / 1e9
             self.assertAlmostEqual(spun, t.seconds(thread)["running"], delta=0.3 * spun + 0.05, msg=name)
 
+    # ---- what would record more ----
+
+    def test_advice_follows_from_what_the_program_had_in_memory(self):
+        self.record("python3", "-c", "sum(range(3000000))")
+        self.assertRegex(self.said, r"used nothing that .*records\.\n  - it runs Python: --python records")
+        self.record(TARGET, "deep", "3", "50")
+        self.assertIn("--off-cpu shows where", self.said)
+        self.assertNotIn("  - ", self.said)
+
     # ---- the recorder dies ----
 
     def test_what_a_killed_recorder_had_is_recovered(self):

@@ -1,5 +1,6 @@
 /* Watching the recorded program from outside (source "cpu", docs/reference/cpu.md). */
 #include "cli/launch/watch.h"
+#include "cli/launch/remedies.h"
 #include "cli/options.h"
 #include "cpu/source.h"
 
@@ -82,9 +83,17 @@ kineto_status kc_watch_attach(kc_watch *w, ks_collector *c, uint64_t kinds, uint
                          "which --cpu off or --activities exclude");
 }
 
+static bool has_source_file(const void *context, const char *beginning)
+{
+    return ku_source_has_file(context, beginning);
+}
+
 void kc_watch_finish(kc_watch *w)
 {
     char detail[96];
+    ku_source_finish(w->source);
+    if (w->source)
+        w->remedies = kc_remedies_find(has_source_file, w->source);
     uint32_t hz = w->source ? ku_source_hz(w->source) : w->hz;
     if (hz < w->hz) {
         snprintf(detail, sizeof detail, "from %u, so that samples take no more than %.2f %%", w->hz,

@@ -13,6 +13,7 @@ typedef struct kc_watch {
     double max_cost_ppm; /* of the program's CPU time, for samples; 0: no limit */
     uint64_t progress_ns; /* write what goes on so often, for a live view; 0: only what has ended */
     uint64_t kinds; /* of those to record, the ones that this source delivers */
+    uint32_t remedies; /* see remedies.h; when it has finished */
     ks_collector *collector;
     struct ku_source *source;
 } kc_watch;
