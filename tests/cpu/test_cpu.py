@@ -163,6 +163,20 @@ class Cpu(unittest.TestCase):
             self.assertGreater(time[found[0]], 0.3 * whole)
         self.assertEqual([n for n in time if n.startswith("_Z") or "@" in n], [])
 
+    def test_functions_of_the_kernel_have_names(self):
+        if os.getuid() != 0:
+            self.skipTest("needs root")
+        with open("/proc/kallsyms") as f:
+            if int(f.readline().split()[0], 16) == 0:
+                self.skipTest("addresses of the kernel are hidden")
+        t = self.record("sh", "-c", "head -c 300000000 /dev/zero > /dev/null", options=("--cpu", "999"))
+        samples = [e for list_ in t.samples.values() for e in list_]
+        inside = [e for e in samples if e.get("args", {}).get("module") == "[kernel]"]
+        whole = sum(e["args"]["cpu_ns"] for e in samples if e["name"] == "[kernel]")
+        below = sum(e["args"]["cpu_ns"] for e in inside if e["name"] in ("do_syscall_64", "el0_svc"))
+        self.assertGreater(len({e["name"] for e in inside}), 5)
+        self.assertGreater(below, 0.3 * whole)
+
     def test_children_and_what_they_execute(self):
         t = self.record(TARGET, "children", "200")
         self.assertEqual(len({pid for pid, _ in t.states}), 3)
