@@ -99,7 +99,7 @@ static struct perf_event_attr describe_content(const ku_events *e, ku_ring_conte
 
 static const char *const tracefs_paths[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
 
-/* "field:pid_t pid;	offset:24;": the offset of a field; 0: it is not there. */
+/* "field:pid_t pid; offset:24;": the offset of a field; 0: it is not there. */
 static uint32_t find_field(const char *format, const char *field)
 {
     const char *at = strstr(format, field);
