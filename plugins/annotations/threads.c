@@ -1,7 +1,7 @@
-/* The open ranges of each thread. NVTX has a stack for each domain and thread, the recording one
- * for each thread: where ranges of two domains cross, the inner range is ended and continued as
+/* The open ranges of each thread. Programs have a stack for each domain and thread, the recording
+ * one for each thread: where ranges of two domains cross, the inner range is ended and continued as
  * another piece. */
-#include "nvtx.h"
+#include "annotations.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -81,7 +81,7 @@ static CN_COLD cn_thread *attach_thread(void)
     return t;
 }
 
-static void on_nvtx_thread_exit(void *block)
+static void on_annotating_thread_exit(void *block)
 {
     cn_thread *t = block;
     cn_this_thread = NULL;
@@ -128,9 +128,9 @@ static void reset_child(void)
         t->open[i].range = 0;
 }
 
-__attribute__((constructor)) static void start_nvtx_source(void)
+__attribute__((constructor)) static void start_annotations(void)
 {
-    key_usable = pthread_key_create(&thread_key, on_nvtx_thread_exit) == 0;
+    key_usable = pthread_key_create(&thread_key, on_annotating_thread_exit) == 0;
     (void)pthread_atfork(lock_before_fork, unlock_after_fork, reset_child);
 }
 
@@ -184,7 +184,7 @@ static uint32_t keep_range_name(cn_thread *t, const cn_event *e)
     return at;
 }
 
-/* Opens a range and returns its level in its domain, as NVTX wants it. */
+/* Opens a range and returns its level in its domain. */
 static int push_range(cn_thread *t, const cn_event *e)
 {
     if (t->count == CN_MAX_OPEN) {
@@ -201,6 +201,7 @@ static int push_range(cn_thread *t, const cn_event *e)
     open->level = below ? (uint16_t)(t->open[below - 1].level + 1) : 0;
     open->is_mixed = last && (last->is_mixed || last->domain != e->domain);
     open->site = site;
+    open->id = e->id;
     open->name_at = UINT32_MAX;
     if (!site && open->is_mixed)
         open->name_at = keep_range_name(t, e);
@@ -327,4 +328,13 @@ kineto_range cn_find_innermost(uint32_t domain)
     const cn_thread *t = cn_this_thread;
     uint32_t after = t && !t->busy ? find_innermost_range(t, domain) : 0;
     return after ? t->open[after - 1].range : 0;
+}
+
+kineto_range cn_find_open(uint32_t domain, uint64_t id)
+{
+    const cn_thread *t = cn_this_thread;
+    for (uint32_t i = t && !t->busy ? t->count : 0; i; i--)
+        if (t->open[i - 1].id == id && t->open[i - 1].domain == domain)
+            return t->open[i - 1].range;
+    return 0;
 }

@@ -1,6 +1,6 @@
 /* Ranges with ids, which may end on any thread. The id contains the number of the event's shape, so
  * that its end finds the same site; a table of open ids detects ends without a begin. */
-#include "nvtx.h"
+#include "annotations.h"
 
 /* Bits of an id: shape + 1 : 15, not in the table : 1, number : 48. */
 #define NUMBER_BITS  48
