@@ -193,7 +193,7 @@ static int push_range(cn_thread *t, const cn_event *e)
             cn_count(CN_TALLY_TOO_DEEP);
         return (int)(t->count + t->over) - 1;
     }
-    kineto_site *site = cn_event_site(e);
+    kineto_site *site = e->is_hidden ? NULL : cn_event_site(e);
     uint32_t below = find_innermost_range(t, e->domain);
     cn_open_range *open = &t->open[t->count];
     const cn_open_range *last = t->count ? open - 1 : NULL;
@@ -205,7 +205,7 @@ static int push_range(cn_thread *t, const cn_event *e)
     open->name_at = UINT32_MAX;
     if (!site && open->is_mixed)
         open->name_at = keep_range_name(t, e);
-    open->range = begin_recorded_range(e, site);
+    open->range = e->is_hidden ? 0 : begin_recorded_range(e, site);
     t->count++;
     return open->level;
 }
