@@ -12,7 +12,8 @@ void ci_event_set_shape(ci_event *e, uint32_t flags)
 }
 
 /* Values are in the order of CN_HAS_…, as shapes.c describes the arguments. */
-void ci_event_make(ci_event *e, uint32_t domain, ci_id id, ci_id parent, const ci_string *name)
+void ci_event_make(ci_event *e, uint32_t domain, ci_id id, ci_id parent, const ci_string *name,
+                   const char *other)
 {
     uint32_t flags = 0, n = 0;
     if (domain) {
@@ -30,7 +31,7 @@ void ci_event_make(ci_event *e, uint32_t domain, ci_id id, ci_id parent, const c
         e->values[n++].u = parent.d2;
     }
     e->event = (cn_event){.domain = domain,
-                          .text = name && name->text ? name->text : "",
+                          .text = name && name->text ? name->text : other,
                           .name = ci_string_name(name),
                           .id = ci_id_number(id)};
     ci_event_set_shape(e, flags);

@@ -23,16 +23,14 @@
 /* ---- notes in the ledger: X(NAME, 1 if events are lost, "reason", "detail") ------------------- */
 
 #define CI_TALLY_MAP(X)                                                                            \
-    X(NO_TASK, 1, "metadata of what is not open",                                                  \
-      "metadata and relations are added to tasks that are open on the calling thread; the task has " \
-      "ended, is an overlapped one, or was begun before recording")                                \
     X(METADATA_TYPE, 1, "metadata of unknown type", NULL)                                          \
     X(KEYS, 1, "metadata with further keys", "there are more than 1024 keys")                      \
     X(OWN_TIME, 0, "events with a time of their own",                                              \
       "they are recorded at the time of the call, whatever time they bring along")                 \
     X(FRAME_TIME, 0, "frames that were submitted later",                                           \
       "a submitted frame is recorded until the time of the call")                                  \
-    X(FRAME_LOST, 1, "submitted frames without a time", "the begin is no result of __itt_get_timestamp") \
+    X(FRAME_LOST, 1, "submitted frames without a time",                                            \
+      "the begin is no result of __itt_get_timestamp")                                             \
     X(SPANS, 1, "ranges with ids that were not kept", "4096 are open at most")                     \
     X(COUNTERS, 1, "samples of counters that were not kept", "there are more than 1024 counters")  \
     X(HISTOGRAMS, 0, "histograms", "they are not recorded")                                        \
@@ -88,9 +86,11 @@ static inline uint64_t ci_id_number(ci_id id)
     uint64_t number = (id.d1 ^ id.d2 * UINT64_C(0x9e3779b97f4a7c15)) + id.d3;
     return number ? number : 1;
 }
-/** Fill an event: the domain, the ids that are not null, and the name become its parts. */
-void ci_event_make(ci_event *e, uint32_t domain, ci_id id, ci_id parent, const ci_string *name);
-/** Same with flags and values of the caller, in the order of CN_HAS_…; `count` of them. */
+/** Fill an event: the domain, the ids that are not null, and the name become its parts. `other` is its
+ * name if the program gave none. */
+void ci_event_make(ci_event *e, uint32_t domain, ci_id id, ci_id parent, const ci_string *name,
+                   const char *other);
+/** Set the shape for values that the caller wrote in the order of CN_HAS_…. */
 void ci_event_set_shape(ci_event *e, uint32_t flags);
 
 /* ---- tasks.c --------------------------------------------------------------------------------- */

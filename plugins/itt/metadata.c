@@ -81,31 +81,62 @@ static CN_NOINLINE metadata_key *add_metadata_key(const cn_name *name, uint32_t 
     return k;
 }
 
-static void attach_value(kineto_range range, const cn_name *key, uint32_t type, kineto_value value)
+/* ---- the target ------------------------------------------------------------------------------ */
+
+/* What metadata belongs to: an open task, or something that has only its id here. */
+typedef struct metadata_target {
+    uint32_t domain;
+    ci_id id;
+    kineto_range range; /* 0: no open task of this thread */
+} metadata_target;
+
+/* The task with an id, or the innermost one of the domain for the null id. False: nothing records. */
+static bool find_target(metadata_target *t, const ci_domain *domain, ci_id id)
 {
-    metadata_key *k = key ? atomic_load_explicit(find_key_slot(key, type), memory_order_acquire) : NULL;
+    if (!ci_recording())
+        return false;
+    t->domain = ci_domain_number(domain);
+    t->id = id;
+    t->range = ci_id_is_null(id) ? cn_find_innermost(t->domain)
+                                 : cn_find_open(t->domain, ci_id_number(id));
+    return true;
+}
+
+/* Metadata of what is not an open task of this thread is a moment with the name of the key. */
+static void mark_value(const metadata_target *t, const cn_name *key, uint32_t type,
+                       kineto_value value)
+{
+    uint32_t flags = type << CN_PAYLOAD_SHIFT, n = 0;
+    ci_event e = {.event = {.domain = t->domain, .text = key->text, .name = key}};
+    if (t->domain) {
+        flags |= CN_HAS_DOMAIN;
+        e.values[n++].s = cn_domain_name(t->domain);
+    }
+    e.values[n++] = value;
+    if (!ci_id_is_null(t->id)) {
+        flags |= CN_HAS_ID;
+        e.values[n++].u = t->id.d1;
+        e.values[n++].u = t->id.d2;
+    }
+    ci_event_set_shape(&e, flags);
+    cn_mark_event(&e.event);
+}
+
+static void attach_value(const metadata_target *t, const cn_name *key, uint32_t type,
+                         kineto_value value)
+{
+    if (key && !t->range) {
+        mark_value(t, key, type, value);
+        return;
+    }
+    metadata_key *k =
+        key ? atomic_load_explicit(find_key_slot(key, type), memory_order_acquire) : NULL;
     if (!k && key)
         k = add_metadata_key(key, type);
     if (k)
-        kineto_range_args(range, &k->site, &value);
+        kineto_range_args(t->range, &k->site, &value);
     else
         cn_count(CI_TALLY_KEYS);
-}
-
-/* ---- the task -------------------------------------------------------------------------------- */
-
-/* The task with an id, or the innermost one of the domain for the null id. 0: there is none, which is
- * counted while events are recorded. */
-static kineto_range find_task(const ci_domain *domain, ci_id id)
-{
-    if (!ci_recording())
-        return 0;
-    uint32_t number = ci_domain_number(domain);
-    kineto_range range = ci_id_is_null(id) ? cn_find_innermost(number)
-                                           : cn_find_open(number, ci_id_number(id));
-    if (!range)
-        cn_count(CI_TALLY_NO_TASK);
-    return range;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -129,7 +160,7 @@ static void write_json_list(char *to, size_t room, int type, const void *data, s
     to[used] = 0;
 }
 
-static void attach_list(kineto_range range, const cn_name *key, int type, const void *data,
+static void attach_list(const metadata_target *t, const cn_name *key, int type, const void *data,
                         size_t count)
 {
     int64_t numbers[MAX_LIST_VALUES];
@@ -139,7 +170,7 @@ static void attach_list(kineto_range range, const cn_name *key, int type, const 
         cn_count(CN_TALLY_CUT);
     if (ci_type_arg(type) == KINETO_ARG_DOUBLE) {
         write_json_list(json, sizeof json, type, data, ints.count);
-        attach_value(range, key, KINETO_ARG_JSON, (kineto_value){.s = json});
+        attach_value(t, key, t->range ? KINETO_ARG_JSON : KINETO_ARG_STRING, (kineto_value){.s = json});
         return;
     }
     for (size_t i = 0; i < ints.count; i++) {
@@ -147,27 +178,28 @@ static void attach_list(kineto_range range, const cn_name *key, int type, const 
         (void)ci_read_number(type, data, i, &v);
         numbers[i] = v.i;
     }
-    attach_value(range, key, KINETO_ARG_INTS, (kineto_value){.ints = &ints});
+    attach_value(t, key, KINETO_ARG_INTS, (kineto_value){.ints = &ints});
 }
 
 void ci_metadata_add(const ci_domain *domain, ci_id id, ci_string *key, int type, size_t count,
                      void *data)
 {
-    kineto_range range = count && data ? find_task(domain, id) : 0;
+    metadata_target t;
     kineto_value value = {.u = 0};
-    if (!range)
+    if (!count || !data || !find_target(&t, domain, id))
         return;
     if (!ci_read_number(type, data, 0, &value))
         cn_count(CI_TALLY_METADATA_TYPE);
     else if (count == 1)
-        attach_value(range, ci_string_intern(key), ci_type_arg(type), value);
+        attach_value(&t, ci_string_intern(key), ci_type_arg(type), value);
     else
-        attach_list(range, ci_string_intern(key), type, data, count);
+        attach_list(&t, ci_string_intern(key), type, data, count);
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static CN_NOINLINE void attach_text(kineto_range range, const cn_name *key, const char *data, size_t size)
+static CN_NOINLINE void attach_text(const metadata_target *t, const cn_name *key, const char *data,
+                                    size_t size)
 {
     char text[MAX_TEXT_BYTES];
     size_t used = strnlen(data, CN_MIN(size, sizeof text - 1));
@@ -175,15 +207,15 @@ static CN_NOINLINE void attach_text(kineto_range range, const cn_name *key, cons
         cn_count(CN_TALLY_CUT);
     memcpy(text, data, used);
     text[used] = 0;
-    attach_value(range, key, KINETO_ARG_STRING, (kineto_value){.s = text});
+    attach_value(t, key, KINETO_ARG_STRING, (kineto_value){.s = text});
 }
 
 void ci_metadata_text_add(const ci_domain *domain, ci_id id, ci_string *key, const char *data,
                           size_t size)
 {
-    kineto_range range = data ? find_task(domain, id) : 0;
-    if (range)
-        attach_text(range, ci_string_intern(key), data, size);
+    metadata_target t;
+    if (data && find_target(&t, domain, id))
+        attach_text(&t, ci_string_intern(key), data, size);
 }
 
 /* The scope is that of the current task, or wider: then the task is where the program is. */
@@ -203,7 +235,7 @@ void ci_metadata_text_add_scoped(const ci_domain *domain, int scope, ci_string *
 }
 
 /* The text that a format makes is the argument "metadata". */
-static CN_NOINLINE void attach_formatted(kineto_range range, const ci_string *format, va_list values)
+static CN_NOINLINE void attach_formatted(const metadata_target *t, const ci_string *format, va_list values)
 {
     char text[MAX_TEXT_BYTES];
     if (!format || !format->text)
@@ -212,42 +244,42 @@ static CN_NOINLINE void attach_formatted(kineto_range range, const ci_string *fo
     if (size >= (int)sizeof text)
         cn_count(CN_TALLY_CUT);
     if (size >= 0)
-        attach_value(range, cn_name_intern("metadata", 8), KINETO_ARG_STRING,
+        attach_value(t, cn_name_intern("metadata", 8), KINETO_ARG_STRING,
                      (kineto_value){.s = text});
 }
 
 void ci_metadata_format(const ci_domain *domain, ci_string *format, ...)
 {
-    kineto_range range = find_task(domain, current_task);
-    if (!range)
+    metadata_target t;
+    if (!find_target(&t, domain, current_task))
         return;
     va_list values;
     va_start(values, format);
-    attach_formatted(range, format, values);
+    attach_formatted(&t, format, values);
     va_end(values);
 }
 
 void ci_metadata_format_overlapped(const ci_domain *domain, ci_id id, ci_string *format, ...)
 {
-    kineto_range range = find_task(domain, id);
-    if (!range)
+    metadata_target t;
+    if (!find_target(&t, domain, id))
         return;
     va_list values;
     va_start(values, format);
-    attach_formatted(range, format, values);
+    attach_formatted(&t, format, values);
     va_end(values);
 }
 
 /* ---- relations ------------------------------------------------------------------------------- */
 
 /* The argument has the name of the relation and the first number of the other's id. */
-static void attach_relation(kineto_range range, int relation, ci_id tail)
+static void attach_relation(const metadata_target *t, int relation, ci_id tail)
 {
     static const char *const names[CI_RELATION_COUNT] = {
         "related to",      "dependent on", "sibling of",   "parent of",
         "continuation of", "child of",     "continued by", "predecessor of"};
     const char *name = names[relation > 0 && relation < CI_RELATION_COUNT ? relation : 0];
-    attach_value(range, cn_name_intern(name, strlen(name)), KINETO_ARG_UINT,
+    attach_value(t, cn_name_intern(name, strlen(name)), KINETO_ARG_UINT,
                  (kineto_value){.u = tail.d1});
 }
 
@@ -258,7 +290,7 @@ void ci_relate_current(const ci_domain *domain, int relation, ci_id tail)
 
 void ci_relate(const ci_domain *domain, ci_id head, int relation, ci_id tail)
 {
-    kineto_range range = find_task(domain, head);
-    if (range)
-        attach_relation(range, relation, tail);
+    metadata_target t;
+    if (find_target(&t, domain, head))
+        attach_relation(&t, relation, tail);
 }

@@ -73,7 +73,7 @@ static void begin_named_span(span_kind kind, const ci_domain *domain, ci_id id, 
         return;
     ci_event e;
     uint32_t number = ci_domain_number(domain);
-    ci_event_make(&e, number, id, parent, name);
+    ci_event_make(&e, number, id, parent, name, kind == SPAN_REGION ? "region" : "task");
     begin_span(make_span_key(kind, number, ci_id_number(id)), &e.event);
 }
 

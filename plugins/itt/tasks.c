@@ -18,7 +18,7 @@ void ci_task_begin(const ci_domain *domain, ci_id id, ci_id parent, ci_string *n
     if (!cn_has_work())
         return;
     ci_event e;
-    ci_event_make(&e, ci_domain_number(domain), id, parent, name);
+    ci_event_make(&e, ci_domain_number(domain), id, parent, name, "task");
     e.event.is_hidden = !ci_recording();
     (void)cn_push(&e.event);
 }
@@ -103,7 +103,7 @@ void ci_marker(const ci_domain *domain, ci_id id, ci_string *name, int scope)
     if (!ci_recording())
         return;
     ci_event e;
-    ci_event_make(&e, ci_domain_number(domain), id, null_id, name);
+    ci_event_make(&e, ci_domain_number(domain), id, null_id, name, "marker");
     cn_mark_event(&e.event);
 }
 
@@ -120,7 +120,7 @@ void ci_task_group(const ci_domain *domain, ci_id id, ci_id parent, ci_string *n
     if (!ci_recording())
         return;
     ci_event e;
-    ci_event_make(&e, ci_domain_number(domain), id, parent, name);
+    ci_event_make(&e, ci_domain_number(domain), id, parent, name, "task group");
     cn_mark_event(&e.event);
 }
 
