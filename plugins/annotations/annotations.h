@@ -188,6 +188,14 @@ extern cn_shape cn_plain; /* of events without arguments */
 
 /** The shape of a key, added if there is none; NULL: the limit is reached. */
 const cn_shape *cn_shape_get(const cn_key *key);
+/* Shapes without payloads, by their flags. */
+extern _Atomic(cn_shape *) cn_simple_shapes[CN_SIMPLE_SHAPES];
+/** The same for flags alone. */
+static inline const cn_shape *cn_shape_of_flags(uint32_t flags)
+{
+    const cn_shape *shape = atomic_load_explicit(&cn_simple_shapes[flags], memory_order_acquire);
+    return CN_LIKELY(shape != NULL) ? shape : cn_shape_get(&(cn_key){.flags = flags});
+}
 const cn_shape *cn_shape_at(uint32_t index);
 static inline kineto_site *cn_shape_site(const cn_shape *shape)
 {

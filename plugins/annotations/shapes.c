@@ -8,7 +8,8 @@ cn_shape cn_plain = {
 static _Atomic(cn_shape *) shapes[CN_MAX_SHAPES] = {&cn_plain};
 static atomic_uint shape_count = 1;
 /* Shapes without payload descriptions are indexed by their flags, the others by hash. */
-static _Atomic(cn_shape *) simple_shapes[CN_SIMPLE_SHAPES], shape_table[2 * CN_MAX_SHAPES];
+_Atomic(cn_shape *) cn_simple_shapes[CN_SIMPLE_SHAPES] = {&cn_plain};
+static _Atomic(cn_shape *) shape_table[2 * CN_MAX_SHAPES];
 
 const cn_shape *cn_shape_at(uint32_t index)
 {
@@ -102,7 +103,7 @@ static cn_shape *create_shape(const cn_key *key, uint32_t index)
 static _Atomic(cn_shape *) *find_shape_slot(const cn_key *key)
 {
     if (!key->payload_count)
-        return &simple_shapes[key->flags % CN_SIMPLE_SHAPES];
+        return &cn_simple_shapes[key->flags];
     for (uint32_t i = hash_shape_key(key) % CN_COUNT(shape_table);;
          i = (i + 1) % CN_COUNT(shape_table)) {
         const cn_shape *shape = atomic_load_explicit(&shape_table[i], memory_order_acquire);

@@ -149,10 +149,17 @@ kineto_props cn_event_props(const cn_event *e)
                           .values = e->values};
 }
 
+/* The recorder has a shorter way for sites whose arguments are all numbers; a domain is a text. */
 static kineto_range begin_recorded_range(const cn_event *e, kineto_site *site)
 {
-    if (CN_LIKELY(site != NULL))
-        return e->values ? kineto_range_begin_args(site, e->values) : kineto_range_begin(site);
+    if (CN_LIKELY(site && !e->values))
+        return kineto_range_begin(site);
+    if (site && e->domain) {
+        kineto_props values_only = {.size = sizeof values_only, .values = e->values};
+        return kineto_range_begin_props(site, &values_only);
+    }
+    if (site)
+        return kineto_range_begin_args(site, e->values);
     kineto_props props = cn_event_props(e);
     return kineto_range_begin_props(cn_shape_site(e->shape), &props);
 }
@@ -212,7 +219,7 @@ static int push_range(cn_thread *t, const cn_event *e)
 
 /* Only a signal handler of the same thread could find the stack half changed: `busy` keeps it
  * out. */
-static cn_thread *enter_thread(void)
+static inline cn_thread *enter_thread(void)
 {
     cn_thread *t = cn_this_thread;
     if (!t)
@@ -228,7 +235,7 @@ static cn_thread *enter_thread(void)
     atomic_signal_fence(memory_order_seq_cst);
     return t;
 }
-static void leave_thread(cn_thread *t)
+static inline void leave_thread(cn_thread *t)
 {
     atomic_signal_fence(memory_order_seq_cst);
     t->busy = false;

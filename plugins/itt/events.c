@@ -3,8 +3,7 @@
 
 void ci_event_set_shape(ci_event *e, uint32_t flags)
 {
-    cn_key key = {.flags = flags};
-    const cn_shape *shape = cn_shape_get(&key);
+    const cn_shape *shape = cn_shape_of_flags(flags);
     e->event.shape = shape ? shape : &cn_plain;
     e->event.values = shape && flags ? e->values : NULL;
     if (!shape)

@@ -13,10 +13,29 @@ void ci_count_own_time(const void *clock, unsigned long long time)
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
+/* Most tasks: no ids, a name of ours. */
+static inline void begin_plain_task(uint32_t domain, const cn_name *name)
+{
+    kineto_value value = {.s = cn_domain_name(domain)};
+    const cn_shape *shape = cn_shape_of_flags(domain ? CN_HAS_DOMAIN : 0);
+    cn_event e = {.domain = domain,
+                  .shape = shape ? shape : &cn_plain,
+                  .name = name,
+                  .text = name->text,
+                  .values = shape && domain ? &value : NULL,
+                  .is_hidden = !ci_recording()};
+    (void)cn_push(&e);
+}
+
 void ci_task_begin(const ci_domain *domain, ci_id id, ci_id parent, ci_string *name)
 {
     if (!cn_has_work())
         return;
+    const cn_name *own = ci_string_name(name);
+    if (CN_LIKELY(own && ci_id_is_null(id) && ci_id_is_null(parent))) {
+        begin_plain_task(ci_domain_number(domain), own);
+        return;
+    }
     ci_event e;
     ci_event_make(&e, ci_domain_number(domain), id, parent, name, "task");
     e.event.is_hidden = !ci_recording();
