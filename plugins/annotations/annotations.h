@@ -75,6 +75,7 @@ extern const cn_source cn_this_source;
     X(TOO_DEEP, 1, "ranges nested too deeply", "256 are open on a thread at most")                 \
     X(BUSY, 1, "events inside of events", "a signal handler interrupted the recording of another") \
     X(NO_THREAD, 1, "events of threads without memory", "no memory for what is open on a thread")  \
+    X(KEYED, 1, "ranges with ids that were not kept", "4096 are open at most")                     \
     X(DOMAINS, 0, "domains without a name of their own",                                           \
       "there are more than 1023: events of further ones have the domain \"(other domains)\"")      \
     X(STRINGS, 0, "registered strings that were not kept",                                         \
@@ -287,6 +288,9 @@ void cn_mark_event(const cn_event *event);
 #define CN_NOT_RECORDED UINT64_C(1)
 uint64_t cn_start(const cn_event *event);
 void cn_end(uint64_t id);
+/** A range that is found by a key, not 0, which the source makes of what the program passes. */
+void cn_start_keyed(uint64_t key, const cn_event *event);
+void cn_end_keyed(uint64_t key);
 void cn_process_forked(void);
 
 /* ---- text.c ---------------------------------------------------------------------------------- */

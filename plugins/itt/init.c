@@ -2,8 +2,6 @@
  * copies get the same functions; nothing is stored about any of them. */
 #include "itt.h"
 
-#include <pthread.h>
-
 #define CI_EXPORT __attribute__((visibility("default")))
 
 static const cn_tally_kind itt_tallies[] = {
@@ -17,11 +15,6 @@ const cn_source cn_this_source = {.name = "itt",
                                   .site_name = "ITT",
                                   .tallies = itt_tallies,
                                   .tally_count = CN_COUNT(itt_tallies)};
-
-__attribute__((constructor)) static void start_itt_source(void)
-{
-    (void)pthread_atfork(NULL, NULL, ci_spans_forked);
-}
 
 /* ---- pausing --------------------------------------------------------------------------------- */
 

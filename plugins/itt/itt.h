@@ -31,7 +31,6 @@
       "a submitted frame is recorded until the time of the call")                                  \
     X(FRAME_LOST, 1, "submitted frames without a time",                                            \
       "the begin is no result of __itt_get_timestamp")                                             \
-    X(SPANS, 1, "ranges with ids that were not kept", "4096 are open at most")                     \
     X(COUNTERS, 1, "samples of counters that were not kept", "there are more than 1024 counters")  \
     X(HISTOGRAMS, 0, "histograms", "they are not recorded")                                        \
     X(VERSION, 0, "libraries with an unknown version of ITT", "their calls are not recorded")
@@ -131,7 +130,6 @@ void ci_old_frame_end(ci_domain *frame);
 int ci_event_create(const char *name, int size);
 int ci_event_start(int event);
 int ci_event_end(int event);
-void ci_spans_forked(void);
 
 /* ---- metadata.c ------------------------------------------------------------------------------ */
 

@@ -1,67 +1,17 @@
 /* What may end on another thread than it began, and need not nest: overlapped tasks, regions, frames,
- * user events. They are identified by what the program passes (a domain and an id, say), which a
- * table maps to the ids of the front. */
+ * user events. The front finds them by a key, which is made of what the program passes: a domain and an
+ * id, say. */
 #include "itt.h"
 
-/* ---- open spans ------------------------------------------------------------------------------ */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 typedef enum span_kind { SPAN_OVERLAPPED, SPAN_REGION, SPAN_FRAME, SPAN_USER_EVENT } span_kind;
-
-/* A slot is free if its key is 0. It is claimed by its key; `id` is stored afterwards, so an end that
- * comes at the same time as its begin may find 0 and is then ignored. */
-typedef struct open_span {
-    atomic_uint_fast64_t key, id;
-} open_span;
-#define SPAN_SLOTS     4096u
-#define MAX_SPAN_TRIES 32u
-static open_span open_spans[SPAN_SLOTS];
-
-void ci_spans_forked(void)
-{
-    for (uint32_t i = 0; i < SPAN_SLOTS; i++) {
-        atomic_store_explicit(&open_spans[i].key, 0, memory_order_relaxed);
-        atomic_store_explicit(&open_spans[i].id, 0, memory_order_relaxed);
-    }
-}
 
 static uint64_t make_span_key(span_kind kind, uint64_t owner, uint64_t id)
 {
     uint64_t key = (id ^ owner * UINT64_C(0xff51afd7ed558ccd)) * UINT64_C(0x9e3779b97f4a7c15);
     key ^= key >> 29 ^ (uint64_t)kind << 60;
     return key ? key : 1;
-}
-
-/* Begins a range and remembers it. If there is no slot, it is not recorded: its end would be lost. */
-static void begin_span(uint64_t key, const cn_event *e)
-{
-    for (uint32_t i = 0; i < MAX_SPAN_TRIES; i++) {
-        open_span *s = &open_spans[(key + i) % SPAN_SLOTS];
-        uint_fast64_t none = 0;
-        if (!atomic_compare_exchange_strong(&s->key, &none, key))
-            continue;
-        atomic_store_explicit(&s->id, cn_start(e), memory_order_release);
-        return;
-    }
-    cn_count(CI_TALLY_SPANS);
-}
-
-/* Ends the range of a key. Two that are open with one key are the program's mistake, or frames without
- * ids: either may end. */
-static void end_span(uint64_t key)
-{
-    for (uint32_t i = 0; i < MAX_SPAN_TRIES; i++) {
-        open_span *s = &open_spans[(key + i) % SPAN_SLOTS];
-        uint64_t id = atomic_load_explicit(&s->key, memory_order_acquire) == key
-                          ? atomic_exchange(&s->id, 0)
-                          : 0;
-        if (!id)
-            continue;
-        atomic_store_explicit(&s->key, 0, memory_order_release);
-        cn_end(id);
-        return;
-    }
-    if (ci_recording())
-        cn_count(CN_TALLY_END_ALONE);
 }
 
 /* ---- tasks and regions ----------------------------------------------------------------------- */
@@ -74,13 +24,13 @@ static void begin_named_span(span_kind kind, const ci_domain *domain, ci_id id, 
     ci_event e;
     uint32_t number = ci_domain_number(domain);
     ci_event_make(&e, number, id, parent, name, kind == SPAN_REGION ? "region" : "task");
-    begin_span(make_span_key(kind, number, ci_id_number(id)), &e.event);
+    cn_start_keyed(make_span_key(kind, number, ci_id_number(id)), &e.event);
 }
 
 /* Spans that were recorded at their begin are ended even if recording has stopped or paused. */
 static void end_named_span(span_kind kind, const ci_domain *domain, ci_id id)
 {
-    end_span(make_span_key(kind, ci_domain_number(domain), ci_id_number(id)));
+    cn_end_keyed(make_span_key(kind, ci_domain_number(domain), ci_id_number(id)));
 }
 
 void ci_overlapped_begin(const ci_domain *domain, ci_id id, ci_id parent, ci_string *name)
@@ -136,7 +86,7 @@ void ci_frame_begin(const ci_domain *domain, const ci_id *id)
     ci_event e;
     uint32_t number = ci_domain_number(domain);
     make_frame_event(&e, number, get_frame_id(id));
-    begin_span(make_span_key(SPAN_FRAME, number, ci_id_number(get_frame_id(id))), &e.event);
+    cn_start_keyed(make_span_key(SPAN_FRAME, number, ci_id_number(get_frame_id(id))), &e.event);
 }
 void ci_frame_end(const ci_domain *domain, const ci_id *id)
 {
@@ -197,7 +147,7 @@ int ci_event_start(int event)
         ci_recording() && event > 0 ? cn_name_from_handle((cn_handle)(uintptr_t)event) : NULL;
     if (name) {
         cn_event e = {.shape = &cn_plain, .text = name->text, .name = name};
-        begin_span(make_user_event_key(event), &e);
+        cn_start_keyed(make_user_event_key(event), &e);
     }
     return 0;
 }
@@ -205,6 +155,6 @@ int ci_event_start(int event)
 int ci_event_end(int event)
 {
     if (event > 0)
-        end_span(make_user_event_key(event));
+        cn_end_keyed(make_user_event_key(event));
     return 0;
 }
