@@ -265,8 +265,8 @@ typedef struct cn_event {
     const char *text;    /* its name */
     const cn_name *name; /* its name as a registered string; NULL: see text */
     const kineto_value *values;
-    uint64_t id;         /* by which cn_find_open finds it; 0: none */
-    bool is_hidden;      /* a range that only keeps the levels right */
+    uint64_t id;    /* by which cn_find_open finds it; 0: none */
+    bool is_hidden; /* a range that only keeps the levels right */
 } cn_event;
 /* Result of push and pop if levels are not tracked: nothing records and no range is open. */
 #define CN_NO_TRACKING (-2)

@@ -3,11 +3,11 @@
 #include "annotations.h"
 
 /* Bits of an id: shape + 1 : 15, not in the table : 1, number : 48. */
-#define NUMBER_BITS  48
-#define IS_UNTRACKED (UINT64_C(1) << NUMBER_BITS)
-#define SHAPE_SHIFT  (NUMBER_BITS + 1)
-#define OPEN_SLOTS   4096u
-#define MAX_TRIES    8u
+#define NUMBER_BITS   48
+#define IS_UNTRACKED  (UINT64_C(1) << NUMBER_BITS)
+#define SHAPE_SHIFT   (NUMBER_BITS + 1)
+#define OPEN_SLOTS    4096u
+#define MAX_TRIES     8u
 #define MAX_KEY_TRIES 32u
 
 static atomic_uint_fast64_t next_range_number = 1;

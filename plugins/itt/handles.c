@@ -63,9 +63,8 @@ static ci_string *add_string_handle(const cn_name *name)
     s = cn_alloc_permanent(sizeof *s);
     if (!s)
         return NULL;
-    *s = (ci_string){.text = name->text,
-                     .extra1 = (int)name->index,
-                     .extra2 = (void *)(uintptr_t)&our_mark};
+    *s = (ci_string){
+        .text = name->text, .extra1 = (int)name->index, .extra2 = (void *)(uintptr_t)&our_mark};
     atomic_store_explicit(&strings_by_index[name->index], s, memory_order_release);
     return s;
 }

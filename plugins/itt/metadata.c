@@ -12,10 +12,9 @@
 
 uint32_t ci_type_arg(int type)
 {
-    static const uint8_t args[] = {
-        0,
+    static const uint8_t args[] = {0,
 #define CI_X(name, number, ctype, arg, member) [CI_TYPE_##name] = KINETO_ARG_##arg,
-        CI_TYPE_MAP(CI_X)
+                                   CI_TYPE_MAP(CI_X)
 #undef CI_X
     };
     return type > 0 && (size_t)type < sizeof args ? args[type] : 0;
@@ -54,7 +53,8 @@ static uint32_t key_count;
 static _Atomic(metadata_key *) *find_key_slot(const cn_name *name, uint32_t type)
 {
     uint64_t hash = name->hash * UINT64_C(0x9e3779b97f4a7c15) + type;
-    for (uint32_t i = (uint32_t)(hash >> 32) % CN_COUNT(key_table);; i = (i + 1) % CN_COUNT(key_table)) {
+    for (uint32_t i = (uint32_t)(hash >> 32) % CN_COUNT(key_table);;
+         i = (i + 1) % CN_COUNT(key_table)) {
         const metadata_key *k = atomic_load_explicit(&key_table[i], memory_order_acquire);
         if (!k || (k->name == name && k->arg.type == type))
             return &key_table[i];
@@ -170,7 +170,8 @@ static void attach_list(const metadata_target *t, const cn_name *key, int type, 
         cn_count(CN_TALLY_CUT);
     if (ci_type_arg(type) == KINETO_ARG_DOUBLE) {
         write_json_list(json, sizeof json, type, data, ints.count);
-        attach_value(t, key, t->range ? KINETO_ARG_JSON : KINETO_ARG_STRING, (kineto_value){.s = json});
+        attach_value(t, key, t->range ? KINETO_ARG_JSON : KINETO_ARG_STRING,
+                     (kineto_value){.s = json});
         return;
     }
     for (size_t i = 0; i < ints.count; i++) {
@@ -235,7 +236,8 @@ void ci_metadata_text_add_scoped(const ci_domain *domain, int scope, ci_string *
 }
 
 /* The text that a format makes is the argument "metadata". */
-static CN_NOINLINE void attach_formatted(const metadata_target *t, const ci_string *format, va_list values)
+static CN_NOINLINE void attach_formatted(const metadata_target *t, const ci_string *format,
+                                         va_list values)
 {
     char text[MAX_TEXT_BYTES];
     if (!format || !format->text)

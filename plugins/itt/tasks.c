@@ -144,14 +144,12 @@ void ci_task_group(const ci_domain *domain, ci_id id, ci_id parent, ci_string *n
 }
 
 /* Types of marks are numbers of names; 0 is an error. */
-int ci_mark_create(const char *name)
-{
-    return (int)(uintptr_t)cn_string_register(NULL, name);
-}
+int ci_mark_create(const char *name) { return (int)(uintptr_t)cn_string_register(NULL, name); }
 
 int ci_mark(int type, const char *parameter)
 {
-    const cn_name *name = ci_recording() && type > 0 ? cn_name_from_handle((cn_handle)(uintptr_t)type) : NULL;
+    const cn_name *name =
+        ci_recording() && type > 0 ? cn_name_from_handle((cn_handle)(uintptr_t)type) : NULL;
     if (!name)
         return 0;
     ci_event e = {.event = {.shape = &cn_plain, .text = name->text, .name = name}};

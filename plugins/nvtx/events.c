@@ -87,12 +87,10 @@ static void add_draft_payloads(event_draft *d, const cn_payload *payloads, uint6
 /* The type of the argument that a simple payload becomes, KINETO_ARG_…; 0: none. */
 static uint32_t get_payload_type(const cn_attributes *a)
 {
-    static const uint8_t types[] = {[CN_PAYLOAD_UINT64] = KINETO_ARG_UINT,
-                                    [CN_PAYLOAD_INT64] = KINETO_ARG_INT,
-                                    [CN_PAYLOAD_DOUBLE] = KINETO_ARG_DOUBLE,
-                                    [CN_PAYLOAD_UINT32] = KINETO_ARG_UINT,
-                                    [CN_PAYLOAD_INT32] = KINETO_ARG_INT,
-                                    [CN_PAYLOAD_FLOAT] = KINETO_ARG_DOUBLE};
+    static const uint8_t types[] = {
+        [CN_PAYLOAD_UINT64] = KINETO_ARG_UINT,   [CN_PAYLOAD_INT64] = KINETO_ARG_INT,
+        [CN_PAYLOAD_DOUBLE] = KINETO_ARG_DOUBLE, [CN_PAYLOAD_UINT32] = KINETO_ARG_UINT,
+        [CN_PAYLOAD_INT32] = KINETO_ARG_INT,     [CN_PAYLOAD_FLOAT] = KINETO_ARG_DOUBLE};
     return a->payload_type >= CN_PAYLOAD_UINT64 && a->payload_type <= CN_PAYLOAD_FLOAT
                ? types[a->payload_type]
                : 0;

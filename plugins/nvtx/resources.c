@@ -104,8 +104,9 @@ static const char *get_resource_text(const cn_resource *a, char wide[WIDE_BYTES]
         (void)cn_text_from_wide(a->message.wide, wide, WIDE_BYTES);
         return wide;
     }
-    const cn_name *name =
-        a->message_type == CN_MESSAGE_REGISTERED ? cn_name_from_handle(a->message.registered) : NULL;
+    const cn_name *name = a->message_type == CN_MESSAGE_REGISTERED
+                              ? cn_name_from_handle(a->message.registered)
+                              : NULL;
     return name ? name->text : NULL;
 }
 

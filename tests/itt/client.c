@@ -23,8 +23,9 @@ static void end(void) { itt_task_end(domain); }
 
 static void handles(void)
 {
-    if (itt_domain_create("library") != domain || text("a") != text("a") || text("a") == text("b") ||
-        strcmp(domain->name, "library") != 0 || !domain->flags || strcmp(text("a")->text, "a") != 0)
+    if (itt_domain_create("library") != domain || text("a") != text("a") ||
+        text("a") == text("b") || strcmp(domain->name, "library") != 0 || !domain->flags ||
+        strcmp(text("a")->text, "a") != 0)
         exit(3);
     if (itt_heap_function_create) /* not provided: calls end in the program */
         exit(4);

@@ -30,8 +30,7 @@
     X(region_end, void, (const ci_domain *, ci_id))                                                \
     X(frame_begin_v3, void, (const ci_domain *, ci_id *))                                          \
     X(frame_end_v3, void, (const ci_domain *, ci_id *))                                            \
-    X(frame_submit_v3, void,                                                                       \
-      (const ci_domain *, ci_id *, unsigned long long, unsigned long long))                        \
+    X(frame_submit_v3, void, (const ci_domain *, ci_id *, unsigned long long, unsigned long long)) \
     X(marker, void, (const ci_domain *, ci_id, ci_string *, int))                                  \
     X(event_create, int, (const char *, int))                                                      \
     X(event_start, int, (int))                                                                     \
@@ -54,6 +53,7 @@
     X(histogram_create, ci_histogram *, (const ci_domain *, const char *, int, int))               \
     X(histogram_submit, void, (ci_histogram *, size_t, void *, void *))                            \
     X(sync_create, void, (void *, const char *, const char *, int))                                \
+    X(sync_destroy, void, (void *))                                                                \
     X(sync_prepare, void, (void *))                                                                \
     X(sync_cancel, void, (void *))                                                                 \
     X(sync_acquired, void, (void *))                                                               \
@@ -64,7 +64,8 @@ ITT_MAP(ITT_X)
 #undef ITT_X
 
 static ci_api itt_api_list[] = {
-#define ITT_X(name, result, parameters) {"__itt_" #name, (ci_function *)(void *)&itt_##name, 0, 0, 1},
+#define ITT_X(name, result, parameters)                                                            \
+    {"__itt_" #name, (ci_function *)(void *)&itt_##name, 0, 0, 1},
     ITT_MAP(ITT_X)
 #undef ITT_X
         {NULL, NULL, NULL, NULL, 0}};
@@ -72,7 +73,7 @@ static ci_api itt_api_list[] = {
 static ci_global itt_global = {.magic = CI_MAGIC, .version_major = 3, .api_list = itt_api_list};
 
 /* Loads the collector that the environment names. 0: there is none. */
-static int itt_load(const char *path)
+static inline int itt_load(const char *path)
 {
     void (*initialize)(ci_global *, int) = NULL;
     itt_global.library = path ? dlopen(path, RTLD_LAZY) : NULL;

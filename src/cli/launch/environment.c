@@ -150,8 +150,10 @@ static kineto_status add_roctx_folder(const char *library, kc_entry_note *note, 
     char text[PATH_MAX + 128];
     const char *tool = find_amd_tool();
     if (tool) {
-        snprintf(text, sizeof text, "%s is set: ROCTX of programs that open its library by name "
-                 "is left to that tool", tool);
+        snprintf(text, sizeof text,
+                 "%s is set: ROCTX of programs that open its library by name "
+                 "is left to that tool",
+                 tool);
         note(context, "roctx", "stood aside", text);
         return KINETO_OK;
     }
