@@ -15,7 +15,8 @@
 #include <stdint.h>
 
 #define CI_MAGIC {0xED, 0xAB, 0xAB, 0xEC, 0x0D, 0xEE, 0xDA, 0x30}
-enum { CI_VERSION_MAJOR = 3 };
+/* Up to this build the elements of the list of functions were shorter. */
+enum { CI_VERSION_MAJOR = 3, CI_LAST_SHORT_BUILD = 20101001 };
 
 /** Calls with a domain whose flags are 0 end in the program. */
 typedef struct ci_domain {

@@ -210,7 +210,8 @@ void __itt_api_init(ci_global *global, int groups)
     static const unsigned char magic[] = CI_MAGIC;
     if (!global || memcmp(global->magic, magic, sizeof magic) != 0)
         return;
-    if (global->version_major != CI_VERSION_MAJOR || !global->api_list) {
+    if (global->version_major != CI_VERSION_MAJOR ||
+        global->version_build <= CI_LAST_SHORT_BUILD || !global->api_list) {
         cn_count(CI_TALLY_VERSION);
         return;
     }

@@ -70,7 +70,8 @@ static ci_api itt_api_list[] = {
 #undef ITT_X
         {NULL, NULL, NULL, NULL, 0}};
 
-static ci_global itt_global = {.magic = CI_MAGIC, .version_major = 3, .api_list = itt_api_list};
+static ci_global itt_global = {
+    .magic = CI_MAGIC, .version_major = 3, .version_build = 20180723, .api_list = itt_api_list};
 
 /* Loads the collector that the environment names. 0: there is none. */
 static inline int itt_load(const char *path)

@@ -123,6 +123,10 @@ static void a_foreign_structure_does_nothing(void **state)
     __itt_api_init(&other, -1);
     assert_null(itt_task_begin);
     other.version_major = 3;
+    other.version_build = 20101001;
+    __itt_api_init(&other, -1);
+    assert_null(itt_task_begin);
+    other = itt_global;
     other.magic[0] = 0;
     __itt_api_init(&other, -1);
     __itt_api_init(NULL, -1);
