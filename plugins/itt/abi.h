@@ -4,7 +4,7 @@
  * Each copy of ITT's static part in a process (one for each library or program that uses it) loads
  * the library that INTEL_LIBITTNOTIFY64 names at its first call, and calls __itt_api_init of it with
  * a structure of its own. That has a list of functions by name, each with the address of a pointer,
- * which the collector sets. Pointers that stay unset are NULL: the calls then do nothing. The
+ * which the collector sets: NULL for functions that it does not provide, whose calls then do nothing. The
  * collector makes domains and strings; programs read their members.
  */
 #ifndef CI_ABI_H

@@ -2,6 +2,9 @@
  * copies get the same functions; nothing is stored about any of them. */
 #include "itt.h"
 
+#include <dlfcn.h>
+#include <stdlib.h>
+
 #define CI_EXPORT __attribute__((visibility("default")))
 
 static const cn_tally_kind itt_tallies[] = {
@@ -192,16 +195,38 @@ static const itt_function itt_functions[] = {
 CI_EXPORT void __itt_api_init(ci_global *global, int groups);
 CI_EXPORT void __itt_api_fini(ci_global *global);
 
-static void set_itt_function(const ci_api *api)
+/* NULL: it is not provided. */
+static ci_function find_itt_function(const char *name)
 {
     static const char prefix[] = "__itt_";
-    if (!api->pointer || strncmp(api->name, prefix, sizeof prefix - 1) != 0)
-        return;
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return NULL;
     for (size_t i = 0; i < CN_COUNT(itt_functions); i++)
-        if (strcmp(api->name + sizeof prefix - 1, itt_functions[i].name) == 0) {
-            *api->pointer = itt_functions[i].function;
-            return;
-        }
+        if (strcmp(name + sizeof prefix - 1, itt_functions[i].name) == 0)
+            return itt_functions[i].function;
+    return NULL;
+}
+
+/* A function that is not provided gets what the program has in its place, mostly NULL: libomp takes a
+ * pointer that is left as it was for a function that works, and aborts. */
+static void set_itt_function(const ci_api *api, bool is_wanted)
+{
+    ci_function function = is_wanted ? find_itt_function(api->name) : NULL;
+    if (api->pointer)
+        *api->pointer = function ? function : api->absent;
+}
+
+/* LLVM's and Intel's OpenMP report to ITT, too. Where ckineto's tool of OpenMP (OMPT) is in the process,
+ * that records more, and the same regions would be there twice. */
+static bool is_recorded_otherwise(const ci_global *global)
+{
+    const char *tools = getenv("OMP_TOOL_LIBRARIES"), *use = getenv("OMP_TOOL");
+    Dl_info info;
+    if (!tools || !strstr(tools, "ckineto") || (use && strcmp(use, "disabled") == 0) ||
+        !dladdr(global, &info) || !info.dli_fname)
+        return false;
+    const char *slash = strrchr(info.dli_fname, '/'), *file = slash ? slash + 1 : info.dli_fname;
+    return strncmp(file, "libomp", 6) == 0 || strncmp(file, "libiomp", 7) == 0;
 }
 
 /* `groups`: those that the program wants; a function is in one or more. */
@@ -215,9 +240,9 @@ void __itt_api_init(ci_global *global, int groups)
         cn_count(CI_TALLY_VERSION);
         return;
     }
+    bool is_left_out = is_recorded_otherwise(global);
     for (const ci_api *api = global->api_list; api->name; api++)
-        if (api->group & groups)
-            set_itt_function(api);
+        set_itt_function(api, !is_left_out && (api->group & groups) != 0);
 }
 
 /* Nothing to undo: events may come until the process ends. */

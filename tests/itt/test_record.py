@@ -1,5 +1,5 @@
 """Programs that report to ITT, under the recorder: our own client, whose calls are known, our own state
-ITT, and oneDNN and oneTBB of Debian."""
+ITT, and oneDNN, oneTBB and LLVM's OpenMP of Debian."""
 
 import os
 import sys
@@ -12,6 +12,7 @@ CLIENT = os.environ["ITT_CLIENT"]
 SOURCE = os.environ["ITT_SOURCE"]
 DNNL = os.environ.get("ITT_DNNL")
 TBB = os.environ.get("ITT_TBB")
+OPENMP = os.environ.get("ITT_OPENMP")
 EMITTER = os.environ["EMIT_PROGRAM"]
 
 
@@ -153,6 +154,28 @@ class Record(CommandTest):
         self.assertEqual(len(waits), 1)
         self.assertGreaterEqual(waits[0]["dur"], 40000)
         self.assertEqual(self.lost(), 0)
+
+    def openmp_frames(self, what):
+        return [e for e in self.events if e["ph"] == "X" and f"$omp${what}" in e["name"]]
+
+    @unittest.skipUnless(OPENMP, "clang or LLVM's OpenMP is not installed")
+    def test_openmp_reports_regions_and_barriers(self):
+        done = self.run_recorded(OPENMP, "30")
+        self.assertEqual((done.returncode, done.out.split()[:1]), (0, ["30"]), done.err)
+        if not self.events:
+            self.skipTest("this OpenMP is built without ITT")
+        self.assertEqual(len(self.openmp_frames("parallel")), 31)
+        self.assertEqual(len([e for e in self.events if e["name"] == "omp_metadata_loop"]), 30)
+        self.assertEqual(self.lost(), 0)
+
+    @unittest.skipUnless(OPENMP, "clang or LLVM's OpenMP is not installed")
+    def test_openmp_is_left_to_a_tool_of_ours(self):
+        tool = self.path("ckineto-tool.so")  # there is none: the runtime goes on
+        done = self.run_recorded(OPENMP, "30", OMP_TOOL_LIBRARIES=tool)
+        self.assertEqual((done.returncode, done.out.split()[:1]), (0, ["30"]), done.err)
+        self.assertEqual(self.openmp_frames(""), [])
+        self.run_recorded(OPENMP, "30", OMP_TOOL_LIBRARIES=tool, OMP_TOOL="disabled")
+        self.assertEqual(len(self.openmp_frames("parallel")), 31)
 
 
 if __name__ == "__main__":
