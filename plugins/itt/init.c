@@ -53,6 +53,15 @@ void ci_detach(void)
 
 /* ---- functions without a module of their own ------------------------------------------------- */
 
+/* Programs ask for it to learn whether a collector is there. OpenCV then reports its functions, and
+ * writes a warning to the standard error at its end, so this is provided on request only. */
+static const char *get_collector_version(void) { return "ckineto, ITT 3.0"; }
+static bool is_announced(void)
+{
+    const char *setting = getenv("CKINETO_ITT");
+    return setting && strcmp(setting, "announce") == 0;
+}
+
 static void name_this_thread(const char *name)
 {
     if (name)
@@ -204,6 +213,8 @@ static ci_function find_itt_function(const char *name)
     for (size_t i = 0; i < CN_COUNT(itt_functions); i++)
         if (strcmp(name + sizeof prefix - 1, itt_functions[i].name) == 0)
             return itt_functions[i].function;
+    if (is_announced() && strcmp(name, "__itt_api_version") == 0)
+        return (ci_function)get_collector_version;
     return NULL;
 }
 

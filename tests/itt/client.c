@@ -27,6 +27,9 @@ static void handles(void)
         text("a") == text("b") || strcmp(domain->name, "library") != 0 || !domain->flags ||
         strcmp(text("a")->text, "a") != 0)
         exit(3);
+    const char *setting = getenv("CKINETO_ITT");
+    if ((itt_api_version != NULL) != (setting != NULL))
+        exit(6);
     if (itt_heap_function_create) /* not provided: calls end in the program */
         exit(4);
 }

@@ -13,6 +13,7 @@
 #define ITT_MAP(X)                                                                                 \
     X(domain_create, ci_domain *, (const char *))                                                  \
     X(string_handle_create, ci_string *, (const char *))                                           \
+    X(api_version, const char *, (void))                                                           \
     X(get_timestamp, unsigned long long, (void))                                                   \
     X(pause, void, (void))                                                                         \
     X(resume, void, (void))                                                                        \

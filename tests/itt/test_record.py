@@ -121,6 +121,9 @@ class Record(CommandTest):
         code = os.spawnve(os.P_WAIT, CLIENT, [CLIENT], {**os.environ, "INTEL_LIBITTNOTIFY64": SOURCE})
         self.assertEqual(code, 0)
 
+    def test_a_collector_is_announced_on_request(self):
+        self.assertEqual(self.run_recorded(CLIENT, CKINETO_ITT="announce").returncode, 0)
+
     def test_our_own_state_itt_is_recorded(self):
         done = self.run_recorded(EMITTER, "itt", "ranges", "3")
         self.assertEqual(done.returncode, 0, done.err)
