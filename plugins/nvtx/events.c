@@ -84,11 +84,15 @@ static void add_draft_payloads(event_draft *d, const cn_payload *payloads, uint6
     }
 }
 
-/* The type of a simple payload, CN_PAYLOAD_…; 0: none. */
+/* The type of the argument that a simple payload becomes, KINETO_ARG_…; 0: none. */
 static uint32_t get_payload_type(const cn_attributes *a)
 {
+    static const uint8_t types[] = {
+        [CN_PAYLOAD_UINT64] = KINETO_ARG_UINT,   [CN_PAYLOAD_INT64] = KINETO_ARG_INT,
+        [CN_PAYLOAD_DOUBLE] = KINETO_ARG_DOUBLE, [CN_PAYLOAD_UINT32] = KINETO_ARG_UINT,
+        [CN_PAYLOAD_INT32] = KINETO_ARG_INT,     [CN_PAYLOAD_FLOAT] = KINETO_ARG_DOUBLE};
     return a->payload_type >= CN_PAYLOAD_UINT64 && a->payload_type <= CN_PAYLOAD_FLOAT
-               ? (uint32_t)a->payload_type
+               ? types[a->payload_type]
                : 0;
 }
 
@@ -215,27 +219,14 @@ static void draft_from_payloads(event_draft *d, cn_handle domain, const cn_paylo
 
 /* ---- ranges of a thread ----------------------------------------------------------------------
  * A push returns its level, or CN_NO_TRACKING while no session records and the thread has no open
- * range. Plain texts take a fast path without a draft, whose frame is large. */
+ * range. Plain texts take a fast path (text.c of the front) without a draft, whose frame is
+ * large. */
 
 static CN_NOINLINE int push_draft(uint32_t domain, const cn_attributes *a)
 {
     event_draft d;
     draft_from_attributes(&d, domain, a);
     return cn_push(&d.event);
-}
-
-/* An event in the default domain that has only a text. */
-static cn_event make_plain_event(const char *text)
-{
-    return (cn_event){.shape = &cn_plain, .text = text ? text : ""};
-}
-
-int cn_range_push(const char *text)
-{
-    if (!cn_has_work())
-        return CN_NO_TRACKING;
-    cn_event e = make_plain_event(text);
-    return cn_push(&e);
 }
 
 int cn_range_push_wide(const wchar_t *text)
@@ -248,8 +239,6 @@ int cn_range_push_ex(const cn_attributes *a)
 {
     return cn_has_work() ? push_draft(0, a) : CN_NO_TRACKING;
 }
-
-int cn_range_pop(void) { return cn_has_work() ? cn_pop(0) : CN_NO_TRACKING; }
 
 int cn_domain_push(cn_handle domain, const cn_attributes *a)
 {
@@ -297,31 +286,11 @@ int cn_payload_pop(cn_handle domain, const cn_payload *payloads, size_t count)
 
 /* ---- moments --------------------------------------------------------------------------------- */
 
-/* Records a moment, by its site if it has one. */
-static void record_mark(const cn_event *e)
-{
-    kineto_site *site = cn_event_site(e);
-    if (site) {
-        kineto_instant_mark(site, e->values);
-        return;
-    }
-    kineto_props props = cn_event_props(e);
-    kineto_instant_mark_props(cn_shape_site(e->shape), &props);
-}
-
 static CN_NOINLINE void mark_draft(uint32_t domain, const cn_attributes *a)
 {
     event_draft d;
     draft_from_attributes(&d, domain, a);
-    record_mark(&d.event);
-}
-
-void cn_mark(const char *text)
-{
-    if (!cn_recording())
-        return;
-    cn_event e = make_plain_event(text);
-    record_mark(&e);
+    cn_mark_event(&d.event);
 }
 
 void cn_mark_wide(const wchar_t *text)
@@ -349,7 +318,7 @@ void cn_payload_mark(cn_handle domain, const cn_payload *payloads, size_t count)
         return;
     event_draft d;
     draft_from_payloads(&d, domain, payloads, count);
-    record_mark(&d.event);
+    cn_mark_event(&d.event);
 }
 
 /* ---- ranges with ids -------------------------------------------------------------------------
@@ -360,14 +329,6 @@ static CN_NOINLINE uint64_t start_draft(uint32_t domain, const cn_attributes *a)
     event_draft d;
     draft_from_attributes(&d, domain, a);
     return cn_start(&d.event);
-}
-
-uint64_t cn_range_start(const char *text)
-{
-    if (!cn_recording())
-        return CN_NOT_RECORDED;
-    cn_event e = make_plain_event(text);
-    return cn_start(&e);
 }
 
 uint64_t cn_range_start_wide(const wchar_t *text)
@@ -394,8 +355,6 @@ uint64_t cn_payload_start(cn_handle domain, const cn_payload *payloads, size_t c
     draft_from_payloads(&d, domain, payloads, count);
     return cn_start(&d.event);
 }
-
-void cn_range_end(uint64_t id) { cn_end(id); }
 
 /* The id alone identifies the range. */
 void cn_domain_end(cn_handle domain, uint64_t id)

@@ -4,6 +4,19 @@
 
 #define CN_EXPORT __attribute__((visibility("default")))
 
+static const cn_tally_kind nvtx_tallies[] = {
+#define CN_X(name, loss, reason, detail)                                                           \
+    [CN_TALLY_##name - CN_TALLY_FRONT_COUNT] = {(loss) != 0, (reason), (detail)},
+    CN_NVTX_TALLY_MAP(CN_X)
+#undef CN_X
+};
+_Static_assert((int)CN_TALLY_COUNT <= (int)CN_MAX_TALLIES, "counters of notes");
+const cn_source cn_this_source = {.name = "nvtx",
+                                  .site_name = "NVTX",
+                                  .tallies = nvtx_tallies,
+                                  .tally_count = CN_COUNT(nvtx_tallies),
+                                  .describe_payload = cn_describe_schema};
+
 /* ---- functions that only name something ------------------------------------------------------ */
 
 static void name_category(uint32_t category, const char *name)

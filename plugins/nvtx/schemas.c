@@ -4,6 +4,8 @@
  * others stay right. */
 #include "nvtx.h"
 
+#include <stdio.h>
+
 #define MAX_SCHEMAS       2048u
 #define MAX_DEPTH         6u
 #define MAX_BYTES         (UINT32_C(1) << 30)
@@ -492,4 +494,46 @@ uint64_t cn_enum_register(cn_handle domain, const cn_enum_attributes *a)
     if (!publish_schema(&s, labels, count * sizeof *labels, true))
         cn_count(CN_TALLY_SCHEMA);
     return id;
+}
+
+/* ---- arguments of a layout ------------------------------------------------------------------- */
+
+#define MAX_ARG_NAME 256u
+
+/* A permanent copy of "prefix.name", or "prefix.number" for a field without a name; NULL: no
+ * memory. */
+static const char *join_arg_name(const char *prefix, const char *name, uint32_t number)
+{
+    char text[MAX_ARG_NAME];
+    const char *dot = prefix && *prefix ? "." : "";
+    if (!prefix)
+        prefix = "";
+    int size = name && *name ? snprintf(text, sizeof text, "%s%s%s", prefix, dot, name)
+                             : snprintf(text, sizeof text, "%s%s%u", prefix, dot, number);
+    char *kept = size > 0 ? cn_alloc_permanent(strlen(text) + 1) : NULL;
+    return kept ? memcpy(kept, text, strlen(text) + 1) : NULL;
+}
+
+/* Describes the arguments of a payload, in the order in which payload.c reads them. */
+static void describe_payload_args(cn_arg_list *l, const char *prefix, const cn_schema *schema)
+{
+    for (uint32_t i = 0; i < schema->count; i++) {
+        const cn_field *field = &schema->fields[i];
+        const char *name = schema->count == 1 && !field->name ? prefix : NULL;
+        if (field->class == CN_CLASS_NONE || field->is_message)
+            continue;
+        if (!name)
+            name = join_arg_name(prefix, field->name, i);
+        uint32_t type = cn_field_arg_type(field);
+        if (type)
+            cn_describe_arg(l, name, type);
+        else
+            describe_payload_args(l, name, field->nested);
+    }
+}
+
+void cn_describe_schema(cn_arg_list *l, const void *payload)
+{
+    const cn_schema *schema = payload;
+    describe_payload_args(l, schema->name ? schema->name : "payload", schema);
 }

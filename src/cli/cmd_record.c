@@ -35,7 +35,7 @@ static const char *verb = "record"; /* for messages */
 static kc_live_options live_options = {.interval_ns = (uint64_t)KB_SECOND_NS};
 static kc_live *live;
 static ks_window *whole; /* the recording beside the live view's; NULL: there is none */
-static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
+static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python, roctx;
 static kc_texts plugin_files;
 static kc_plugins plugins;
 static kc_watch watch;
@@ -58,6 +58,9 @@ static const kc_option option_list[] = {
     {"memory", 0, KC_OPTIONAL_SIZE, &memory, "[=BYTES]",
      "record malloc and free: on average one allocation per BYTES\n"
      "(512K), with exact totals; 1: every allocation"},
+    {"roctx", 0, KC_FLAG, &roctx, NULL,
+     "record ROCTX also where ROCm is not installed in /opt/rocm, and of\n"
+     "programs that open its library by name"},
     {"plugin", 0, KC_TEXTS, &plugin_files, "FILE[,rev=R]",
      "load a plug-in into the program (repeatable). R is the\n"
      "revision of an old interface: early, a or b"},
@@ -742,6 +745,7 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .python_functions = python,
                               .memory = memory.given,
                               .memory_bytes = KB_MAX(memory.bytes, 1),
+                              .roctx = roctx,
                               .plugins = environment,
                               .plugins_required = plugin_files.count != 0};
     kc_plugins_report(&plugins, note_failed_plugin, c);

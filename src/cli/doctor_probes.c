@@ -319,6 +319,8 @@ static void probe_rocm(kc_probe_result *f)
 }
 
 static void probe_nvtx(kc_probe_result *f) { probe_library(f, "ckineto-nvtx.so"); }
+static void probe_itt(kc_probe_result *f) { probe_library(f, "ckineto-itt.so"); }
+static void probe_roctx(kc_probe_result *f) { probe_library(f, "libckineto-roctx.so"); }
 
 /* The source that watches programs from outside. */
 static void probe_threads(kc_probe_result *f)
@@ -394,6 +396,8 @@ const kc_probe kc_probes[] = {
     {"cuda", probe_cuda, false, true},
     {"rocm", probe_rocm, false, true},
     {"nvtx", probe_nvtx, false, false},
+    {"itt", probe_itt, false, false},
+    {"roctx", probe_roctx, false, false},
     {"perf events", probe_perf_events, false, false},
     {"pytorch", probe_pytorch, false, true},
 };

@@ -1,5 +1,5 @@
-/* names.c of the NVTX source, whose memory can be given back. */
-#include "nvtx/names.c" /* NOLINT(bugprone-suspicious-include) */
+/* names.c of the annotations, whose memory can be given back. */
+#include "annotations/names.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include "nvtx_parts.h"
 

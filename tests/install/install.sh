@@ -65,6 +65,7 @@ tree_is_complete_and_moves)
         fish/vendor_completions.d/ckineto.fish; do
         [ -s "$prefix/share/$path" ] || die "share/$path was not installed"
     done
+    [ -e "$lib/ckineto/roctx/libroctx64.so.4" ] || die "the names of ROCTX's library were not installed"
     for page in "$source"/docs/man/*.1; do
         [ -f "$page" ] || continue
         [ -f "$prefix/share/man/man1/$(basename "$page")" ] || die "$page was not installed"

@@ -10,7 +10,7 @@ static uint64_t before[CN_TALLY_COUNT];
 static kineto_session *watch(void)
 {
     for (unsigned i = 0; i < CN_TALLY_COUNT; i++)
-        before[i] = cn_tally_count((cn_tally)i);
+        before[i] = cn_tally_count(i);
     return record();
 }
 
@@ -18,12 +18,12 @@ static inline uint64_t counted(const char *reason)
 {
     static const char *const reasons[] = {
 #define CN_X(name, loss, reason, detail) [CN_TALLY_##name] = (reason),
-        CN_TALLY_MAP(CN_X)
+        CN_FRONT_TALLY_MAP(CN_X) CN_NVTX_TALLY_MAP(CN_X)
 #undef CN_X
     };
     for (unsigned i = 0; i < CN_TALLY_COUNT; i++)
         if (strcmp(reasons[i], reason) == 0)
-            return cn_tally_count((cn_tally)i) - before[i];
+            return cn_tally_count(i) - before[i];
     fail_msg("the ledger has no reason '%s'", reason);
     return 0;
 }

@@ -12,6 +12,7 @@ const kc_interface kc_interfaces[] = {
     {"opencl", "OPENCL_LAYERS", "ckineto-opencl.so", KC_ENTRY_LIST, ':'},
     {"cuda", "CUDA_INJECTION64_PATH", "ckineto-cuda.so", KC_ENTRY_SLOT, 0},
     {"nvtx", "NVTX_INJECTION64_PATH", "ckineto-nvtx.so", KC_ENTRY_SLOT, 0},
+    {"itt", "INTEL_LIBITTNOTIFY64", "ckineto-itt.so", KC_ENTRY_SLOT, 0},
 };
 const size_t kc_interface_count = KB_COUNT(kc_interfaces);
 
@@ -116,6 +117,74 @@ static kineto_status preload_memory_hook(uint64_t bytes, kineto_error *err)
     return status ? status : append_preload(path, true, err);
 }
 
+/* ---- ROCTX, whose library is replaced ---------------------------------------------------------- */
+
+static bool is_rocm_installed(void)
+{
+    static const char *const names[] = {"libroctx64.so.4", "librocprofiler-sdk-roctx.so.1"};
+    const char *folder = kb_setting("ROCM_PATH");
+    char path[PATH_MAX];
+    for (size_t i = 0; i < KB_COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/lib/%s", folder ? folder : "/opt/rocm", names[i]);
+        if (access(path, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The variable that names a profiler of AMD's; NULL: none is set. */
+static const char *find_amd_tool(void)
+{
+    static const char *const names[] = {"ROCP_TOOL_LIBRARIES", "HSA_TOOLS_LIB"};
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        if (kb_setting(names[i]))
+            return names[i];
+    return NULL;
+}
+
+/* A program that opens ROCTX's library by its name finds ours first, in a folder that has all names.
+ * AMD's library is not loaded then, which a profiler of AMD's would need. */
+static kineto_status add_roctx_folder(const char *library, kc_entry_note *note, void *context,
+                                      kineto_error *err)
+{
+    char text[PATH_MAX + 128];
+    const char *tool = find_amd_tool();
+    if (tool) {
+        snprintf(text, sizeof text,
+                 "%s is set: ROCTX of programs that open its library by name "
+                 "is left to that tool",
+                 tool);
+        note(context, "roctx", "stood aside", text);
+        return KINETO_OK;
+    }
+    snprintf(text, sizeof text, "%.*s/roctx", (int)(strrchr(library, '/') - library), library);
+    return extend_variable("LD_LIBRARY_PATH", text, ':', true, err);
+}
+
+/* Preloaded, our library passes each call on to AMD's. Without the option this is done where ROCm is
+ * installed, and what prevents it is noted only. */
+static kineto_status enter_roctx(const kc_entry_options *o, kc_entry_note *note, void *context,
+                                 kineto_error *err)
+{
+    char path[PATH_MAX];
+    kineto_error why;
+    kineto_status status = KINETO_OK;
+    if (!o->roctx && !is_rocm_installed())
+        return KINETO_OK;
+    if (!kc_find_plugin("libckineto-roctx.so", path, sizeof path))
+        status = kb_fail(&why, KINETO_E_NOT_FOUND,
+                         "libckineto-roctx.so was not found: set CKINETO_PLUGIN_DIR, or see "
+                         "'ckineto doctor'");
+    if (status == KINETO_OK)
+        status = append_preload(path, false, &why);
+    if (status == KINETO_OK)
+        return o->roctx ? add_roctx_folder(path, note, context, err) : KINETO_OK;
+    if (o->roctx)
+        return kb_fail(err, why.code, "--roctx: %s", why.message);
+    note(context, "roctx", "cannot be loaded into the program", why.message);
+    return KINETO_OK;
+}
+
 /* The recorder loads the plug-ins, so it must be in the program. The variable is set even if it is
  * empty: a program that records itself must not load plug-ins that were excluded here. */
 static kineto_status set_plugins(const kc_entry_options *o, kc_entry_note *note, void *context,
@@ -209,6 +278,8 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = set_plugins(options, note, context, err);
     if (status == KINETO_OK)
         status = set_python_path(options, note, context, err);
+    if (status == KINETO_OK)
+        status = enter_roctx(options, note, context, err);
     if (status == KINETO_OK && options->memory)
         status = preload_memory_hook(options->memory_bytes, err);
     return status ? status : set_log_variables(options, err);

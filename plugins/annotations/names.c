@@ -2,7 +2,7 @@
  * memory may have been overwritten or its library closed: it only selects a cache slot, and the
  * bytes decide. A text gets a site when the same bytes have come from the same address twice, which
  * is true for literals but not for texts that are made for one event. */
-#include "nvtx.h"
+#include "annotations.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -102,7 +102,7 @@ static uint64_t hash_name(const char *text, size_t size)
 
 /* The name with these bytes; NULL: none, *slot is the free one. Names are only added, so that
  * readers need no lock. */
-static const cn_name *find_nvtx_name(const char *text, size_t size, uint64_t hash, uint32_t *slot)
+static const cn_name *find_text_name(const char *text, size_t size, uint64_t hash, uint32_t *slot)
 {
     for (*slot = (uint32_t)hash % TABLE_SLOTS;; *slot = (*slot + 1) % TABLE_SLOTS) {
         const cn_name *name = atomic_load_explicit(&name_table[*slot], memory_order_acquire);
@@ -114,10 +114,10 @@ static const cn_name *find_nvtx_name(const char *text, size_t size, uint64_t has
 
 /* Adds a name; the caller holds the lock. Stored in the table last, which publishes it. NULL: no
  * memory or space. */
-static const cn_name *add_nvtx_name(const char *text, size_t size, uint64_t hash)
+static const cn_name *add_text_name(const char *text, size_t size, uint64_t hash)
 {
     uint32_t slot, count = atomic_load(&name_count);
-    const cn_name *there = find_nvtx_name(text, size, hash, &slot);
+    const cn_name *there = find_text_name(text, size, hash, &slot);
     if (there || count == CN_MAX_NAMES)
         return there;
     cn_name *name = cn_alloc_permanent(sizeof *name + size + 1);
@@ -140,10 +140,10 @@ const cn_name *cn_name_intern(const char *text, size_t size)
     uint32_t slot;
     size = CN_MIN(size, CN_MAX_TEXT);
     uint64_t hash = hash_name(text, size);
-    const cn_name *name = find_nvtx_name(text, size, hash, &slot);
+    const cn_name *name = find_text_name(text, size, hash, &slot);
     if (name || !cn_tables_lock())
         return name;
-    name = add_nvtx_name(text, size, hash);
+    name = add_text_name(text, size, hash);
     cn_tables_unlock();
     return name;
 }
@@ -172,7 +172,7 @@ static CN_NOINLINE const cn_name *intern_recurring_text(const char *text, size_t
     size_t size = strlen(text);
     uint32_t at;
     uint64_t hash = hash_name(text, size);
-    const cn_name *name = find_nvtx_name(text, size, hash, &at);
+    const cn_name *name = find_text_name(text, size, hash, &at);
     unsigned short_hash = (unsigned)(hash >> 32) | 1;
     if (!name) {
         if (atomic_load_explicit(&seen_hashes[slot], memory_order_relaxed) != short_hash) {
@@ -247,74 +247,4 @@ kineto_site *cn_get_named_site(const cn_name *name, const cn_shape *shape)
 {
     cn_named_site *place = find_named_site(name, shape);
     return CN_LIKELY(place != NULL) ? &place->site : create_named_site(name, shape);
-}
-
-/* ---- wide texts ------------------------------------------------------------------------------ */
-
-/* Writes a character as UTF-8 and returns the number of bytes, at most 4. Invalid ones become
- * U+FFFD. */
-static size_t encode_utf8(uint32_t c, char out[4])
-{
-    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-        c = 0xfffd;
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    size_t more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
-    out[0] = (char)(first[more] | c >> (6 * more));
-    for (size_t i = 1; i <= more; i++)
-        out[i] = (char)(0x80 | (c >> (6 * (more - i)) & 0x3f));
-    return more + 1;
-}
-
-/* Unit i of a text of units of 1, 2 or 4 bytes, which need not be aligned. */
-static uint32_t load_unit(const char *from, size_t i, unsigned width)
-{
-    uint16_t half;
-    uint32_t whole;
-    if (width == 1)
-        return (unsigned char)from[i];
-    if (width == 2) {
-        memcpy(&half, from + 2 * i, sizeof half);
-        return half;
-    }
-    memcpy(&whole, from + 4 * i, sizeof whole);
-    return whole;
-}
-
-bool cn_text_from_units(const void *from, size_t count, unsigned width, char *to, size_t room)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
-        char bytes[4];
-        uint32_t c = load_unit(from, i, width);
-        if (!c)
-            break;
-        if (width == 2 && c >= 0xd800 && c < 0xdc00 && i + 1 < count) {
-            uint32_t low = load_unit(from, i + 1, width);
-            if (low >= 0xdc00 && low < 0xe000) {
-                c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-                i++;
-            }
-        }
-        size_t size = encode_utf8(c, bytes);
-        if (used + size >= room) {
-            to[used] = 0;
-            return false;
-        }
-        memcpy(to + used, bytes, size);
-        used += size;
-    }
-    to[used] = 0;
-    return true;
-}
-
-bool cn_text_from_wide(const wchar_t *from, char *to, size_t room)
-{
-    size_t count = 0; /* not beyond what fits */
-    while (count < room && from[count])
-        count++;
-    return cn_text_from_units(from, count, sizeof *from, to, room);
 }

@@ -1,19 +1,15 @@
 /* Shapes: which arguments an event has. Events with the same arguments share one description, which
  * is created at their first use and never freed. Lookup takes no lock; adding does. */
-#include "nvtx.h"
-
-#include <stdio.h>
-
-#define SIMPLE_SHAPES 256u
-#define MAX_NAME      256u
+#include "annotations.h"
 
 cn_shape cn_plain = {
-    .site = {0, KINETO_KIND_USER_ANNOTATION, KINETO_SCOPE_FUNCTION, 0, 0, "NVTX", NULL}};
+    .site = {0, KINETO_KIND_USER_ANNOTATION, KINETO_SCOPE_FUNCTION, 0, 0, "annotation", NULL}};
 
 static _Atomic(cn_shape *) shapes[CN_MAX_SHAPES] = {&cn_plain};
 static atomic_uint shape_count = 1;
-/* Shapes without binary payloads are indexed by their flags, the others by hash. */
-static _Atomic(cn_shape *) simple_shapes[SIMPLE_SHAPES], shape_table[2 * CN_MAX_SHAPES];
+/* Shapes without payload descriptions are indexed by their flags, the others by hash. */
+_Atomic(cn_shape *) cn_simple_shapes[CN_SIMPLE_SHAPES] = {&cn_plain};
+static _Atomic(cn_shape *) shape_table[2 * CN_MAX_SHAPES];
 
 const cn_shape *cn_shape_at(uint32_t index)
 {
@@ -43,13 +39,7 @@ static uint32_t hash_shape_key(const cn_key *key)
 
 /* ---- descriptions of arguments --------------------------------------------------------------- */
 
-typedef struct arg_list {
-    kineto_arg_desc args[KINETO_SITE_MAX_ARGS];
-    uint32_t count, left_out;
-} arg_list;
-
-/* Adds one argument, or counts it as left out. */
-static void describe_arg(arg_list *l, const char *name, uint32_t type)
+void cn_describe_arg(cn_arg_list *l, const char *name, uint32_t type)
 {
     if (l->count <
         KINETO_SITE_MAX_ARGS) /* each value needs one, even without memory for its name */
@@ -58,61 +48,32 @@ static void describe_arg(arg_list *l, const char *name, uint32_t type)
         l->left_out++;
 }
 
-/* A permanent copy of "prefix.name", or "prefix.number" for a field without a name; NULL: no
- * memory. */
-static const char *join_arg_name(const char *prefix, const char *name, uint32_t number)
-{
-    char text[MAX_NAME];
-    const char *dot = prefix && *prefix ? "." : "";
-    if (!prefix)
-        prefix = "";
-    int size = name && *name ? snprintf(text, sizeof text, "%s%s%s", prefix, dot, name)
-                             : snprintf(text, sizeof text, "%s%s%u", prefix, dot, number);
-    char *kept = size > 0 ? cn_alloc_permanent(strlen(text) + 1) : NULL;
-    return kept ? memcpy(kept, text, strlen(text) + 1) : NULL;
-}
-
-/* Describes the arguments of a payload, in the order in which payload.c reads them. */
-static void describe_payload_args(arg_list *l, const char *prefix, const cn_schema *schema)
-{
-    for (uint32_t i = 0; i < schema->count; i++) {
-        const cn_field *field = &schema->fields[i];
-        const char *name = schema->count == 1 && !field->name ? prefix : NULL;
-        if (field->class == CN_CLASS_NONE || field->is_message)
-            continue;
-        if (!name)
-            name = join_arg_name(prefix, field->name, i);
-        uint32_t type = cn_field_arg_type(field);
-        if (type)
-            describe_arg(l, name, type);
-        else
-            describe_payload_args(l, name, field->nested);
-    }
-}
-
 /* Describes the arguments from an event's attributes, in the order of CN_HAS_… . */
-static void describe_attribute_args(arg_list *l, uint32_t flags)
+static void describe_attribute_args(cn_arg_list *l, uint32_t flags)
 {
-    static const uint8_t payload_types[] = {[CN_PAYLOAD_UINT64] = KINETO_ARG_UINT,
-                                            [CN_PAYLOAD_INT64] = KINETO_ARG_INT,
-                                            [CN_PAYLOAD_DOUBLE] = KINETO_ARG_DOUBLE,
-                                            [CN_PAYLOAD_UINT32] = KINETO_ARG_UINT,
-                                            [CN_PAYLOAD_INT32] = KINETO_ARG_INT,
-                                            [CN_PAYLOAD_FLOAT] = KINETO_ARG_DOUBLE,
-                                            [CN_PAYLOAD_FLOAT + 1] = 0};
     if (flags & CN_HAS_DOMAIN)
-        describe_arg(l, "domain", KINETO_ARG_STRING);
+        cn_describe_arg(l, "domain", KINETO_ARG_STRING);
     if (flags & CN_HAS_CATEGORY)
-        describe_arg(l, "category", KINETO_ARG_UINT);
+        cn_describe_arg(l, "category", KINETO_ARG_UINT);
     if (flags & CN_HAS_CATEGORY_NAME)
-        describe_arg(l, "category", KINETO_ARG_STRING);
+        cn_describe_arg(l, "category", KINETO_ARG_STRING);
     if (flags & CN_HAS_COLOR)
-        describe_arg(l, "color", KINETO_ARG_UINT);
+        cn_describe_arg(l, "color", KINETO_ARG_UINT);
     if (flags & CN_HAS_CONTINUED)
-        describe_arg(l, "continued", KINETO_ARG_BOOL);
+        cn_describe_arg(l, "continued", KINETO_ARG_BOOL);
     uint32_t payload = flags >> CN_PAYLOAD_SHIFT & 7;
     if (payload)
-        describe_arg(l, "payload", payload_types[payload]);
+        cn_describe_arg(l, "payload", payload);
+    if (flags & CN_HAS_ID) {
+        cn_describe_arg(l, "id", KINETO_ARG_UINT);
+        cn_describe_arg(l, "id extra", KINETO_ARG_UINT);
+    }
+    if (flags & CN_HAS_PARENT) {
+        cn_describe_arg(l, "parent", KINETO_ARG_UINT);
+        cn_describe_arg(l, "parent extra", KINETO_ARG_UINT);
+    }
+    if (flags & CN_HAS_FRAME)
+        cn_describe_arg(l, "frame", KINETO_ARG_UINT);
 }
 
 /* ---- creation -------------------------------------------------------------------------------- */
@@ -120,19 +81,17 @@ static void describe_attribute_args(arg_list *l, uint32_t flags)
 /* NULL: no memory. The caller holds the lock. */
 static cn_shape *create_shape(const cn_key *key, uint32_t index)
 {
-    arg_list l = {.count = 0};
+    cn_arg_list l = {.count = 0};
     describe_attribute_args(&l, key->flags);
-    for (uint32_t i = 0; i < key->payload_count; i++) {
-        const char *name = key->payloads[i]->name;
-        describe_payload_args(&l, name ? name : "payload", key->payloads[i]);
-    }
+    for (uint32_t i = 0; i < key->payload_count && cn_this_source.describe_payload; i++)
+        cn_this_source.describe_payload(&l, key->payloads[i]);
     cn_shape *shape = cn_alloc_permanent(sizeof *shape + l.count * sizeof *l.args);
     if (!shape)
         return NULL;
     *shape = (cn_shape){.key = *key, .index = index, .left_out = l.left_out};
     shape->site = (kineto_site){.kind = KINETO_KIND_USER_ANNOTATION,
                                 .arg_count = (uint8_t)l.count,
-                                .name = "NVTX",
+                                .name = cn_this_source.site_name,
                                 .args = shape->args};
     memcpy(shape->args, l.args, l.count * sizeof *l.args);
     for (uint32_t i = 0; i < l.count; i++)
@@ -144,7 +103,7 @@ static cn_shape *create_shape(const cn_key *key, uint32_t index)
 static _Atomic(cn_shape *) *find_shape_slot(const cn_key *key)
 {
     if (!key->payload_count)
-        return &simple_shapes[key->flags % SIMPLE_SHAPES];
+        return &cn_simple_shapes[key->flags];
     for (uint32_t i = hash_shape_key(key) % CN_COUNT(shape_table);;
          i = (i + 1) % CN_COUNT(shape_table)) {
         const cn_shape *shape = atomic_load_explicit(&shape_table[i], memory_order_acquire);

@@ -1,7 +1,7 @@
-/* The open ranges of each thread. NVTX has a stack for each domain and thread, the recording one
- * for each thread: where ranges of two domains cross, the inner range is ended and continued as
+/* The open ranges of each thread. Programs have a stack for each domain and thread, the recording
+ * one for each thread: where ranges of two domains cross, the inner range is ended and continued as
  * another piece. */
-#include "nvtx.h"
+#include "annotations.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -81,7 +81,7 @@ static CN_COLD cn_thread *attach_thread(void)
     return t;
 }
 
-static void on_nvtx_thread_exit(void *block)
+static void on_annotating_thread_exit(void *block)
 {
     cn_thread *t = block;
     cn_this_thread = NULL;
@@ -128,9 +128,9 @@ static void reset_child(void)
         t->open[i].range = 0;
 }
 
-__attribute__((constructor)) static void start_nvtx_source(void)
+__attribute__((constructor)) static void start_annotations(void)
 {
-    key_usable = pthread_key_create(&thread_key, on_nvtx_thread_exit) == 0;
+    key_usable = pthread_key_create(&thread_key, on_annotating_thread_exit) == 0;
     (void)pthread_atfork(lock_before_fork, unlock_after_fork, reset_child);
 }
 
@@ -149,10 +149,17 @@ kineto_props cn_event_props(const cn_event *e)
                           .values = e->values};
 }
 
+/* The recorder has a shorter way for sites whose arguments are all numbers; a domain is a text. */
 static kineto_range begin_recorded_range(const cn_event *e, kineto_site *site)
 {
-    if (CN_LIKELY(site != NULL))
-        return e->values ? kineto_range_begin_args(site, e->values) : kineto_range_begin(site);
+    if (CN_LIKELY(site && !e->values))
+        return kineto_range_begin(site);
+    if (site && e->domain) {
+        kineto_props values_only = {.size = sizeof values_only, .values = e->values};
+        return kineto_range_begin_props(site, &values_only);
+    }
+    if (site)
+        return kineto_range_begin_args(site, e->values);
     kineto_props props = cn_event_props(e);
     return kineto_range_begin_props(cn_shape_site(e->shape), &props);
 }
@@ -184,7 +191,7 @@ static uint32_t keep_range_name(cn_thread *t, const cn_event *e)
     return at;
 }
 
-/* Opens a range and returns its level in its domain, as NVTX wants it. */
+/* Opens a range and returns its level in its domain. */
 static int push_range(cn_thread *t, const cn_event *e)
 {
     if (t->count == CN_MAX_OPEN) {
@@ -193,7 +200,7 @@ static int push_range(cn_thread *t, const cn_event *e)
             cn_count(CN_TALLY_TOO_DEEP);
         return (int)(t->count + t->over) - 1;
     }
-    kineto_site *site = cn_event_site(e);
+    kineto_site *site = e->is_hidden ? NULL : cn_event_site(e);
     uint32_t below = find_innermost_range(t, e->domain);
     cn_open_range *open = &t->open[t->count];
     const cn_open_range *last = t->count ? open - 1 : NULL;
@@ -201,17 +208,18 @@ static int push_range(cn_thread *t, const cn_event *e)
     open->level = below ? (uint16_t)(t->open[below - 1].level + 1) : 0;
     open->is_mixed = last && (last->is_mixed || last->domain != e->domain);
     open->site = site;
+    open->id = e->id;
     open->name_at = UINT32_MAX;
     if (!site && open->is_mixed)
         open->name_at = keep_range_name(t, e);
-    open->range = begin_recorded_range(e, site);
+    open->range = e->is_hidden ? 0 : begin_recorded_range(e, site);
     t->count++;
     return open->level;
 }
 
 /* Only a signal handler of the same thread could find the stack half changed: `busy` keeps it
  * out. */
-static cn_thread *enter_thread(void)
+static inline cn_thread *enter_thread(void)
 {
     cn_thread *t = cn_this_thread;
     if (!t)
@@ -227,7 +235,7 @@ static cn_thread *enter_thread(void)
     atomic_signal_fence(memory_order_seq_cst);
     return t;
 }
-static void leave_thread(cn_thread *t)
+static inline void leave_thread(cn_thread *t)
 {
     atomic_signal_fence(memory_order_seq_cst);
     t->busy = false;
@@ -327,4 +335,13 @@ kineto_range cn_find_innermost(uint32_t domain)
     const cn_thread *t = cn_this_thread;
     uint32_t after = t && !t->busy ? find_innermost_range(t, domain) : 0;
     return after ? t->open[after - 1].range : 0;
+}
+
+kineto_range cn_find_open(uint32_t domain, uint64_t id)
+{
+    const cn_thread *t = cn_this_thread;
+    for (uint32_t i = t && !t->busy ? t->count : 0; i; i--)
+        if (t->open[i - 1].id == id && t->open[i - 1].domain == domain)
+            return t->open[i - 1].range;
+    return 0;
 }
