@@ -12,6 +12,7 @@ const kc_interface kc_interfaces[] = {
     {"opencl", "OPENCL_LAYERS", "ckineto-opencl.so", KC_ENTRY_LIST, ':'},
     {"cuda", "CUDA_INJECTION64_PATH", "ckineto-cuda.so", KC_ENTRY_SLOT, 0},
     {"nvtx", "NVTX_INJECTION64_PATH", "ckineto-nvtx.so", KC_ENTRY_SLOT, 0},
+    {"openmp", "OMP_TOOL_LIBRARIES", "ckineto-openmp.so", KC_ENTRY_LIST, ':'},
 };
 const size_t kc_interface_count = KB_COUNT(kc_interfaces);
 
