@@ -3,16 +3,20 @@
  * function, and where line tables exist the line. Each address is named once. */
 #include "trace/from_recording/build.h"
 
-/* The suffix of functions that GCC makes of the body of a construct. */
-static const char outlined_mark[] = "._omp_fn.";
+/* What GCC and Clang call the functions that they make of the body of a construct: the enclosing function
+ * and one of these marks, and more. */
+static const char *const outlined_marks[] = {"._omp_fn.", ".omp_outlined", ".omp_task_entry"};
 
-/* The function without that suffix. */
+/* The function before such a mark; empty: the name begins with it. */
 static kineto_string strip_outlined_mark(kineto_string function)
 {
-    size_t size = sizeof outlined_mark - 1;
-    for (size_t i = 1; i + size <= function.size; i++)
-        if (memcmp(function.data + i, outlined_mark, size) == 0)
-            return (kineto_string){function.data, i};
+    for (size_t k = 0; k < KB_COUNT(outlined_marks); k++) {
+        const char *mark = outlined_marks[k];
+        const char *at = function.size ? memmem(function.data, function.size, mark, strlen(mark))
+                                       : NULL;
+        if (at)
+            return (kineto_string){function.data, (size_t)(at - function.data)};
+    }
     return function;
 }
 
@@ -24,26 +28,33 @@ static kineto_string strip_folders(kineto_string path)
     return (kineto_string){slash + 1, path.size - (size_t)(slash + 1 - path.data)};
 }
 
+static void append_code_line(kt_build_state *s, const kt_symbol_text *text)
+{
+    kineto_string function = strip_outlined_mark(text->function);
+    kt_build_append_text(s, function);
+    kt_build_append(s, function.size ? " (" : "");
+    kt_build_append_text(s, strip_folders(text->file));
+    kt_build_append(s, ":");
+    kt_build_append_int(s, text->line);
+    kt_build_append(s, function.size ? ")" : "");
+}
+
 /* Appends the place of an address: "function (file:line)", "function", "module+0x12", or the address.
- * The suffix of an outlined function is its only number if there is no line. */
+ * Without a line the name of an outlined function stays whole: its number tells it from others. */
 static void append_code_place(kt_build_state *s, uint64_t code)
 {
     kt_symbols *symbols = s->processes.data[s->here].symbols;
     kt_symbol_text text;
     char number[32];
-    if (!symbols || !kt_symbol(symbols, code, &text)) {
-        snprintf(number, sizeof number, "0x%llx", (unsigned long long)code);
-        kt_build_append(s, number);
-    } else if (text.function.size && text.line) {
-        kt_build_append_text(s, strip_outlined_mark(text.function));
-        kt_build_append(s, " (");
-        kt_build_append_text(s, strip_folders(text.file));
-        kt_build_append(s, ":");
-        kt_build_append_int(s, text.line);
-        kt_build_append(s, ")");
-    } else {
-        kt_build_append_text(s, text.function.size ? text.function : text.text);
+    if (symbols && kt_symbol(symbols, code, &text)) {
+        if (text.line)
+            append_code_line(s, &text);
+        else
+            kt_build_append_text(s, text.function.size ? text.function : text.text);
+        return;
     }
+    snprintf(number, sizeof number, "0x%llx", (unsigned long long)code);
+    kt_build_append(s, number);
 }
 
 static uint32_t make_code_name(kt_build_state *s, const kf_event *e, uint64_t code)
