@@ -23,7 +23,8 @@ static const char *output, *activities, *policy, *log_file, *plugin_config, *bud
 static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256,
                 log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
-static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
+static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python,
+    openmp;
 static kc_texts plugin_files;
 static kc_plugins plugins;
 static kc_watch watch;
@@ -46,6 +47,9 @@ static const kc_option option_list[] = {
     {"memory", 0, KC_OPTIONAL_SIZE, &memory, "[=BYTES]",
      "record malloc and free: on average one allocation per BYTES\n"
      "(512K), with exact totals; 1: every allocation"},
+    {"openmp", 0, KC_FLAG, &openmp, NULL,
+     "record OpenMP also in programs and libraries compiled by GCC\n"
+     "(libgomp); LLVM's and Intel's runtimes are recorded without it"},
     {"plugin", 0, KC_TEXTS, &plugin_files, "FILE[,rev=R]",
      "load a plug-in into the program (repeatable). R is the\n"
      "revision of an old interface: early, a or b"},
@@ -68,7 +72,7 @@ static const kc_option option_list[] = {
      "do not enter Python programs: no operators of PyTorch, no modules"},
     {"preload", 0, KC_FLAG, &preload, NULL,
      "load the recorder into the program with LD_PRELOAD; implied by\n"
-     "plug-ins and --memory, and not needed by other sources"},
+     "plug-ins, --memory and --openmp, and not needed by other sources"},
     {"wait-children", 0, KC_FLAG, &wait_children, NULL,
      "record until all descendants of the program have ended, too;\n"
      "SIGTERM ends the waiting"},
@@ -572,6 +576,7 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .preload = preload,
                               .python = !no_torch,
                               .python_functions = python,
+                              .openmp = openmp,
                               .memory = memory.given,
                               .memory_bytes = KB_MAX(memory.bytes, 1),
                               .plugins = environment,

@@ -32,6 +32,8 @@ typedef struct kc_entry_options {
     bool memory;
     /* mean bytes between its samples */
     uint64_t memory_bytes;
+    /* functions of GCC's OpenMP runtime */
+    bool openmp;
     /* Plug-ins that the program loads: lines "path" or "path,rev=…"; "": none. */
     const char *plugins;
     /* the user named them: failing to load them is an error */
