@@ -1,7 +1,7 @@
 """The OpenMP source with real runtimes: what is recorded is what the program counted itself.
 
 usage: test_openmp.py COMMAND FOLDER [RUNTIME...]
-RUNTIME: "gcc" (libgomp, --openmp), "clang" (libomp, OMPT), or "gcc+PATH": a program of gcc with the runtime at PATH
+RUNTIME: "gcc" (libgomp, --openmp), "clang" (libomp, OMPT), or "clang+PATH": a program of clang with the runtime at PATH
 preloaded. Without: gcc and clang, as far as they are installed."""
 import collections
 import json
@@ -163,6 +163,9 @@ def test_unrecorded(runtime, folder):
 
 
 def is_usable(runtime, folder):
+    if runtime.preload and not os.path.exists(runtime.preload):
+        print(f"skipped: there is no {runtime.preload}; fetch_openmp.sh gets one")
+        return False
     program = shutil.which(runtime.compiler) and runtime.compile(os.path.join(HERE, "imbalance.c"), folder)
     if not program:
         print(f"skipped: {runtime.compiler} -fopenmp does not work here")
