@@ -33,6 +33,8 @@ FILES = (
     NATIVE + "lib/ckineto/ckineto-opencl.so",
     NATIVE + "lib/ckineto/ckineto-cuda.so",
     NATIVE + "lib/ckineto/ckineto-nvtx.so",
+    NATIVE + "lib/ckineto/ckineto-openmp.so",
+    NATIVE + "lib/ckineto/libckineto-gomp.so",
     NATIVE + "lib/ckineto/libckineto-memory.so",
     NATIVE + "lib/ckineto/python/ckineto_attach/autoload.py",
     NATIVE + "lib/ckineto/python/ckineto_attach/bridge_source/bridge.cc",
