@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROUNDS  20
+#define ROUNDS  8
 #define NUMBERS 64
 
 enum { REGIONS, MEMBERS, BARRIERS, TASKS, TASKWAITS, TASKGROUPS, CRITICALS, SINGLES, LOOPS, LOCKS, ORDERED, COUNTS };

@@ -33,13 +33,15 @@ class Runtime:
 
     def compile(self, source, folder, *options):
         program = os.path.join(folder, os.path.basename(source)[:-2] + "_" + self.compiler)
+        if os.path.exists(program):
+            return program
         made = subprocess.run([self.compiler, "-fopenmp", "-g", "-O1", "-pthread", *options, source, "-o", program],
                               capture_output=True, text=True)
         return program if made.returncode == 0 else None
 
-    def record(self, program, folder, *options, **environment):
+    def record(self, program, folder, *options, arguments=(), **environment):
         trace = os.path.join(folder, "trace.json")
-        ran = subprocess.run([COMMAND, "record", "--quiet", *self.options, *options, "-o", trace, "--", program],
+        ran = subprocess.run([COMMAND, "record", "--quiet", *self.options, *options, "-o", trace, "--", program, *arguments],
                              env={**self.environment, **environment}, capture_output=True, text=True, timeout=100)
         expect(f"{self.name}: exit status ({ran.stderr[-400:]})", ran.returncode, 0)
         with open(trace) as file:
@@ -155,6 +157,18 @@ def test_standing_aside(runtime, folder):
     expect("another tool: ledger", "another tool comes first" in json.dumps(trace["ckineto"]["ledger"]), True)
 
 
+def test_late(runtime, folder):
+    """A library that brings its runtime after the program's start, in a process and its child."""
+    source, library, program = os.path.join(HERE, "late.c"), os.path.join(folder, "work.so"), os.path.join(folder, "late")
+    subprocess.run([runtime.compiler, "-DWORK", "-fopenmp", "-shared", "-fPIC", source, "-o", library], check=True)
+    subprocess.run([runtime.compiler, source, "-o", program, "-ldl"], check=True)
+    _, out, trace = runtime.record(program, folder, arguments=[library])
+    expect(f"{runtime.name}: sum and status of the child", out, "10 0\n")
+    regions = collections.Counter(e["pid"] for e in rows(trace) if e["name"].startswith("omp parallel"))
+    expect(f"{runtime.name}: regions of two processes", sorted(regions.values()), [5, 5])
+    expect(f"{runtime.name}: names without lines", {e["name"] for e in rows(trace)} & {"omp parallel work", "omp parallel work._omp_fn.0"} != set(), True)
+
+
 def test_unrecorded(runtime, folder):
     """Without the kind nothing is recorded."""
     program = runtime.compile(os.path.join(HERE, "imbalance.c"), folder)
@@ -179,6 +193,7 @@ def main():
             test_counts(runtime, folder)
             test_imbalance(runtime, folder)
             test_unrecorded(runtime, folder)
+            test_late(runtime, folder)
             if runtime.name == "clang":
                 test_standing_aside(runtime, folder)
     if not usable:
