@@ -101,11 +101,15 @@ static void remove_construct(ct_thread *t, uint32_t place)
         t->open[i] = t->open[i + 1];
 }
 
+/* Only locks may be released by another implicit task of the thread than the one that took them. */
 void ct_close_construct(ct_construct what, uint64_t key)
 {
     ct_thread *t = ct_this_thread;
+    bool is_lock = what >= CT_CRITICAL;
     for (uint32_t i = t ? t->count : 0; i > 0; i--) {
         const ct_open *open = &t->open[i - 1];
+        if (open->what == CT_IMPLICIT_TASK && !is_lock)
+            return;
         if (open->what == what && open->key == key) {
             ct_record_construct(open, 0);
             remove_construct(t, i - 1);

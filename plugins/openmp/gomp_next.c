@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +39,7 @@ static void unlock_lookup(void)
 /* In the child of a fork no other thread looks up. */
 __attribute__((constructor)) static void register_lookup_fork(void)
 {
-    (void)pthread_atfork(lock_lookup, unlock_lookup, unlock_lookup);
+    ct_register_fork(lock_lookup, unlock_lookup, unlock_lookup);
 }
 
 /* ---- runtimes -------------------------------------------------------------------------------- */

@@ -39,7 +39,7 @@ static inline bool ct_recording(void) { return kineto_enabled(KINETO_KIND_OPENMP
 
 /* ---- constructs.c ---------------------------------------------------------------------------- */
 
-/** Constructs: X(NAME, name of its rows, args after code and region). */
+/** Constructs: X(NAME, name of its rows, args after code and region). Locks come last, from CRITICAL on. */
 #define CT_CONSTRUCT_MAP(X)                                                                        \
     X(IMPLICIT_TASK, "omp implicit task", TEAM)                                                    \
     X(BARRIER, "omp barrier", NONE)                                                                \
@@ -138,6 +138,9 @@ void ct_name_worker(ct_thread *t);
 /** A free region of the thread; NULL: all are used (counted). */
 ct_region *ct_claim_region(ct_thread *t);
 void ct_release_region(ct_region *region);
+
+/** pthread_atfork, in programs of any libc. */
+void ct_register_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
 
 /* ---- tally.c --------------------------------------------------------------------------------- */
 

@@ -137,8 +137,26 @@ static void forget_parent(void)
     mine->left = NULL;
 }
 
+#ifdef __GLIBC__
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *)
+    __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+#endif
+
+/* glibc links pthread_atfork statically, by a name that musl does not have. A library that is preloaded must not
+ * need it: there, the child of a fork keeps what its parent had open. */
+void ct_register_fork(void (*before)(void), void (*parent)(void), void (*child)(void))
+{
+#ifdef __GLIBC__
+    if (__register_atfork)
+        (void)__register_atfork(before, parent, child, __dso_handle);
+#else
+    (void)pthread_atfork(before, parent, child);
+#endif
+}
+
 __attribute__((constructor)) static void start_openmp_source(void)
 {
     has_block_key = pthread_key_create(&block_key, release_thread_block) == 0;
-    (void)pthread_atfork(NULL, NULL, forget_parent);
+    ct_register_fork(NULL, NULL, forget_parent);
 }

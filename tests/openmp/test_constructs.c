@@ -123,6 +123,30 @@ static void constructs_that_are_left_end_with_their_implicit_task(void **state)
     kineto_trace_release(t);
 }
 
+/* The end of a loop whose begin is not reported must not end that of an outer region. */
+static void an_end_finds_the_begin_in_its_own_region(void **state)
+{
+    (void)state;
+    kineto_session *s = record();
+    ct_region *outer = ct_begin_region(code_here(), 1);
+    ct_begin_implicit_task(outer, 1, 0);
+    ct_open_construct(CT_LOOP, 0, code_here());
+    ct_region *inner = ct_begin_region(code_here(), 1);
+    ct_begin_implicit_task(inner, 1, 0);
+    ct_close_construct(CT_LOOP, 0);
+    assert_int_equal(ct_this_thread->count, 3);
+    ct_end_implicit_task();
+    ct_end_region(inner);
+    ct_close_construct(CT_LOOP, 0);
+    ct_end_implicit_task();
+    ct_end_region(outer);
+    kineto_trace *t = finish(s);
+    verify(t);
+    assert_int_equal(count_constructs(t, "omp for"), 1);
+    assert_int_equal(count_constructs(t, "omp parallel"), 2);
+    kineto_trace_release(t);
+}
+
 static void what_is_too_much_is_counted(void **state)
 {
     (void)state;
@@ -227,6 +251,7 @@ int main(void)
         cmocka_unit_test(a_region_has_its_constructs),
         cmocka_unit_test(constructs_from_before_a_session_are_not_recorded),
         cmocka_unit_test(constructs_that_are_left_end_with_their_implicit_task),
+        cmocka_unit_test(an_end_finds_the_begin_in_its_own_region),
         cmocka_unit_test(what_is_too_much_is_counted),
         cmocka_unit_test(workers_end_with_their_region),
         cmocka_unit_test(a_child_closes_what_its_parent_opened),

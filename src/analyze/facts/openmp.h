@@ -7,7 +7,6 @@
 
 typedef struct ka_openmp_region {
     uint32_t name; /* string id of its rows, "omp parallel …" */
-    uint64_t code;
     uint32_t count, threads;     /* how often it ran; its largest team */
     int64_t ns;                  /* sum of its durations */
     int64_t mean_ns, longest_ns; /* sums over its runs: work of the mean, and of the busiest thread */

@@ -203,14 +203,24 @@ static int64_t find_run_savings(const regions *r, const run *x)
     return KB_MIN(savings_ns, kb_length_ns(x->region->start_ns, x->region->end_ns));
 }
 
-/* The sums of a region, added on first use; NULL: out of memory. */
+/* Does the name have a line, "…:12)" or "…:12"? Then it tells the regions of a function from each other. */
+static bool has_line(kineto_string name)
+{
+    size_t at = name.size && name.data[name.size - 1] == ')' ? name.size - 1 : name.size, end = at;
+    while (at > 0 && name.data[at - 1] >= '0' && name.data[at - 1] <= '9')
+        at--;
+    return at > 0 && at < end && name.data[at - 1] == ':';
+}
+
+/* The sums of a region, added on first use; NULL: out of memory. Processes have the same code at different
+ * addresses. */
 static ka_openmp_region *find_region_sums(regions *r, const part *region)
 {
-    uint64_t about[2] = {region->name, region->code};
+    uint64_t about[2] = {region->name, has_line(ka_name(r->s, region->name)) ? 0 : region->code};
     bool created;
     uint64_t *index =
         kb_map_insert(&r->place_of, kb_hash(about, sizeof about), r->out->count, &created);
-    ka_openmp_region fresh = {.name = region->name, .code = region->code, .worst = region->row};
+    ka_openmp_region fresh = {.name = region->name, .worst = region->row};
     if (!index || (created && !kb_vec_push(r->out, fresh))) {
         r->no_memory = true;
         return NULL;
