@@ -177,6 +177,15 @@ KINETO_API uint64_t kineto_record_ticks(void);
  *  the site's kind.
  *  @param values  arg_count values, or NULL. */
 KINETO_API void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *values);
+/** The same for a range that ended at `ended` (kineto_record_ticks), which is not later than now: for callers that
+ *  are notified late. */
+KINETO_API void kineto_record_span(kineto_site *site, uint64_t began, uint64_t ended,
+                                   const kineto_value *values);
+
+/** Report that an argument of the next events is an address of code, so that the recording has the file which the
+ *  address belongs to, and its function can be named afterwards. Cheap if the address was reported before; otherwise
+ *  the list of the process's files may be read. threads: any, not in a signal handler. */
+KINETO_API void kineto_code_note(const void *address);
 
 /** Open a range on the calling thread. Ranges of a thread nest. */
 static inline kineto_range kineto_range_begin(kineto_site *site)

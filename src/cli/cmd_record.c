@@ -35,7 +35,7 @@ static const char *verb = "record"; /* for messages */
 static kc_live_options live_options = {.interval_ns = (uint64_t)KB_SECOND_NS};
 static kc_live *live;
 static ks_window *whole; /* the recording beside the live view's; NULL: there is none */
-static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python, roctx;
+static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python, roctx, openmp;
 static kc_texts plugin_files;
 static kc_plugins plugins;
 static kc_watch watch;
@@ -61,6 +61,9 @@ static const kc_option option_list[] = {
     {"roctx", 0, KC_FLAG, &roctx, NULL,
      "record ROCTX also where ROCm is not installed in /opt/rocm, and of\n"
      "programs that open its library by name"},
+    {"openmp", 0, KC_FLAG, &openmp, NULL,
+     "record OpenMP also in programs and libraries compiled by GCC\n"
+     "(libgomp); LLVM's and Intel's runtimes are recorded without it"},
     {"plugin", 0, KC_TEXTS, &plugin_files, "FILE[,rev=R]",
      "load a plug-in into the program (repeatable). R is the\n"
      "revision of an old interface: early, a or b"},
@@ -90,7 +93,7 @@ static const kc_option option_list[] = {
      "do not enter Python programs: no operators of PyTorch, no modules"},
     {"preload", 0, KC_FLAG, &preload, NULL,
      "load the recorder into the program with LD_PRELOAD; implied by\n"
-     "plug-ins and --memory, and not needed by other sources"},
+     "plug-ins, --memory and --openmp, and not needed by other sources"},
     {"wait-children", 0, KC_FLAG, &wait_children, NULL,
      "record until all descendants of the program have ended, too;\n"
      "SIGTERM ends the waiting"},
@@ -743,6 +746,7 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .preload = preload,
                               .python = !no_torch,
                               .python_functions = python,
+                              .openmp = openmp,
                               .memory = memory.given,
                               .memory_bytes = KB_MAX(memory.bytes, 1),
                               .roctx = roctx,

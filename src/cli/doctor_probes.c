@@ -322,6 +322,26 @@ static void probe_nvtx(kc_probe_result *f) { probe_library(f, "ckineto-nvtx.so")
 static void probe_itt(kc_probe_result *f) { probe_library(f, "ckineto-itt.so"); }
 static void probe_roctx(kc_probe_result *f) { probe_library(f, "libckineto-roctx.so"); }
 
+/* The tool for LLVM's and Intel's runtimes, and the library for GCC's. */
+static void probe_openmp(kc_probe_result *f)
+{
+    char tool[PATH_MAX], gomp[PATH_MAX];
+    const char *mode = getenv("OMP_TOOL"), *others = getenv("OMP_TOOL_LIBRARIES");
+    bool has_tool = kc_find_plugin("ckineto-openmp.so", tool, sizeof tool);
+    if (!has_tool || !kc_find_plugin("libckineto-gomp.so", gomp, sizeof gomp))
+        kc_probe_answer(f, KC_PROBE_NOTE, "%s was not found: %s",
+                        has_tool ? "libckineto-gomp.so" : "ckineto-openmp.so",
+                        has_tool ? "--openmp will not work" : "OpenMP is not recorded");
+    else if (mode && strcmp(mode, "disabled") == 0)
+        kc_probe_answer(f, KC_PROBE_NOTE,
+                        "OMP_TOOL=disabled: LLVM's and Intel's runtimes are not recorded");
+    else if (others && *others)
+        kc_probe_answer(f, KC_PROBE_NOTE, "OMP_TOOL_LIBRARIES names %.300s, which comes first",
+                        others);
+    else
+        kc_probe_answer(f, KC_PROBE_OK, "LLVM's and Intel's runtimes; GCC's with --openmp");
+}
+
 /* The source that watches programs from outside. */
 static void probe_threads(kc_probe_result *f)
 {
@@ -398,6 +418,7 @@ const kc_probe kc_probes[] = {
     {"nvtx", probe_nvtx, false, false},
     {"itt", probe_itt, false, false},
     {"roctx", probe_roctx, false, false},
+    {"openmp", probe_openmp, false, false},
     {"perf events", probe_perf_events, false, false},
     {"pytorch", probe_pytorch, false, true},
 };

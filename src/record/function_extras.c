@@ -246,6 +246,27 @@ void kineto_rt_modules_note(bool anyway)
     kb_lock_drop(&modules_lock);
 }
 
+/* Addresses that were noted, by a hash, for the pool of the last call. Lost updates only cost another
+ * look at the list. */
+#define NOTED_CODE 256u
+static uintptr_t noted_code[NOTED_CODE];
+static const kf_pool *noted_pool;
+
+void kineto_code_note(const void *address)
+{
+    const kf_pool *pool = kr_pool_get();
+    uintptr_t code = (uintptr_t)address;
+    uintptr_t *slot = &noted_code[(code ^ code >> 8 ^ code >> 16) % NOTED_CODE];
+    bool is_other_pool = kb_load_relaxed(&noted_pool) != pool;
+    if (!pool || (kb_load_relaxed(slot) == code && !is_other_pool))
+        return;
+    if (kr_module_of(code) == KR_MODULE_UNKNOWN)
+        kr_modules_set_stale();
+    kineto_rt_modules_note(is_other_pool);
+    kb_store_relaxed(&noted_pool, pool);
+    kb_store_relaxed(slot, code);
+}
+
 /* ---- operators of a backend ------------------------------------------------------------------ */
 
 static uint64_t *write_backend_args(uint64_t *at, const uint64_t *limit, int64_t debug_handle,

@@ -182,8 +182,8 @@ static KB_COLD uint64_t *write_parts_slow(kr_cursor *c, uint32_t fixed, const ki
 }
 
 /* Write a BEGIN, INSTANT, ASYNC_* or RANGE record. The first three are alike: [header, ticks, the
- * event's id if there is one, parts]; RANGE is [header, ticks of its begin, ticks, parts], and
- * *event_id its begin. False: no room (counted). */
+ * event's id if there is one, parts]; RANGE is [header, ticks of its begin, of its end, parts], and
+ * `event_id` points to both, an end of 0 is now. False: no room (counted). */
 KB_INLINE bool write_event_record(kr_cursor *c, kf_type type, kineto_site *site, uint32_t site_id,
                                   const uint64_t *event_id, const kineto_props *props)
 {
@@ -203,7 +203,7 @@ KB_INLINE bool write_event_record(kr_cursor *c, kf_type type, kineto_site *site,
     }
     at[1] = type == KF_RANGE ? *event_id : ticks;
     if (event_id)
-        at[2] = type == KF_RANGE ? ticks : *event_id;
+        at[2] = type != KF_RANGE ? *event_id : event_id[1] ? event_id[1] : ticks;
     uint32_t words = (uint32_t)(end - at), depth = 0;
     if (type == KF_BEGIN) {
         depth = c->depth;
@@ -282,7 +282,7 @@ void kineto_record_end(kineto_range range)
 
 /* ---- ranges that have ended: one record for both ends ---------------------------------------- */
 
-static KB_NOINLINE void record_past_general(kineto_site *site, uint64_t began,
+static KB_NOINLINE void record_past_general(kineto_site *site, uint64_t began, uint64_t ended,
                                             const kineto_value *values)
 {
     kr_cursor *c = kr_cursor_enter();
@@ -294,27 +294,29 @@ static KB_NOINLINE void record_past_general(kineto_site *site, uint64_t began,
     if (KINETO_UNLIKELY(id == KR_SITE_THROTTLED))
         kr_throttle_count(c);
     else
-        (void)write_event_record(c, KF_RANGE, site, id, &began, &props);
+        (void)write_event_record(c, KF_RANGE, site, id, (const uint64_t[]){began, ended}, &props);
     kr_leave(c);
 }
 
 /* The site is registered, its args are fewer than 16 single words, there is room. */
 KB_INLINE void record_past_fixed(kr_cursor *c, const kineto_site *site, uint32_t id, uint64_t began,
-                                 const kineto_value *values)
+                                 uint64_t ended, const kineto_value *values)
 {
     uint32_t n = site->arg_count;
     uint64_t *at = c->at;
     at[1] = began;
-    at[2] = kb_ticks_hw();
+    at[2] = ended ? ended : kb_ticks_hw();
     (void)copy_few_words(at + 3, values, n);
     kr_commit(c, at, kf_header(KF_RANGE, 3 + n, (n ? KF_PROP_ARGS : 0) << 8, id), 3 + n);
 }
 
-void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *values)
+/* `ended` 0: now. */
+KB_INLINE void record_past(kineto_site *site, uint64_t began, uint64_t ended,
+                           const kineto_value *values)
 {
     kr_cursor *c = kr_me;
     if (!kr_ready(c)) {
-        record_past_general(site, began, values);
+        record_past_general(site, began, ended, values);
         return;
     }
     kr_enter(c);
@@ -322,10 +324,22 @@ void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *v
     bool fast = id && (kb_load_relaxed(&site->flags) & KR_SITE_FIXED) && site->arg_count < 16 &&
                 (values || !site->arg_count) && kr_room_for(c, 3u + site->arg_count);
     if (KINETO_LIKELY(fast))
-        record_past_fixed(c, site, id, began, values);
+        record_past_fixed(c, site, id, began, ended, values);
     kr_leave(c);
     if (KINETO_UNLIKELY(!fast))
-        record_past_general(site, began, values);
+        record_past_general(site, began, ended, values);
+}
+
+void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *values)
+{
+    record_past(site, began, 0, values);
+}
+
+void kineto_record_span(kineto_site *site, uint64_t began, uint64_t ended,
+                        const kineto_value *values)
+{
+    KB_ASSERT(began <= ended);
+    record_past(site, began, ended, values);
 }
 
 uint64_t kineto_record_ticks(void)

@@ -273,6 +273,26 @@ def doing_nothing_special():
     return products([(TENSOR_32, 500)])
 
 
+# ---- parallel regions of OpenMP ----
+
+def regions(lengths, runs=10, waits=True, tasks=0):
+    """Regions of 1000 us whose threads work that long and wait then, as the runtimes of LLVM and Intel record them;
+    GCC's has no waits of workers. The first `tasks` us of each wait are a task."""
+    made = Trace(vendor=None)
+    for run in range(runs):
+        start, common = 2000 * run, {"region": run + 1, "code": 4096}
+        made.slice("openmp", "omp parallel main (work.c:7)", start, 1000, threads=len(lengths), **common)
+        for thread, length in enumerate(lengths):
+            tid, ready = 100 + thread, start + length
+            made.slice("openmp", "omp implicit task main (work.c:7)", start, 1000 if waits else length, tid=tid,
+                       thread=thread, threads=len(lengths), **common)
+            if waits:
+                made.slice("openmp", "omp implicit barrier main (work.c:7)", ready, 1000 - length, tid=tid, **common)
+            if tasks and length < 1000:
+                made.slice("openmp", "omp task main (work.c:9)", ready, tasks, tid=tid, task=run + 1, **common)
+    return made
+
+
 CASES = {
     "precision.tensor_cores": (lambda: products([(V100_SGEMM, 2000)], **V100),
                                lambda: products([(V100_TENSOR, 2000)], **V100)),
@@ -295,6 +315,7 @@ CASES = {
     "optimizer.not_fused": (lambda: optimizer(100, 3), lambda: optimizer(6, 40)),
     "optimizer.zero_grad": (lambda: zero_grad(False), lambda: zero_grad(True)),
     "model.conv_bias": (lambda: conv_norm(True), lambda: conv_norm(False)),
+    "openmp.imbalance": (lambda: regions([1000, 400]), lambda: regions([1000, 990])),
     "step.outliers": (lambda: steps([400] * 5 + [3000] + [400] * 4), lambda: steps([400] * 10)),
     "trace.lazy_start": (lambda: loading(0), lambda: loading(None)),
     "trace.profiler_overhead": (lambda: overhead(400), lambda: overhead(4)),
@@ -309,6 +330,7 @@ WORTH = {
     "kernel.low_occupancy": (1450, 1510),  # 20 blocks of 108: at most four times as fast
     "memory.allocator_churn": (410, 420),  # 500 us in five of six steps
     "model.conv_bias": (95, 110),  # its kernel
+    "openmp.imbalance": (2999, 3001),  # ten regions: the mean of waits of 0 and 600 us
     "step.outliers": (259, 261),  # 2600 us in one of ten steps
 }
 
@@ -364,6 +386,10 @@ MORE = [
      lambda: optimizer(100, 3, "torch/optim/sgd.py(334): _single_tensor_sgd"), "quiet"),
     ("steps of a program without a device", "step.outliers",
      lambda: steps([400] * 5 + [3000] + [400] * 4, vendor=None), "found"),
+    ("a runtime that reports no waits", "openmp.imbalance", lambda: regions([1000, 400], waits=False), "found"),
+    ("threads that execute tasks while they wait", "openmp.imbalance", lambda: regions([1000, 400], tasks=580),
+     "quiet"),
+    ("one thread", "openmp.imbalance", lambda: regions([900]), "quiet"),
     ("three steps", "step.outliers", lambda: steps([400, 3000, 400]), "not judged"),
     ("a first step that is long", "trace.lazy_start", lambda: steps([4000] + [400] * 6), "found"),
     ("code that is loaded later", "trace.lazy_start", lambda: loading(4), "found"),

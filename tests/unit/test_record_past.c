@@ -73,6 +73,30 @@ static void a_past_range_has_its_arguments(void **state)
     kineto_trace_release(t);
 }
 
+/* A span has both times from its caller, also where a later range has begun since. */
+static void a_span_ends_when_its_caller_says(void **state)
+{
+    (void)state;
+    kineto_session *s = record();
+    for (int round = 0; round < 2; round++) { /* first use of a site, and later ones */
+        kineto_range_end(kineto_range_begin(&site_open));
+        uint64_t began = kineto_record_ticks(), ended = kineto_record_ticks();
+        kineto_range_end(kineto_range_begin(&site_open));
+        kineto_record_span(&site_words, began, ended, word_values);
+    }
+    kineto_trace *t = finish(s);
+    verify(t);
+    assert_nothing_lost(t);
+    for (uint64_t round = 0; round < 2; round++) {
+        kineto_activity span = find_nth(t, "words", round);
+        assert_true(find_nth(t, "open", 2 * round).end_ns <= span.start_ns);
+        assert_true(span.start_ns <= span.end_ns);
+        assert_true(span.end_ns <= find_nth(t, "open", 2 * round + 1).start_ns);
+        assert_int_equal(arg_of(t, span.row, "a").i, -7);
+    }
+    kineto_trace_release(t);
+}
+
 /* Both ways of writing see the end of each of many chunks. */
 static void past_ranges_fill_chunk_after_chunk(void **state)
 {
@@ -172,6 +196,7 @@ int main(void)
         cmocka_unit_test(nothing_is_recorded_without_a_session),
         cmocka_unit_test(a_past_range_has_the_times_that_were_read),
         cmocka_unit_test(a_past_range_has_its_arguments),
+        cmocka_unit_test(a_span_ends_when_its_caller_says),
         cmocka_unit_test(past_ranges_fill_chunk_after_chunk),
         cmocka_unit_test(a_full_buffer_counts_past_ranges_as_lost),
         cmocka_unit_test(a_begin_that_was_never_read_is_harmless),

@@ -34,6 +34,7 @@ FILES = (
     NATIVE + "lib/ckineto/ckineto-cuda.so",
     NATIVE + "lib/ckineto/ckineto-nvtx.so",
     NATIVE + "lib/ckineto/ckineto-itt.so",
+    NATIVE + "lib/ckineto/ckineto-openmp.so", NATIVE + "lib/ckineto/libckineto-gomp.so",
     NATIVE + "lib/ckineto/libckineto-memory.so",
     NATIVE + "lib/ckineto/libckineto-roctx.so",
     NATIVE + "lib/ckineto/python/ckineto_attach/autoload.py",

@@ -13,6 +13,7 @@ const kc_interface kc_interfaces[] = {
     {"cuda", "CUDA_INJECTION64_PATH", "ckineto-cuda.so", KC_ENTRY_SLOT, 0},
     {"nvtx", "NVTX_INJECTION64_PATH", "ckineto-nvtx.so", KC_ENTRY_SLOT, 0},
     {"itt", "INTEL_LIBITTNOTIFY64", "ckineto-itt.so", KC_ENTRY_SLOT, 0},
+    {"openmp", "OMP_TOOL_LIBRARIES", "ckineto-openmp.so", KC_ENTRY_LIST, ':'},
 };
 const size_t kc_interface_count = KB_COUNT(kc_interfaces);
 
@@ -185,6 +186,32 @@ static kineto_status enter_roctx(const kc_entry_options *o, kc_entry_note *note,
     return KINETO_OK;
 }
 
+/* Appended, as the recorder. */
+static kineto_status preload_openmp(kineto_error *err)
+{
+    char path[PATH_MAX];
+    if (!kc_find_plugin("libckineto-gomp.so", path, sizeof path))
+        return kb_fail(err, KINETO_E_NOT_FOUND,
+                       "--openmp: libckineto-gomp.so was not found: set CKINETO_PLUGIN_DIR, or see "
+                       "'ckineto doctor'");
+    return append_preload(path, false, err);
+}
+
+/* What keeps OpenMP's runtimes from loading our tool, or from using it. */
+static void note_openmp_tools(const char *libraries, kc_entry_note *note, void *context)
+{
+    const char *tool = getenv("OMP_TOOL");
+    char detail[256];
+    if (tool && strcmp(tool, "disabled") == 0)
+        note(context, "openmp", "stood aside", "OMP_TOOL=disabled in the environment");
+    if (libraries && *libraries && !strstr(libraries, "ckineto-openmp.so")) {
+        snprintf(detail, sizeof detail,
+                 "OMP_TOOL_LIBRARIES names %.160s, which is used instead if it accepts the runtime",
+                 libraries);
+        note(context, "openmp", "another tool comes first", detail);
+    }
+}
+
 /* The recorder loads the plug-ins, so it must be in the program. The variable is set even if it is
  * empty: a program that records itself must not load plug-ins that were excluded here. */
 static kineto_status set_plugins(const kc_entry_options *o, kc_entry_note *note, void *context,
@@ -272,6 +299,7 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         note(context, "recorder", "recording inside a recording",
              "this program is recorded by this recorder, and not by the outer one");
     kineto_status status = set_environment_variable("CKINETO_SESSION", options->pool_path, err);
+    note_openmp_tools(getenv("OMP_TOOL_LIBRARIES"), note, context);
     for (size_t i = 0; i < kc_interface_count && status == KINETO_OK; i++)
         status = enter_interface(&kc_interfaces[i], note, context, err);
     if (status == KINETO_OK)
@@ -282,5 +310,7 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = enter_roctx(options, note, context, err);
     if (status == KINETO_OK && options->memory)
         status = preload_memory_hook(options->memory_bytes, err);
+    if (status == KINETO_OK && options->openmp)
+        status = preload_openmp(err);
     return status ? status : set_log_variables(options, err);
 }

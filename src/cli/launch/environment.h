@@ -34,6 +34,8 @@ typedef struct kc_entry_options {
     uint64_t memory_bytes;
     /* ROCTX also of programs that open its library by name */
     bool roctx;
+    /* functions of GCC's OpenMP runtime */
+    bool openmp;
     /* Plug-ins that the program loads: lines "path" or "path,rev=…"; "": none. */
     const char *plugins;
     /* the user named them: failing to load them is an error */

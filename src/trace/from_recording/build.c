@@ -247,7 +247,7 @@ static bool is_flow_derived(const kf_event *e)
 /* Appends the row of an event, with its name, ids, args and flows. */
 static void append_event_row(kt_build_state *s, const kf_event *e, kt_row *row)
 {
-    row->name = event_name_id(s, e);
+    row->name = kt_build_has_code(e) ? kt_build_code_name(s, e) : event_name_id(s, e);
     row->correlation_id = kt_build_id(s, e->correlation_id);
     row->external_id = kt_build_id(s, e->external_id);
     if (e->function)
@@ -721,6 +721,7 @@ static void free_build_state(kt_build_state *s)
     kb_vec_free(&s->blocked);
     kb_map_free(&s->set_of_entry);
     kb_map_free(&s->ledger_of_text);
+    kb_map_free(&s->code_names);
     kb_map_free(&s->inputs_of_hash);
     kb_map_free(&s->process_of_entry);
     kb_map_free(&s->thread_of_key);

@@ -213,6 +213,7 @@ typedef struct kt_build_state {
     KB_VEC(kt_build_life) lives;
     KB_VEC(kt_build_sample) samples;
     KB_VEC(kt_build_sample) blocked; /* stacks of threads that had to wait */
+    kb_map code_names;     /* hash of process, site and address → string id, see build_code.c */
     kb_map ledger_of_text; /* hash of a ledger entry's texts → index of its line */
     uint64_t node_links;
     kt_build_keys function_keys;
@@ -371,6 +372,12 @@ void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row);
 void kt_build_backend(kt_build_state *s, const kf_event *e);
 /** Pass: adds the numbers of threads to the header: "ckineto_threads". */
 void kt_build_thread_numbers(kt_build_state *s);
+
+/* ---- build_code.c ---- */
+/** True if the first arg of the event is an address of code that names its row. */
+bool kt_build_has_code(const kf_event *e);
+/** The string id of that name. */
+uint32_t kt_build_code_name(kt_build_state *s, const kf_event *e);
 
 /* ---- build_device_clocks.c ---- */
 /** Adds a device clock that was announced; its samples are read by kt_build_device_clocks. */

@@ -62,11 +62,29 @@ void kt_lines_close(kt_lines *l)
     free(l);
 }
 
+/* Clang writes no table of the units' addresses (.debug_aranges), so the units themselves are asked. */
+static const char *find_line_by_units(kt_lines *l, uint64_t address, int *number)
+{
+    Dwarf_Addr bias;
+    Dwarf_Die *unit = NULL;
+    while ((unit = dwfl_module_nextcu(l->module, unit, &bias)) != NULL) {
+        if (dwarf_haspc(unit, address - bias) <= 0)
+            continue;
+        Dwarf_Line *line = dwarf_getsrc_die(unit, address - bias);
+        if (line && dwarf_lineno(line, number) == 0)
+            return dwarf_linesrc(line, NULL, NULL);
+    }
+    return NULL;
+}
+
 bool kt_lines_find(kt_lines *l, uint64_t address, const char **file, uint32_t *line)
 {
     int number = 0;
     Dwfl_Line *found = dwfl_module_getsrc(l->module, address);
-    *file = found ? dwfl_lineinfo(found, NULL, &number, NULL, NULL, NULL) : NULL;
+    if (found)
+        *file = dwfl_lineinfo(found, NULL, &number, NULL, NULL, NULL);
+    else
+        *file = find_line_by_units(l, address, &number);
     *line = number > 0 ? (uint32_t)number : 0;
     return *file && *line;
 }

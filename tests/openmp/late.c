@@ -1,0 +1,33 @@
+/* With WORK: a library with regions. Without: a program that is compiled without OpenMP, forks, and loads that
+ * library in both processes, visible to nothing else, as Python does with extensions. late LIBRARY */
+#ifdef WORK
+int work(void);
+int work(void)
+{
+    int sum = 0;
+    for (int r = 0; r < 5; r++) {
+#pragma omp parallel num_threads(2) reduction(+ : sum)
+        sum += 1;
+    }
+    return sum;
+}
+#else
+#include <dlfcn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    int (*work)(void), status = 0;
+    pid_t child = argc > 1 ? fork() : -1;
+    void *library = child >= 0 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+    *(void **)&work = library ? dlsym(library, "work") : NULL;
+    int sum = work ? work() : 0;
+    if (child == 0)
+        return sum != 10;
+    (void)waitpid(child, &status, 0);
+    printf("%d %d\n", sum, status);
+    return 0;
+}
+#endif
