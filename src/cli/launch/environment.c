@@ -116,6 +116,25 @@ static kineto_status preload_memory_hook(uint64_t bytes, kineto_error *err)
     return status ? status : append_preload(path, true, err);
 }
 
+/* After libraries that the user preloads: other tools call us. */
+static kineto_status preload_mpi(const kc_entry_options *o, kc_entry_note *note, void *context,
+                                 kineto_error *err)
+{
+    char path[PATH_MAX];
+    kineto_error why;
+    kineto_status status =
+        kc_find_plugin("libckineto-mpi.so", path, sizeof path)
+            ? append_preload(path, false, &why)
+            : kb_fail(&why, KINETO_E_NOT_FOUND,
+                      "libckineto-mpi.so was not found: set CKINETO_PLUGIN_DIR, or see 'ckineto "
+                      "doctor'");
+    if (status && o->mpi_required)
+        return kb_fail(err, why.code, "--mpi: %s", why.message);
+    if (status)
+        note(context, "MPI", "cannot be interposed", why.message);
+    return KINETO_OK;
+}
+
 /* The recorder loads the plug-ins, so it must be in the program. The variable is set even if it is
  * empty: a program that records itself must not load plug-ins that were excluded here. */
 static kineto_status set_plugins(const kc_entry_options *o, kc_entry_note *note, void *context,
@@ -211,5 +230,7 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = set_python_path(options, note, context, err);
     if (status == KINETO_OK && options->memory)
         status = preload_memory_hook(options->memory_bytes, err);
+    if (status == KINETO_OK && options->mpi)
+        status = preload_mpi(options, note, context, err);
     return status ? status : set_log_variables(options, err);
 }
