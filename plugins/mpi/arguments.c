@@ -66,20 +66,29 @@ int cx_result(const cx_call *c, cx_role role, size_t index)
     return role == CX_INDEX && cx_is_fortran(c) ? value - 1 : value;
 }
 
-/* In Fortran the ignored status is a variable, whose address the library has. */
+/* Variables of the library that hold the address of Fortran's ignored statuses. MPICH's module for
+ * Fortran 2008 passes these on to the functions of C. */
+static const char *const ignored_names[] = {"MPI_F_STATUS_IGNORE", "MPI_F_STATUSES_IGNORE",
+                                            "MPI_F08_STATUS_IGNORE", "MPI_F08_STATUSES_IGNORE"};
+static cx_word ignored[CX_COUNT_OF(ignored_names)];
+
+void cx_find_ignored_statuses(void)
+{
+    for (size_t i = 0; i < CX_COUNT_OF(ignored_names); i++) {
+        const cx_word *variable = cx_find_data(ignored_names[i]);
+        ignored[i] = variable ? *variable : 0;
+    }
+}
+
 bool cx_ignores_status(const cx_call *c)
 {
-    static _Atomic(void *) one, many;
     cx_word status = cx_word_of(c, CX_STATUS);
-    if (!cx_is_fortran(c))
-        return status == cx_library_facts.ignored_status || status == 0;
-    if (!atomic_load(&one)) {
-        void *variable = cx_find_data("MPI_F_STATUS_IGNORE");
-        atomic_store(&one, variable ? variable : &one);
-        variable = cx_find_data("MPI_F_STATUSES_IGNORE");
-        atomic_store(&many, variable ? variable : &many);
-    }
-    return status == *(cx_word *)atomic_load(&one) || status == *(cx_word *)atomic_load(&many);
+    if (status == 0 || (!cx_is_fortran(c) && status == cx_library_facts.ignored_status))
+        return true;
+    for (size_t i = 0; i < CX_COUNT_OF(ignored); i++)
+        if (status == ignored[i])
+            return true;
+    return false;
 }
 
 bool cx_copy_handles(cx_call *c)

@@ -195,6 +195,7 @@ static CX_COLD void end_init(void)
     cx_library_find();
     if (!cx_library_facts.is_known)
         return;
+    cx_find_ignored_statuses();
     atomic_store_explicit(&cx_is_ready, true, memory_order_release);
     cx_comms_start();
 }

@@ -289,6 +289,8 @@ cx_word cx_handle_at(const cx_call *c, cx_role role, cx_handle_kind kind, size_t
 int cx_result(const cx_call *c, cx_role role, size_t index);
 /** Does the program not want the status? */
 bool cx_ignores_status(const cx_call *c);
+/** Called once, in MPI_Init. */
+void cx_find_ignored_statuses(void);
 /** Copies requests before the call completes them. False: out of memory. */
 bool cx_copy_handles(cx_call *c);
 void cx_free_handles(cx_call *c);
