@@ -396,63 +396,53 @@ static void begin_free(cx_call *c)
     cx_begin_range(c, NULL);
 }
 
-/* Without the library's facts, and outside of MPI's life, only begin and end are recorded. */
-static void begin_by_facts(cx_call *c)
+static void begin_matching_probe(cx_call *c)
 {
-    switch ((cx_how)c->spec->how) {
-    case CX_HOW_SEND:
-        begin_send(c);
-        return;
-    case CX_HOW_RECV:
-        begin_receive(c);
-        return;
-    case CX_HOW_IRECV:
-    case CX_HOW_RECV_INIT:
-        begin_posted_receive(c);
-        return;
-    case CX_HOW_SENDRECV:
-        begin_exchange(c);
-        return;
-    case CX_HOW_MRECV:
-    case CX_HOW_IMRECV:
-        begin_matched_receive(c);
-        return;
-    case CX_HOW_START:
-        begin_start(c);
-        return;
-    case CX_HOW_WAIT:
-    case CX_HOW_WAIT_ALL:
-    case CX_HOW_WAIT_ANY:
-    case CX_HOW_WAIT_SOME:
-        begin_wait(c);
-        return;
-    case CX_HOW_COLLECTIVE:
-        begin_collective(c);
-        return;
-    case CX_HOW_BYTES:
-        begin_bytes(c);
-        return;
-    case CX_HOW_OPEN:
-        begin_open(c);
-        return;
-    case CX_HOW_COMM_FREE:
-    case CX_HOW_REQUEST_FREE:
-    case CX_HOW_TYPE_FREE:
-        begin_free(c);
-        return;
-    case CX_HOW_MPROBE:
-        cx_replace_status(c);
-        break;
-    case CX_HOW_FINALIZE:
-        atomic_store(&cx_is_ready, false);
-        break;
-    default:
-        break;
-    }
+    cx_replace_status(c);
     if (!c->is_test)
         cx_begin_range(c, NULL);
 }
 
+/* No function of MPI may be called any more. */
+static void begin_finalize(cx_call *c)
+{
+    atomic_store(&cx_is_ready, false);
+    cx_begin_range(c, NULL);
+}
+
+/* By how; NULL: nothing is read. */
+static void (*const beginnings[CX_HOW_TYPE_FREE + 1])(cx_call *) = {
+    [CX_HOW_BYTES] = begin_bytes,
+    [CX_HOW_OPEN] = begin_open,
+    [CX_HOW_FINALIZE] = begin_finalize,
+    [CX_HOW_SEND] = begin_send,
+    [CX_HOW_RECV] = begin_receive,
+    [CX_HOW_IRECV] = begin_posted_receive,
+    [CX_HOW_RECV_INIT] = begin_posted_receive,
+    [CX_HOW_SENDRECV] = begin_exchange,
+    [CX_HOW_MPROBE] = begin_matching_probe,
+    [CX_HOW_MRECV] = begin_matched_receive,
+    [CX_HOW_IMRECV] = begin_matched_receive,
+    [CX_HOW_START] = begin_start,
+    [CX_HOW_REQUEST_FREE] = begin_free,
+    [CX_HOW_WAIT] = begin_wait,
+    [CX_HOW_WAIT_ALL] = begin_wait,
+    [CX_HOW_WAIT_ANY] = begin_wait,
+    [CX_HOW_WAIT_SOME] = begin_wait,
+    [CX_HOW_COLLECTIVE] = begin_collective,
+    [CX_HOW_COMM_FREE] = begin_free,
+    [CX_HOW_TYPE_FREE] = begin_free,
+};
+
+static void begin_by_facts(cx_call *c)
+{
+    if (beginnings[c->spec->how])
+        beginnings[c->spec->how](c);
+    else if (!c->is_test)
+        cx_begin_range(c, NULL);
+}
+
+/* Without the library's facts, and outside of MPI's life, only begin and end are recorded. */
 static void begin_without_facts(cx_call *c)
 {
     kineto_site *site = &sites[c->number];

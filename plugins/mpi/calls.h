@@ -8,10 +8,10 @@
 #define PARAMETERS_0 void
 #define TYPES_0 void
 #define WORDS_0 0
-#define PASSED_0 
-#define LEADING_0 
-#define LEADING_TYPES_0 
-#define LEADING_PASSED_0 
+#define PASSED_0
+#define LEADING_0
+#define LEADING_TYPES_0
+#define LEADING_PASSED_0
 #define PARAMETERS_1 cx_word a0
 #define TYPES_1 cx_word
 #define WORDS_1 a0
