@@ -38,6 +38,8 @@ const cx_spec cx_specs[CX_CALL_COUNT] = {
         cx_word w[] = {WORDS_##n};                                                                 \
         int (*next)(TYPES_##n);                                                                    \
         *(void **)&next = cx_next(CX_CALL_##name, language);                                       \
+        if (language == CX_C_LARGE && cx_is_too_large(CX_CALL_##name, w))                          \
+            return CX_ERROR_COUNT;                                                                 \
         if (!cx_begin(&c, CX_CALL_##name, language, w))                                            \
             return next(PASSED_##n);                                                               \
         int error = next(PASSED_##n);                                                              \

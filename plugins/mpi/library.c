@@ -60,6 +60,7 @@ static int fail_missing_call(void)
 }
 
 static _Atomic(void *) next_functions[CX_LANGUAGE_COUNT][CX_CALL_COUNT];
+static atomic_bool is_narrow[CX_CALL_COUNT]; /* its _c is the function with int counts */
 
 /* "mpi_send_" → "mpi_send_f08_", "MPI_Send" → "MPI_Send_c". */
 static void write_symbol_name(char *out, size_t size, cx_number number, cx_language language)
@@ -80,6 +81,10 @@ static CX_COLD void *find_next_function(cx_number number, cx_language language)
         name[0] = language >= CX_FORTRAN ? 'p' : 'P';
         function = find_symbol(name);
     }
+    if (!function && language == CX_C_LARGE) {
+        function = find_symbol(cx_specs[number].name);
+        atomic_store(&is_narrow[number], function != NULL);
+    }
     if (!function)
         *(int (**)(void)) & function = fail_missing_call;
     atomic_store_explicit(&next_functions[language][number], function, memory_order_release);
@@ -91,6 +96,17 @@ void *cx_next(cx_number number, cx_language language)
     void *function =
         atomic_load_explicit(&next_functions[language][number], memory_order_acquire);
     return KINETO_LIKELY(function != NULL) ? function : find_next_function(number, language);
+}
+
+bool cx_is_too_large(cx_number number, const cx_word *words)
+{
+    static const cx_role counts[] = {CX_COUNT, CX_COUNT2};
+    const uint8_t *at = cx_specs[number].at;
+    for (size_t i = 0; i < CX_COUNT_OF(counts); i++)
+        if (atomic_load_explicit(&is_narrow[number], memory_order_relaxed) && at[counts[i]] &&
+            words[at[counts[i]] - 1] > INT32_MAX)
+            return true;
+    return false;
 }
 
 /* ---- facts ----------------------------------------------------------------------------------- */

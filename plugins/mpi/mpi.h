@@ -224,6 +224,11 @@ void cx_library_find(void);
 /** The function that a call of this name is passed on to: the next library's, which may be another
  *  tool's; never NULL. */
 void *cx_next(cx_number number, cx_language language);
+/** Libraries before MPI 4 have no functions with MPI_Count, but with us a program that tests for one
+ *  (by a weak reference, as mpi4py does) finds it: then the function with int is called, if the counts
+ *  fit. True: they do not. */
+bool cx_is_too_large(cx_number number, const cx_word *words);
+#define CX_ERROR_COUNT 2 /* MPI_ERR_COUNT, in all libraries */
 /** A data symbol of the library; NULL: it has none. */
 void *cx_find_data(const char *name);
 
