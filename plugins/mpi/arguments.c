@@ -97,7 +97,8 @@ bool cx_copy_handles(cx_call *c)
     c->handle_count = 0;
     if ((int64_t)count < 0 || count > UINT32_MAX / 2)
         return false;
-    c->handles = count <= CX_INLINE_HANDLES ? c->inline_handles : malloc(count * sizeof *c->handles);
+    c->handles =
+        count <= CX_INLINE_HANDLES ? c->inline_handles : malloc(count * sizeof *c->handles);
     if (!c->handles)
         return false;
     for (size_t i = 0; i < count; i++)

@@ -32,9 +32,8 @@ static const kineto_arg_desc open_args[] = {{"File name", KINETO_ARG_STRING}};
         "Seq", KINETO_ARG_INT                                                                      \
     }
 #define COLLECTIVE_ARG_COUNT 7
-static const kineto_arg_desc collective_args[] = {COLLECTIVE_ARGS,
-                                                  {"Root Rank", KINETO_ARG_INT},
-                                                  {"Op", KINETO_ARG_STRING}};
+static const kineto_arg_desc collective_args[] = {
+    COLLECTIVE_ARGS, {"Root Rank", KINETO_ARG_INT}, {"Op", KINETO_ARG_STRING}};
 static const kineto_arg_desc reduction_args[] = {COLLECTIVE_ARGS, {"Op", KINETO_ARG_STRING}};
 
 static kineto_site sites[CX_CALL_COUNT];
@@ -65,9 +64,9 @@ __attribute__((constructor)) static void make_mpi_sites(void)
 {
     for (unsigned i = 0; i < CX_CALL_COUNT; i++) {
         const cx_spec *s = &cx_specs[i];
-        sites[i] = (kineto_site){
-            .kind = s->how == CX_HOW_COLLECTIVE ? KINETO_KIND_COLLECTIVE_COMM : KINETO_KIND_MPI,
-            .name = s->name};
+        sites[i] = (kineto_site){.kind = s->how == CX_HOW_COLLECTIVE ? KINETO_KIND_COLLECTIVE_COMM
+                                                                     : KINETO_KIND_MPI,
+                                 .name = s->name};
         set_site_args(&sites[i], s);
     }
 }
@@ -182,7 +181,8 @@ static uint64_t start_request(cx_request *r)
     r->is_active = true;
     if (r->is_send)
         return cx_message_next(r->comm, me, r->peer, r->tag, false);
-    r->message = r->peer >= 0 && r->tag >= 0 ? cx_message_next(r->comm, r->peer, me, r->tag, true) : 0;
+    r->message =
+        r->peer >= 0 && r->tag >= 0 ? cx_message_next(r->comm, r->peer, me, r->tag, true) : 0;
     return 0;
 }
 
@@ -354,11 +354,13 @@ static void begin_collective(cx_call *c)
         type = cx_type_find(cx_handle(c, n.type, CX_KIND_TYPE));
     int64_t factor = type.is_plain ? 1 : type.bytes;
     write_collective_name(c->spec, name, sizeof name);
-    kineto_value values[COLLECTIVE_ARG_COUNT + 2] = {
-        {.s = name},       {.i = n.in * factor},
-        {.i = n.out * factor}, {.s = type.dtype},
-        {.i = c->comm ? c->comm->size : 0}, {.s = name_of_comm(c)},
-        {.i = (int64_t)sequence}};
+    kineto_value values[COLLECTIVE_ARG_COUNT + 2] = {{.s = name},
+                                                     {.i = n.in * factor},
+                                                     {.i = n.out * factor},
+                                                     {.s = type.dtype},
+                                                     {.i = c->comm ? c->comm->size : 0},
+                                                     {.s = name_of_comm(c)},
+                                                     {.i = (int64_t)sequence}};
     uint32_t used = COLLECTIVE_ARG_COUNT;
     if (cx_has(c, CX_ROOT))
         values[used++].i = cx_int(c, CX_ROOT);

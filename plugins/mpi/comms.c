@@ -98,7 +98,8 @@ static void name_comm(cx_comm *c, cx_word handle, const int32_t *ranks, int coun
     else if (is_whole_world(ranks, count))
         snprintf(c->name, sizeof c->name, "world%s%s", c->is_inter ? " inter" : "", again);
     else
-        snprintf(c->name, sizeof c->name, "%s %s%.5s", c->is_inter ? "inter" : "ranks", list, again);
+        snprintf(c->name, sizeof c->name, "%s %s%.5s", c->is_inter ? "inter" : "ranks", list,
+                 again);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -188,10 +189,11 @@ static void list_comm_in_header(const cx_comm *c)
     char end[64];
     if (listed_comms == MAX_LISTED_COMMS || header_used + 1024 > sizeof header)
         return;
-    append_header("%s{\"pg_name\":\"%s\",\"pg_desc\":\"%s\",\"backend_config\":\"mpi\",\"pg_size\":%d,"
-                  "\"ranks\":[",
-                  listed_comms ? "," : "", c->name, listed_comms ? "communicator" : "MPI_COMM_WORLD",
-                  c->size);
+    append_header(
+        "%s{\"pg_name\":\"%s\",\"pg_desc\":\"%s\",\"backend_config\":\"mpi\",\"pg_size\":%d,"
+        "\"ranks\":[",
+        listed_comms ? "," : "", c->name, listed_comms ? "communicator" : "MPI_COMM_WORLD",
+        c->size);
     for (int i = 0; i < c->size && i < MAX_LISTED_RANKS; i++)
         append_header("%s%d", i ? "," : "", cx_world_rank(c, i));
     append_header("]}");

@@ -16,7 +16,8 @@ static const kineto_arg_desc arrivals_args[] = {{"Messages in", KINETO_ARG_INTS}
 static kineto_site arrivals_site = {.kind = KINETO_KIND_MPI, .arg_count = 1, .args = arrivals_args};
 static const kineto_arg_desc completed_args[] = {{"Src Rank", KINETO_ARG_INT},
                                                  {"Message in", KINETO_ARG_INT}};
-static kineto_site completed_site = {.kind = KINETO_KIND_MPI, .arg_count = 2, .args = completed_args};
+static kineto_site completed_site = {
+    .kind = KINETO_KIND_MPI, .arg_count = 2, .args = completed_args};
 
 /* Status `index` of the call, ours or the program's; NULL: there is none. */
 static const char *find_status(const cx_call *c, size_t index)

@@ -67,9 +67,9 @@ static void write_symbol_name(char *out, size_t size, cx_number number, cx_langu
 {
     const cx_spec *s = &cx_specs[number];
     snprintf(out, size, "%s%s", language >= CX_FORTRAN ? s->fortran : s->name,
-             language == CX_C_LARGE          ? "_c"
+             language == CX_C_LARGE        ? "_c"
              : language == CX_FORTRAN_2008 ? "f08_"
-                                             : "");
+                                           : "");
 }
 
 static CX_COLD void *find_next_function(cx_number number, cx_language language)
@@ -93,8 +93,7 @@ static CX_COLD void *find_next_function(cx_number number, cx_language language)
 
 void *cx_next(cx_number number, cx_language language)
 {
-    void *function =
-        atomic_load_explicit(&next_functions[language][number], memory_order_acquire);
+    void *function = atomic_load_explicit(&next_functions[language][number], memory_order_acquire);
     return KINETO_LIKELY(function != NULL) ? function : find_next_function(number, language);
 }
 
@@ -145,9 +144,8 @@ static bool has_standard_abi(void)
 {
     Dl_info info;
     void *function = find_symbol("PMPI_Init");
-    const char *slash = function && dladdr(function, &info) && info.dli_fname
-                            ? strrchr(info.dli_fname, '/')
-                            : NULL;
+    const char *slash =
+        function && dladdr(function, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
     return slash && strncmp(slash, "/libmpi_abi.", 12) == 0;
 }
 

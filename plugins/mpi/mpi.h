@@ -28,10 +28,10 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#define CX_TLS      __attribute__((tls_model("initial-exec")))
-#define CX_COLD     __attribute__((noinline, cold))
+#define CX_TLS         __attribute__((tls_model("initial-exec")))
+#define CX_COLD        __attribute__((noinline, cold))
 #define CX_COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
-#define CX_HIDDEN   __attribute__((visibility("hidden")))
+#define CX_HIDDEN      __attribute__((visibility("hidden")))
 
 /** An argument. */
 typedef uintptr_t cx_word;
@@ -121,7 +121,13 @@ typedef struct cx_spec {
 extern const cx_spec cx_specs[CX_CALL_COUNT];
 
 /** How a call came: its counts are int, MPI_Count, or behind pointers as all of Fortran's. */
-typedef enum cx_language { CX_C, CX_C_LARGE, CX_FORTRAN, CX_FORTRAN_2008, CX_LANGUAGE_COUNT } cx_language;
+typedef enum cx_language {
+    CX_C,
+    CX_C_LARGE,
+    CX_FORTRAN,
+    CX_FORTRAN_2008,
+    CX_LANGUAGE_COUNT
+} cx_language;
 
 /* ---- communicators (comms.c) ----------------------------------------------------------------- */
 
@@ -131,7 +137,7 @@ typedef struct cx_comm {
     uint64_t id;             /* the same on all ranks */
     int rank, size;          /* of this process; of the (remote) group */
     bool is_inter;
-    int32_t *world_ranks;    /* of the ranks that messages go to; NULL: they are those of the world */
+    int32_t *world_ranks; /* of the ranks that messages go to; NULL: they are those of the world */
     atomic_uint_fast64_t sequence; /* of collectives */
     char name[CX_NAME_BYTES];
 } cx_comm;
@@ -161,7 +167,7 @@ typedef struct cx_request {
     _Atomic(cx_word) handle; /* 0: free */
     uint64_t message;        /* 0: known when it completes */
     cx_comm *comm;
-    int peer, tag;           /* ranks of the world; peer -1: any */
+    int peer, tag; /* ranks of the world; peer -1: any */
     bool is_persistent, is_send, is_active;
 } cx_request;
 /** Add or replace. NULL: no room, which is counted. */
@@ -187,7 +193,7 @@ const char *cx_op_name(cx_word handle);
 /** What differs between libraries. */
 typedef struct cx_library {
     bool is_known;
-    bool has_int_handles; /* 32 bits, and Fortran's are the same */
+    bool has_int_handles;      /* 32 bits, and Fortran's are the same */
     uint8_t source_at, tag_at; /* bytes, in a status */
     uint8_t status_bytes;
     int any_source, any_tag;
@@ -242,14 +248,14 @@ typedef struct cx_call {
     cx_word *words; /* arguments; of Fortran addresses of them */
     uint8_t language;
     bool is_recorded;
-    bool is_test; /* its range begins when it has found something */
+    bool is_test;   /* its range begins when it has found something */
     uint8_t number; /* cx_number */
     kineto_range range;
     cx_comm *comm;
     uint64_t message; /* that it receives; 0: not known yet, or none */
     bool is_receiving;
-    int peer, tag;    /* of a receive; peer -1: any */
-    int64_t bytes;    /* room of a receive */
+    int peer, tag; /* of a receive; peer -1: any */
+    int64_t bytes; /* room of a receive */
     uint32_t handle_count;
     cx_word *handles; /* requests before the call */
     void *statuses;   /* replace those that the program ignores; NULL: not needed */
@@ -285,7 +291,13 @@ int64_t cx_size(const cx_call *c, cx_role role);
 /** Sum of an array of as many counts as the communicator has ranks; element `only` of it if that is
  *  not negative. */
 int64_t cx_sizes_sum(const cx_call *c, cx_role role, int ranks, int only);
-typedef enum cx_handle_kind { CX_KIND_COMM, CX_KIND_TYPE, CX_KIND_REQUEST, CX_KIND_OP, CX_KIND_MESSAGE } cx_handle_kind;
+typedef enum cx_handle_kind {
+    CX_KIND_COMM,
+    CX_KIND_TYPE,
+    CX_KIND_REQUEST,
+    CX_KIND_OP,
+    CX_KIND_MESSAGE
+} cx_handle_kind;
 /** A handle that is passed by value. */
 cx_word cx_handle(const cx_call *c, cx_role role, cx_handle_kind kind);
 /** Element `index` of handles that are passed by address. */

@@ -282,8 +282,8 @@ static kineto_status parse_record_options(ks_collector_options *c, const char *p
         return kc_usage_error("record",
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
-    if (parse_mpi_option(program) || check_record_numbers() || kc_watch_parse(&watch) || parse_buffer_policy(&c->policy) ||
-        parse_cpu_budget(&c->cost_limit_ppm))
+    if (parse_mpi_option(program) || check_record_numbers() || kc_watch_parse(&watch) ||
+        parse_buffer_policy(&c->policy) || parse_cpu_budget(&c->cost_limit_ppm))
         return KINETO_E_ARGUMENT;
     c->buffer_bytes = (size_t)buffer_mb << 20;
     if (are_ring_options_given() && kc_on_demand_parse(&on_demand_options, c))

@@ -94,10 +94,14 @@ static void run_messages(MPI_Comm comm)
     DO(MPI_Issend(a, 4, MPI_INT, to, 10, comm, &requests[3]), 16);
     DO(MPI_Waitall(4, requests, MPI_STATUSES_IGNORE), 0);
     check(b[0] == from && b[4] == from, "MPI_Waitall");
-    DO(MPI_Sendrecv(a, 1, MPI_INT, to, 11, b, 16, MPI_INT, from, MPI_ANY_TAG, comm, MPI_STATUS_IGNORE), 4);
+    DO(MPI_Sendrecv(a, 1, MPI_INT, to, 11, b, 16, MPI_INT, from, MPI_ANY_TAG, comm,
+                    MPI_STATUS_IGNORE),
+       4);
     check(b[0] == from, "MPI_Sendrecv");
     /* To nobody. */
-    DO(MPI_Sendrecv(a, 1, MPI_INT, MPI_PROC_NULL, 12, b, 1, MPI_INT, MPI_PROC_NULL, 12, comm, &status), 4);
+    DO(MPI_Sendrecv(a, 1, MPI_INT, MPI_PROC_NULL, 12, b, 1, MPI_INT, MPI_PROC_NULL, 12, comm,
+                    &status),
+       4);
     /* Persistent. */
     DO(MPI_Recv_init(b, 4, MPI_INT, from, 13, comm, &requests[0]), 0);
     DO(MPI_Send_init(a, 4, MPI_INT, to, 13, comm, &requests[1]), 0);
@@ -128,7 +132,8 @@ static void run_file(const char *path)
     MPI_File file;
     char text[64];
     memset(text, 'a' + rank, sizeof text);
-    DO(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file), 0);
+    DO(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file),
+       0);
     DO(MPI_File_write_at_all(file, 64 * rank, text, 64, MPI_CHAR, MPI_STATUS_IGNORE), 64);
     DO(MPI_File_close(&file), 0);
 }

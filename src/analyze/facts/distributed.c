@@ -48,8 +48,8 @@ static kineto_status put_overlap(const ka_attribution *v, size_t team, ka_table 
 static kb_text name_with_group(kineto_string name, kineto_string group)
 {
     kb_text text;
-    kb_snprintf(text.s, sizeof text.s, group.size ? "%.*s (%.*s)" : "%.*s", (int)name.size, name.data,
-                (int)group.size, group.data);
+    kb_snprintf(text.s, sizeof text.s, group.size ? "%.*s (%.*s)" : "%.*s", (int)name.size,
+                name.data, (int)group.size, group.data);
     return text;
 }
 

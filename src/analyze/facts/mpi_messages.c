@@ -139,8 +139,8 @@ static void put_pairs(peers *p, ka_table *t)
     for (size_t i = 0; i < p->list.count && !p->no_memory; i++) {
         const exchange *e = &p->list.data[i];
         bool created;
-        uint64_t *index = kb_map_insert(&at, (uint64_t)e->from << 32 | (uint32_t)e->to, pairs.count,
-                                        &created);
+        uint64_t *index =
+            kb_map_insert(&at, (uint64_t)e->from << 32 | (uint32_t)e->to, pairs.count, &created);
         p->no_memory |=
             !index || (created && !kb_vec_push(&pairs, ((pair){.from = e->from, .to = e->to})));
         if (p->no_memory)
@@ -170,8 +170,9 @@ static void note_peers(const peers *p, ka_table *t)
     else if (!p->list.count)
         ka_note(t, "no message has both its sides in the traces: name the traces of all ranks");
     else if (p->impossible)
-        ka_note(t, "%llu messages arrive before they were sent, and are left out: the clocks of the "
-                   "ranks differ",
+        ka_note(t,
+                "%llu messages arrive before they were sent, and are left out: the clocks of the "
+                "ranks differ",
                 (unsigned long long)p->impossible);
 }
 

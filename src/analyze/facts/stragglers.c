@@ -38,8 +38,8 @@ static void put_mpi_marks(const ka_dataset *s, ka_table *t, double step_us)
                     (int)group.size, group.data);
         ka_put_int(t, s->rank);
         ka_put_int(t, -1);
-        ka_put_int(t, slice->step < 0 ? -1
-                                      : (int64_t)KB_MIN(s->steps[slice->step].number, INT64_MAX));
+        ka_put_int(t,
+                   slice->step < 0 ? -1 : (int64_t)KB_MIN(s->steps[slice->step].number, INT64_MAX));
         ka_put_text(t, kb_string(name.s));
         ka_put_ns(t, slice->start_ns);
         ka_put_ns(t, ka_slice_ns(slice));

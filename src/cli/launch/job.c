@@ -85,11 +85,12 @@ kineto_status kc_job_expand_path(const char *path, char out[PATH_MAX], kineto_er
     size_t used = 0, placeholder = strlen(KC_RANK_PLACEHOLDER);
     for (const char *next; (next = strstr(path, KC_RANK_PLACEHOLDER)); path = next + placeholder) {
         if (rank < 0)
-            return kb_fail(err, KINETO_E_ARGUMENT,
-                           "no launcher has set a rank for " KC_RANK_PLACEHOLDER
-                           " (RANK, OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, SLURM_PROCID); start "
-                           "ckineto by it: mpirun -n 4 ckineto record -o 'run/rank{rank}.json' -- "
-                           "./program");
+            return kb_fail(
+                err, KINETO_E_ARGUMENT,
+                "no launcher has set a rank for " KC_RANK_PLACEHOLDER
+                " (RANK, OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, SLURM_PROCID); start "
+                "ckineto by it: mpirun -n 4 ckineto record -o 'run/rank{rank}.json' -- "
+                "./program");
         used += (size_t)kb_snprintf(out + used, PATH_MAX - used, "%.*s%lld", (int)(next - path),
                                     path, (long long)rank);
     }
@@ -155,8 +156,9 @@ static bool file_needs_mpi(const mapped_file *f)
     if (!h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64)
         return false;
     for (uint32_t i = 0; (p = program_header(f, i)); i++) {
-        const Elf64_Dyn *dynamic =
-            p->p_type == PT_DYNAMIC && p->p_offset % 8 == 0 ? read_at(f, p->p_offset, p->p_filesz) : NULL;
+        const Elf64_Dyn *dynamic = p->p_type == PT_DYNAMIC && p->p_offset % 8 == 0
+                                       ? read_at(f, p->p_offset, p->p_filesz)
+                                       : NULL;
         if (dynamic)
             return needs_mpi_library(f, dynamic, p->p_filesz / sizeof *dynamic);
     }

@@ -33,7 +33,8 @@ static bool visit_message_list(kineto_string list, bool is_received, kt_message_
     return true;
 }
 
-bool kt_visit_messages(const kineto_trace *t, kineto_row row, kt_message_visitor *visit, void *context)
+bool kt_visit_messages(const kineto_trace *t, kineto_row row, kt_message_visitor *visit,
+                       void *context)
 {
     kineto_args_iterator it;
     kineto_arg arg;

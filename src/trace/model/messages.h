@@ -17,7 +17,8 @@ typedef KB_VEC(kt_message_end) kt_message_ends;
 /** Called for each message of a row. */
 typedef bool kt_message_visitor(void *context, int64_t id, bool is_received);
 /** Visits messages of a row until the visitor returns false. False: it did. */
-bool kt_visit_messages(const kineto_trace *t, kineto_row row, kt_message_visitor *visit, void *context);
+bool kt_visit_messages(const kineto_trace *t, kineto_row row, kt_message_visitor *visit,
+                       void *context);
 
 /** Appends the messages of all rows; row numbers are raised by `first`. False: out of memory. */
 bool kt_list_messages(const kineto_trace *t, kineto_row first, uint32_t part, kt_message_ends *out);

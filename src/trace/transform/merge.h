@@ -4,9 +4,9 @@
 #ifndef KT_MERGE_H
 #define KT_MERGE_H
 
-#include "trace/transform/copy.h"
 #include "trace/files/identity.h"
 #include "trace/model/messages.h"
+#include "trace/transform/copy.h"
 
 /* One source; its trace is released once it is copied. */
 typedef struct kt_merge_source {
