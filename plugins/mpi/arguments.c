@@ -91,29 +91,29 @@ bool cx_ignores_status(const cx_call *c)
     return false;
 }
 
-bool cx_copy_handles(cx_call *c)
+bool cx_copy_requests(cx_call *c)
 {
     size_t count = cx_has(c, CX_REQUESTS) ? (size_t)cx_int(c, CX_REQUESTS) : 1;
-    c->handle_count = 0;
+    c->pending_count = 0;
     if ((int64_t)count < 0 || count > UINT32_MAX / 2)
         return false;
-    c->handles =
-        count <= CX_INLINE_HANDLES ? c->inline_handles : malloc(count * sizeof *c->handles);
-    if (!c->handles)
+    c->pending =
+        count <= CX_INLINE_PENDING ? c->inline_pending : malloc(count * sizeof *c->pending);
+    if (!c->pending)
         return false;
     for (size_t i = 0; i < count; i++)
-        c->handles[i] = cx_handle_at(c, CX_REQUEST, CX_KIND_REQUEST, i);
-    c->handle_count = (uint32_t)count;
+        (void)cx_request_find(cx_handle_at(c, CX_REQUEST, CX_KIND_REQUEST, i), &c->pending[i]);
+    c->pending_count = (uint32_t)count;
     return true;
 }
 
-void cx_free_handles(cx_call *c)
+void cx_free_requests(cx_call *c)
 {
-    if (c->handles && c->handles != c->inline_handles)
-        free(c->handles);
+    if (c->pending && c->pending != c->inline_pending)
+        free(c->pending);
     if (c->statuses && c->statuses != c->inline_status)
         free(c->statuses);
-    c->handles = NULL;
+    c->pending = NULL;
     c->statuses = NULL;
 }
 

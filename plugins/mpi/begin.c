@@ -128,7 +128,7 @@ void cx_replace_status(cx_call *c)
 {
     if (!cx_library_facts.is_known || !cx_ignores_status(c))
         return;
-    size_t count = c->handle_count > 1 ? c->handle_count : 1;
+    size_t count = c->pending_count > 1 ? c->pending_count : 1;
     size_t bytes = count * cx_library_facts.status_bytes;
     c->statuses = bytes <= sizeof c->inline_status ? c->inline_status : malloc(bytes);
     if (!c->statuses)
@@ -175,7 +175,7 @@ static void begin_exchange(cx_call *c)
 /* ---- persistent requests --------------------------------------------------------------------- */
 
 /* The next message of a persistent request. Returns its id if it is sent, else 0. */
-static uint64_t start_request(cx_request *r)
+static uint64_t start_request(cx_exchange *r)
 {
     int me = cx_my_world_rank();
     r->is_active = true;
@@ -193,11 +193,11 @@ static void begin_start(cx_call *c)
     static kineto_site about = {.kind = KINETO_KIND_MPI, .arg_count = 1, .args = args};
     int64_t sent[MAX_LISTED_MESSAGES];
     size_t count = 0;
-    bool any = cx_copy_handles(c);
+    bool any = cx_copy_requests(c);
     cx_begin_range(c, NULL);
-    for (uint32_t i = 0; any && i < c->handle_count; i++) {
-        cx_request *r = cx_request_find(c->handles[i]);
-        uint64_t message = r && r->is_persistent ? start_request(r) : 0;
+    for (uint32_t i = 0; any && i < c->pending_count; i++) {
+        cx_request *r = c->pending[i].slot;
+        uint64_t message = r && r->exchange.is_persistent ? start_request(&r->exchange) : 0;
         if (message && count < MAX_LISTED_MESSAGES)
             sent[count++] = (int64_t)message;
     }
@@ -214,10 +214,10 @@ static void begin_start(cx_call *c)
 static void begin_wait(cx_call *c)
 {
     bool needs_status = false;
-    if (cx_copy_handles(c))
-        for (uint32_t i = 0; i < c->handle_count; i++) {
-            const cx_request *r = cx_request_find(c->handles[i]);
-            needs_status = needs_status || (r && !r->is_send && !r->message);
+    if (cx_copy_requests(c))
+        for (uint32_t i = 0; i < c->pending_count; i++) {
+            const cx_pending *p = &c->pending[i];
+            needs_status = needs_status || (p->slot && !p->exchange.is_send && !p->exchange.message);
         }
     if (needs_status)
         cx_replace_status(c);
@@ -227,14 +227,14 @@ static void begin_wait(cx_call *c)
 
 static void begin_matched_receive(cx_call *c)
 {
-    cx_request *r = cx_request_find(cx_handle_at(c, CX_MESSAGE, CX_KIND_MESSAGE, 0));
-    if (r) {
-        c->message = r->message;
-        c->comm = r->comm;
-        c->peer = r->peer;
-        c->tag = r->tag;
+    cx_pending matched;
+    if (cx_request_find(cx_handle_at(c, CX_MESSAGE, CX_KIND_MESSAGE, 0), &matched)) {
+        c->message = matched.exchange.message;
+        c->comm = matched.exchange.comm;
+        c->peer = matched.exchange.peer;
+        c->tag = matched.exchange.tag;
         c->is_receiving = true;
-        cx_request_remove(r);
+        cx_request_remove(&matched);
     }
     if (c->is_recorded)
         c->bytes = count_bytes(c, CX_COUNT, CX_TYPE);
@@ -386,13 +386,20 @@ static void begin_open(cx_call *c)
     cx_begin_range(c, values);
 }
 
+static void stop_following(cx_word handle)
+{
+    cx_pending pending;
+    if (cx_request_find(handle, &pending))
+        cx_request_remove(&pending);
+}
+
 /* Handles may be given to new objects as soon as the library has freed them. */
 static void begin_free(cx_call *c)
 {
     if (c->spec->how == CX_HOW_COMM_FREE)
         cx_comm_remove(cx_handle_at(c, CX_NEW_COMM, CX_KIND_COMM, 0));
     else if (c->spec->how == CX_HOW_REQUEST_FREE)
-        cx_request_remove(cx_request_find(cx_handle_at(c, CX_REQUEST, CX_KIND_REQUEST, 0)));
+        stop_following(cx_handle_at(c, CX_REQUEST, CX_KIND_REQUEST, 0));
     else if (c->spec->how == CX_HOW_TYPE_FREE)
         cx_types_forget();
     cx_begin_range(c, NULL);
@@ -475,8 +482,8 @@ bool cx_begin(cx_call *c, cx_number number, cx_language language, cx_word *words
     c->is_receiving = false;
     c->peer = c->tag = -1;
     c->bytes = 0;
-    c->handle_count = 0;
-    c->handles = NULL;
+    c->pending_count = 0;
+    c->pending = NULL;
     c->statuses = NULL;
     find_comm_of_call(c);
     if (ready)

@@ -78,15 +78,15 @@ static void keep_request(const cx_call *c)
     bool persistent = is_send || c->spec->how == CX_HOW_RECV_INIT;
     if (!c->is_receiving && !is_send)
         return;
-    cx_request *r = cx_request_add(cx_handle_at(c, CX_REQUEST, CX_KIND_REQUEST, 0));
-    if (!r)
-        return;
-    r->comm = c->comm;
-    r->message = persistent ? 0 : c->message;
-    r->is_persistent = persistent;
-    r->is_send = is_send;
-    r->peer = is_send ? cx_world_rank(c->comm, cx_int(c, CX_PEER)) : c->peer;
-    r->tag = is_send ? cx_int(c, CX_TAG) : c->tag;
+    cx_exchange exchange = {
+        .comm = c->comm,
+        .message = persistent ? 0 : c->message,
+        .is_persistent = persistent,
+        .is_send = is_send,
+        .peer = is_send ? cx_world_rank(c->comm, cx_int(c, CX_PEER)) : c->peer,
+        .tag = is_send ? cx_int(c, CX_TAG) : c->tag,
+    };
+    cx_request_add(cx_handle_at(c, CX_REQUEST, CX_KIND_REQUEST, 0), &exchange);
 }
 
 /* Messages that a wait or a test has completed. */
@@ -100,17 +100,19 @@ typedef struct arrivals {
 /* The request with this index has completed; its status is the one with the other index. */
 static void complete_request(const cx_call *c, arrivals *a, size_t index, size_t status_index)
 {
-    cx_request *r = index < c->handle_count ? cx_request_find(c->handles[index]) : NULL;
-    if (!r || (r->is_persistent && !r->is_active))
+    const cx_pending *p = index < c->pending_count ? &c->pending[index] : NULL;
+    if (!p || !p->slot || (p->exchange.is_persistent && !p->exchange.is_active))
         return;
-    int peer = r->peer, tag = r->tag;
-    uint64_t message = r->message;
-    if (!message && !r->is_send)
-        message = identify_message(r->comm, find_status(c, status_index), &peer, &tag);
-    r->is_active = false;
-    r->message = r->is_persistent ? 0 : r->message;
-    if (!r->is_persistent)
-        cx_request_remove(r);
+    int peer = p->exchange.peer, tag = p->exchange.tag;
+    uint64_t message = p->exchange.message;
+    if (!message && !p->exchange.is_send)
+        message = identify_message(p->exchange.comm, find_status(c, status_index), &peer, &tag);
+    if (p->exchange.is_persistent) { /* it stays the program's */
+        p->slot->exchange.is_active = false;
+        p->slot->exchange.message = 0;
+    } else {
+        cx_request_remove(p);
+    }
     if (!message)
         return;
     if (a->count == MAX_ARRIVALS) {
@@ -129,11 +131,11 @@ static void complete_requests(const cx_call *c, arrivals *a)
         complete_request(c, a, (size_t)cx_result(c, CX_INDEX, 0), 0);
         return;
     case CX_HOW_WAIT_ALL:
-        done = c->handle_count;
+        done = c->pending_count;
         break;
     case CX_HOW_WAIT_SOME:
         done = (size_t)cx_result(c, CX_DONE, 0);
-        for (size_t i = 0; i < done && i < c->handle_count; i++)
+        for (size_t i = 0; i < done && i < c->pending_count; i++)
             complete_request(c, a, (size_t)cx_result(c, CX_INDEX, i), i);
         return;
     default:
@@ -167,14 +169,9 @@ static void keep_matched_message(cx_call *c)
 {
     int peer = -1, tag = -1;
     uint64_t message = identify_message(c->comm, find_status(c, 0), &peer, &tag);
-    cx_request *r =
-        message ? cx_request_add(cx_handle_at(c, CX_MESSAGE, CX_KIND_MESSAGE, 0)) : NULL;
-    if (!r)
-        return;
-    r->message = message;
-    r->comm = c->comm;
-    r->peer = peer;
-    r->tag = tag;
+    cx_exchange exchange = {.message = message, .comm = c->comm, .peer = peer, .tag = tag};
+    if (message)
+        cx_request_add(cx_handle_at(c, CX_MESSAGE, CX_KIND_MESSAGE, 0), &exchange);
 }
 
 /* ---- others ---------------------------------------------------------------------------------- */
@@ -245,7 +242,7 @@ void cx_end(cx_call *c, int error)
     else if (error == 0 && !nothing && atomic_load_explicit(&cx_is_ready, memory_order_acquire))
         end_by_facts(c);
     kineto_range_end(c->range);
-    cx_free_handles(c);
+    cx_free_requests(c);
     cx_this_thread.inside = 0;
     errno = saved;
 }

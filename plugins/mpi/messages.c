@@ -66,49 +66,77 @@ uint64_t cx_message_next(const cx_comm *comm, int from, int to, int tag, bool re
 #define REQUEST_WINDOW 32u
 
 static cx_request requests[REQUESTS];
+static atomic_uint_fast64_t next_version = 1;
 
 static uint32_t first_request_slot(cx_word handle)
 {
     return (uint32_t)(cx_mix(handle, 0) % REQUESTS);
 }
 
-cx_request *cx_request_find(cx_word handle)
+/* The slot of a handle; NULL: none. */
+static cx_request *find_request_slot(cx_word handle)
 {
     uint32_t first = first_request_slot(handle);
     for (uint32_t i = 0; i < REQUEST_WINDOW && handle; i++) {
         cx_request *r = &requests[(first + i) % REQUESTS];
-        if (atomic_load_explicit(&r->handle, memory_order_acquire) == handle)
+        if (atomic_load_explicit(&r->handle, memory_order_acquire) == handle &&
+            atomic_load_explicit(&r->version, memory_order_acquire) != 0)
             return r;
     }
     return NULL;
 }
 
-/* A request belongs to the thread that made it until its handle is known to others, so that the slot
- * may be filled after it was taken. */
-cx_request *cx_request_add(cx_word handle)
+bool cx_request_find(cx_word handle, cx_pending *out)
 {
-    cx_request *r = cx_request_find(handle);
-    uint32_t first = first_request_slot(handle);
-    for (uint32_t i = 0; i < REQUEST_WINDOW && !r; i++) {
-        cx_request *free_slot = &requests[(first + i) % REQUESTS];
-        cx_word none = 0;
-        if (atomic_load_explicit(&free_slot->handle, memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong(&free_slot->handle, &none, handle))
-            r = free_slot;
-    }
-    if (!r) {
-        cx_count(CX_TALLY_MESSAGES);
-        return NULL;
-    }
-    r->message = 0;
-    r->comm = NULL;
-    r->peer = r->tag = -1;
-    r->is_persistent = r->is_send = r->is_active = false;
-    return r;
+    out->slot = find_request_slot(handle);
+    if (!out->slot)
+        return false;
+    out->version = atomic_load_explicit(&out->slot->version, memory_order_relaxed);
+    out->exchange = out->slot->exchange;
+    return true;
 }
 
-void cx_request_remove(cx_request *request)
+/* Takes over the slot in which another call still has the handle. False: that call is freeing it. */
+static bool replace_request(cx_request *r, uint64_t version)
 {
-    if (request)
-        atomic_store_explicit(&request->handle, 0, memory_order_release);
+    uint_fast64_t there = atomic_load(&r->version);
+    while (there != 0)
+        if (atomic_compare_exchange_weak(&r->version, &there, version))
+            return true;
+    return false;
+}
+
+static cx_request *claim_request_slot(cx_word handle, uint64_t version)
+{
+    uint32_t first = first_request_slot(handle);
+    for (uint32_t i = 0; i < REQUEST_WINDOW; i++) {
+        cx_request *r = &requests[(first + i) % REQUESTS];
+        cx_word none = 0;
+        if (atomic_load_explicit(&r->handle, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong(&r->handle, &none, handle)) {
+            atomic_store(&r->version, version);
+            return r;
+        }
+    }
+    return NULL;
+}
+
+/* The program has the handle when our caller returns, so no other call looks for it until then. */
+void cx_request_add(cx_word handle, const cx_exchange *exchange)
+{
+    uint64_t version = atomic_fetch_add_explicit(&next_version, 1, memory_order_relaxed);
+    cx_request *r = find_request_slot(handle);
+    if (!r || !replace_request(r, version))
+        r = claim_request_slot(handle, version);
+    if (r)
+        r->exchange = *exchange;
+    else
+        cx_count(CX_TALLY_MESSAGES);
+}
+
+void cx_request_remove(const cx_pending *pending)
+{
+    uint_fast64_t version = pending->version;
+    if (pending->slot && atomic_compare_exchange_strong(&pending->slot->version, &version, 0))
+        atomic_store_explicit(&pending->slot->handle, 0, memory_order_release);
 }

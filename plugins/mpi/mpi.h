@@ -162,18 +162,35 @@ uint64_t cx_message_next(const cx_comm *comm, int from, int to, int tag, bool re
 uint64_t cx_count_next(uint64_t key);
 uint64_t cx_mix(uint64_t a, uint64_t b);
 
-/** A request, or a matched message, whose completion is the arrival of a message. */
-typedef struct cx_request {
-    _Atomic(cx_word) handle; /* 0: free */
-    uint64_t message;        /* 0: known when it completes */
+/** What is known of an open request, or of a matched message, whose completion is the arrival of a
+ *  message. */
+typedef struct cx_exchange {
+    uint64_t message; /* 0: known when it completes */
     cx_comm *comm;
     int peer, tag; /* ranks of the world; peer -1: any */
     bool is_persistent, is_send, is_active;
+} cx_exchange;
+
+typedef struct cx_request {
+    _Atomic(cx_word) handle;       /* 0: free */
+    atomic_uint_fast64_t version;  /* of what it holds; 0: being freed */
+    cx_exchange exchange;
 } cx_request;
-/** Add or replace. NULL: no room, which is counted. */
-cx_request *cx_request_add(cx_word handle);
-cx_request *cx_request_find(cx_word handle);
-void cx_request_remove(cx_request *request);
+
+/** A request at the begin of a call that may complete it. The library may give its handle to another
+ *  thread as soon as it has completed, so that only this copy is valid at the end. */
+typedef struct cx_pending {
+    cx_request *slot; /* NULL: not followed */
+    uint64_t version;
+    cx_exchange exchange;
+} cx_pending;
+
+/** Follow a request. What another call knew by the same handle is over. Counted if there is no room. */
+void cx_request_add(cx_word handle, const cx_exchange *exchange);
+/** False: it is not followed. */
+bool cx_request_find(cx_word handle, cx_pending *out);
+/** Stop following it, unless its handle belongs to another request by now. */
+void cx_request_remove(const cx_pending *pending);
 
 /* ---- datatypes (types.c) --------------------------------------------------------------------- */
 
@@ -240,7 +257,7 @@ void *cx_find_data(const char *name);
 
 /* ---- a call (arguments.c, begin.c, end.c) ---------------------------------------------------- */
 
-#define CX_INLINE_HANDLES 32
+#define CX_INLINE_PENDING 32
 #define CX_STATUS_BYTES   32 /* of the largest status */
 
 typedef struct cx_call {
@@ -256,10 +273,10 @@ typedef struct cx_call {
     bool is_receiving;
     int peer, tag; /* of a receive; peer -1: any */
     int64_t bytes; /* room of a receive */
-    uint32_t handle_count;
-    cx_word *handles; /* requests before the call */
+    uint32_t pending_count;
+    cx_pending *pending; /* requests before the call */
     void *statuses;   /* replace those that the program ignores; NULL: not needed */
-    cx_word inline_handles[CX_INLINE_HANDLES];
+    cx_pending inline_pending[CX_INLINE_PENDING];
     char inline_status[CX_STATUS_BYTES];
 } cx_call;
 _Static_assert(CX_CALL_COUNT <= 256, "cx_call.number has a byte");
@@ -309,8 +326,8 @@ bool cx_ignores_status(const cx_call *c);
 /** Called once, in MPI_Init. */
 void cx_find_ignored_statuses(void);
 /** Copies requests before the call completes them. False: out of memory. */
-bool cx_copy_handles(cx_call *c);
-void cx_free_handles(cx_call *c);
+bool cx_copy_requests(cx_call *c);
+void cx_free_requests(cx_call *c);
 /** A file's name of C or Fortran, without its trailing blanks. */
 void cx_file_name(const cx_call *c, char *out, size_t size);
 
