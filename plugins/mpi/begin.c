@@ -209,7 +209,8 @@ static void begin_start(cx_call *c)
 
 /* ---- waits ----------------------------------------------------------------------------------- */
 
-/* Requests are copied, because the call overwrites them. Statuses are needed of receives that did not
+/* Requests are copied and no longer followed, because the call overwrites and frees them; end.c follows
+ * those again that it did not complete. Statuses are needed of receives that did not
  * state a rank and a tag. */
 static void begin_wait(cx_call *c)
 {
@@ -217,7 +218,10 @@ static void begin_wait(cx_call *c)
     if (cx_copy_requests(c))
         for (uint32_t i = 0; i < c->pending_count; i++) {
             const cx_pending *p = &c->pending[i];
-            needs_status = needs_status || (p->slot && !p->exchange.is_send && !p->exchange.message);
+            needs_status =
+                needs_status || (p->slot && !p->exchange.is_send && !p->exchange.message);
+            if (p->slot && !p->exchange.is_persistent)
+                cx_request_remove(p);
         }
     if (needs_status)
         cx_replace_status(c);

@@ -100,7 +100,7 @@ typedef struct arrivals {
 /* The request with this index has completed; its status is the one with the other index. */
 static void complete_request(const cx_call *c, arrivals *a, size_t index, size_t status_index)
 {
-    const cx_pending *p = index < c->pending_count ? &c->pending[index] : NULL;
+    cx_pending *p = index < c->pending_count ? &c->pending[index] : NULL;
     if (!p || !p->slot || (p->exchange.is_persistent && !p->exchange.is_active))
         return;
     int peer = p->exchange.peer, tag = p->exchange.tag;
@@ -110,9 +110,8 @@ static void complete_request(const cx_call *c, arrivals *a, size_t index, size_t
     if (p->exchange.is_persistent) { /* it stays the program's */
         p->slot->exchange.is_active = false;
         p->slot->exchange.message = 0;
-    } else {
-        cx_request_remove(p);
     }
+    p->slot = NULL;
     if (!message)
         return;
     if (a->count == MAX_ARRIVALS) {
@@ -162,6 +161,14 @@ static void end_wait(cx_call *c)
     kineto_value one[] = {{.i = a.peer}, {.i = a.message[0]}}, many[] = {{.ints = &list}};
     kineto_range_args(c->range, a.count == 1 ? &completed_site : &arrivals_site,
                       a.count == 1 ? one : many);
+}
+
+/* Requests that a wait or a test did not complete. */
+static void follow_again(const cx_call *c)
+{
+    for (uint32_t i = 0; i < c->pending_count && c->spec->how != CX_HOW_START; i++)
+        if (c->pending[i].slot && !c->pending[i].exchange.is_persistent)
+            cx_request_add(c->pending[i].handle, &c->pending[i].exchange);
 }
 
 /* A matched message is received by its own handle. */
@@ -241,6 +248,7 @@ void cx_end(cx_call *c, int error)
         end_init();
     else if (error == 0 && !nothing && atomic_load_explicit(&cx_is_ready, memory_order_acquire))
         end_by_facts(c);
+    follow_again(c);
     kineto_range_end(c->range);
     cx_free_requests(c);
     cx_this_thread.inside = 0;

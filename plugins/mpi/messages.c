@@ -66,7 +66,6 @@ uint64_t cx_message_next(const cx_comm *comm, int from, int to, int tag, bool re
 #define REQUEST_WINDOW 32u
 
 static cx_request requests[REQUESTS];
-static atomic_uint_fast64_t next_version = 1;
 
 static uint32_t first_request_slot(cx_word handle)
 {
@@ -79,8 +78,7 @@ static cx_request *find_request_slot(cx_word handle)
     uint32_t first = first_request_slot(handle);
     for (uint32_t i = 0; i < REQUEST_WINDOW && handle; i++) {
         cx_request *r = &requests[(first + i) % REQUESTS];
-        if (atomic_load_explicit(&r->handle, memory_order_acquire) == handle &&
-            atomic_load_explicit(&r->version, memory_order_acquire) != 0)
+        if (atomic_load_explicit(&r->handle, memory_order_acquire) == handle)
             return r;
     }
     return NULL;
@@ -88,35 +86,22 @@ static cx_request *find_request_slot(cx_word handle)
 
 bool cx_request_find(cx_word handle, cx_pending *out)
 {
+    out->handle = handle;
     out->slot = find_request_slot(handle);
-    if (!out->slot)
-        return false;
-    out->version = atomic_load_explicit(&out->slot->version, memory_order_relaxed);
-    out->exchange = out->slot->exchange;
-    return true;
+    if (out->slot)
+        out->exchange = out->slot->exchange;
+    return out->slot != NULL;
 }
 
-/* Takes over the slot in which another call still has the handle. False: that call is freeing it. */
-static bool replace_request(cx_request *r, uint64_t version)
-{
-    uint_fast64_t there = atomic_load(&r->version);
-    while (there != 0)
-        if (atomic_compare_exchange_weak(&r->version, &there, version))
-            return true;
-    return false;
-}
-
-static cx_request *claim_request_slot(cx_word handle, uint64_t version)
+static cx_request *claim_request_slot(cx_word handle)
 {
     uint32_t first = first_request_slot(handle);
     for (uint32_t i = 0; i < REQUEST_WINDOW; i++) {
         cx_request *r = &requests[(first + i) % REQUESTS];
         cx_word none = 0;
         if (atomic_load_explicit(&r->handle, memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong(&r->handle, &none, handle)) {
-            atomic_store(&r->version, version);
+            atomic_compare_exchange_strong(&r->handle, &none, handle))
             return r;
-        }
     }
     return NULL;
 }
@@ -124,10 +109,9 @@ static cx_request *claim_request_slot(cx_word handle, uint64_t version)
 /* The program has the handle when our caller returns, so no other call looks for it until then. */
 void cx_request_add(cx_word handle, const cx_exchange *exchange)
 {
-    uint64_t version = atomic_fetch_add_explicit(&next_version, 1, memory_order_relaxed);
     cx_request *r = find_request_slot(handle);
-    if (!r || !replace_request(r, version))
-        r = claim_request_slot(handle, version);
+    if (!r)
+        r = claim_request_slot(handle);
     if (r)
         r->exchange = *exchange;
     else
@@ -136,7 +120,6 @@ void cx_request_add(cx_word handle, const cx_exchange *exchange)
 
 void cx_request_remove(const cx_pending *pending)
 {
-    uint_fast64_t version = pending->version;
-    if (pending->slot && atomic_compare_exchange_strong(&pending->slot->version, &version, 0))
+    if (pending->slot)
         atomic_store_explicit(&pending->slot->handle, 0, memory_order_release);
 }

@@ -172,24 +172,23 @@ typedef struct cx_exchange {
 } cx_exchange;
 
 typedef struct cx_request {
-    _Atomic(cx_word) handle;       /* 0: free */
-    atomic_uint_fast64_t version;  /* of what it holds; 0: being freed */
+    _Atomic(cx_word) handle; /* 0: free */
     cx_exchange exchange;
 } cx_request;
 
-/** A request at the begin of a call that may complete it. The library may give its handle to another
- *  thread as soon as it has completed, so that only this copy is valid at the end. */
+/** A request at the begin of a call that may complete it. */
 typedef struct cx_pending {
     cx_request *slot; /* NULL: not followed */
-    uint64_t version;
+    cx_word handle;
     cx_exchange exchange;
 } cx_pending;
 
-/** Follow a request. What another call knew by the same handle is over. Counted if there is no room. */
+/** Follow a request. Counted if there is no room. */
 void cx_request_add(cx_word handle, const cx_exchange *exchange);
 /** False: it is not followed. */
 bool cx_request_find(cx_word handle, cx_pending *out);
-/** Stop following it, unless its handle belongs to another request by now. */
+/** Stop following it. Called before the call that completes it: the library may give its handle to
+ *  another thread as soon as it has completed. */
 void cx_request_remove(const cx_pending *pending);
 
 /* ---- datatypes (types.c) --------------------------------------------------------------------- */
