@@ -183,6 +183,27 @@ class WithLibrary(unittest.TestCase):
         self.assertEqual(len([e for e in trace["traceEvents"] if e["ph"] == "s"]), 36)
         self.assertEqual(sorted(p["rank"] for p in trace["ckineto"]["processes"] if "rank" in p), [0, 1])
 
+    def test_messages_of_threads_keep_apart(self):
+        if not os.path.exists(self.library.program("threads")):
+            self.skipTest("not built for this library")
+        output, traces = self.record("threads")
+        sent, received = messages_of(traces)
+        self.assertEqual(len(sent), sum(int(line) for line in output.split()))
+        self.assertEqual(sent, received)
+        self.assertEqual(len(sent), len(set(sent)))
+
+    def test_python_is_recorded(self):
+        python = os.path.join(os.path.dirname(self.library.launcher[0]), "python")
+        if not os.path.exists(os.path.join(os.path.dirname(python), "../mpi4py-is-here")):
+            self.skipTest("mpi4py is not installed for this library")
+        self.library.run(COMMAND, "record", "-q", "--budget", "100%", "-o", "run/rank{rank}.json", "--", python,
+                         f"{SOURCE}/tests/mpi/program.py", directory=self.directory)
+        traces = [load(f"{self.directory}/run/rank{rank}.json") for rank in range(2)]
+        sent, received = messages_of(traces)
+        self.assertEqual(sent, received)
+        self.assertGreaterEqual(len(sent), 3)
+        self.assertEqual([counts_of(trace)["MPI_Barrier"][0] for trace in traces], [1, 1])
+
     def test_fortran_is_recorded_once(self):
         if not os.path.exists(self.library.program("fortran")):
             self.skipTest("no Fortran compiler")

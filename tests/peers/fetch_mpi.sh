@@ -10,9 +10,10 @@ skip() {
 }
 
 fetch() { # name, package
-    test -e "$folder/$1/bin/mpirun" && return
+    test -e "$folder/$1/mpi4py-is-here" && return
     python3 -m venv "$folder/$1" >/dev/null 2>&1 || skip "Python's venv is not installed"
-    timeout 300 "$folder/$1/bin/pip" install --quiet "$2" >/dev/null 2>&1 || skip "$2 cannot be fetched"
+    timeout 300 "$folder/$1/bin/pip" install --quiet "$2" mpi4py==4.1.2 >/dev/null 2>&1 || skip "$2 cannot be fetched"
+    touch "$folder/$1/mpi4py-is-here"
 }
 
 fetch mpich mpich==5.0.2
