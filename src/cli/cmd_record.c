@@ -5,6 +5,7 @@
  * recover`. */
 #include "cli/cli.h"
 #include "cli/launch/environment.h"
+#include "cli/launch/job.h"
 #include "cli/launch/plugins.h"
 #include "cli/launch/record_on_demand.h"
 #include "cli/launch/remedies.h"
@@ -23,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *output, *activities, *policy, *log_file, *plugin_config, *budget;
+static const char *output, *activities, *policy, *log_file, *plugin_config, *budget, *mpi = "auto";
 static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256,
                 log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
@@ -36,6 +37,7 @@ static kc_live_options live_options = {.interval_ns = (uint64_t)KB_SECOND_NS};
 static kc_live *live;
 static ks_window *whole; /* the recording beside the live view's; NULL: there is none */
 static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python, roctx, openmp;
+static bool uses_mpi; /* by --mpi, or as it seems */
 static kc_texts plugin_files;
 static kc_plugins plugins;
 static kc_watch watch;
@@ -44,7 +46,8 @@ static kc_on_demand_options on_demand_options = {.ring_mb = 64};
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE",
      "the trace (trace.json), in the format of its name: .json.gz or any\n"
-     "of 'ckineto convert'; replaced if it exists, once it is complete"},
+     "of 'ckineto convert'; replaced if it exists, once it is complete.\n"
+     "{rank} in it is the rank that mpirun, srun or torchrun has set"},
     {"activities", 'a', KC_TEXT, &activities, "LIST",
      "kinds to record, separated by commas; also 'all', and 'default', which\n"
      "includes gpu_pm_counter and the kinds that plug-ins announce"},
@@ -87,6 +90,9 @@ static const kc_option option_list[] = {
      "show once a second what the program does; its output is shown at\n"
      "the end (see also ckineto top)"},
     {"seconds", 0, KC_TEXT, &seconds, "N", "with --pid: for so long at most"},
+    {"mpi", 0, KC_TEXT, &mpi, "on|off|auto",
+     "record calls of MPI; auto (the default): of programs that mpirun\n"
+     "starts or whose file needs an MPI library"},
     {"no-shapes", 0, KC_FLAG, &no_shapes, NULL,
      "do not record sizes, types and values of operators' inputs"},
     {"no-torch", 0, KC_FLAG, &no_torch, NULL,
@@ -217,6 +223,7 @@ static kineto_status parse_record_kinds(uint64_t *kinds)
     kineto_error err;
     char own[256];
     uint64_t announced = KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER) | kc_plugins_kinds(&plugins);
+    announced |= uses_mpi ? KINETO_KIND_BIT(KINETO_KIND_COLLECTIVE_COMM) : 0;
     bool ok = !activities || kineto_kinds_parse(activities, kinds, &err) == KINETO_OK;
     if (ok && (!activities || kb_string_contains(kb_string(activities), "default")))
         *kinds |= announced;
@@ -250,15 +257,47 @@ static bool are_ring_options_given(void)
 /* -1: keep the level of the environment. */
 static int get_given_log_level(void) { return kc_option_given(&log_level) ? (int)log_level : -1; }
 
+/* The output's name for this rank. Without a name of the user's, ranks of a job do not overwrite each
+ * other's trace; tables are printed by one of them. */
+static kineto_status choose_record_output(kineto_error *err)
+{
+    static char path[PATH_MAX];
+    bool is_one_of_many = kc_job_size() > 1 && kc_job_rank() >= 0;
+    no_summary = no_summary || (is_one_of_many && kc_job_rank() > 0);
+    if (!output)
+        output = is_one_of_many ? "trace-rank" KC_RANK_PLACEHOLDER ".json" : "trace.json";
+    else if (is_one_of_many && !strstr(output, KC_RANK_PLACEHOLDER) && kc_job_rank() == 0)
+        kc_complain("record: warning: all %lld ranks write to the same file; name it by rank: -o "
+                    "'rank" KC_RANK_PLACEHOLDER ".json'",
+                    (long long)kc_job_size());
+    if (!strstr(output, KC_RANK_PLACEHOLDER))
+        return KINETO_OK;
+    kineto_status status = kc_job_expand_path(output, path, err);
+    output = path;
+    return status;
+}
+
+static kineto_status parse_mpi_option(const char *program)
+{
+    static const char *const values[] = {"on", "off", "auto"};
+    for (size_t i = 0; i < KB_COUNT(values); i++)
+        if (strcmp(mpi, values[i]) == 0) {
+            uses_mpi = i == 0 || (i == 2 && program && kc_job_uses_mpi(program));
+            return KINETO_OK;
+        }
+    return kc_usage_error(verb, "--mpi is on, off or auto, not '%s'", mpi);
+}
+
 /* The order matters: plug-ins must be loaded before kinds are parsed. */
-static kineto_status parse_record_options(ks_collector_options *c)
+static kineto_status parse_record_options(ks_collector_options *c, const char *program)
 {
     kineto_error err;
     c->kinds = KINETO_KINDS_DEFAULT;
-    on_demand_options.output = output;
     on_demand_options.quiet = quiet;
-    if (!output)
-        output = "trace.json";
+    bool is_named = output != NULL;
+    if (choose_record_output(&err))
+        return kc_usage_error(verb, "-o: %s", err.message);
+    on_demand_options.output = is_named ? output : NULL;
     c->output_path = output;
     c->custom_config = plugin_config;
     c->wants = KF_WANT_USUAL | (no_shapes ? 0 : KF_WANT_INPUTS | KF_WANT_VALUES);
@@ -268,8 +307,8 @@ static kineto_status parse_record_options(ks_collector_options *c)
         return kc_usage_error(verb,
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
-    if (check_record_numbers() || kc_watch_parse(&watch) || parse_buffer_policy(&c->policy) ||
-        parse_cpu_budget(&c->cost_limit_ppm))
+    if (parse_mpi_option(program) || check_record_numbers() || kc_watch_parse(&watch) ||
+        parse_buffer_policy(&c->policy) || parse_cpu_budget(&c->cost_limit_ppm))
         return KINETO_E_ARGUMENT;
     watch.max_cost_ppm = c->cost_limit_ppm / 2; /* the other half is for the other sources */
     c->buffer_bytes = (size_t)buffer_mb << 20;
@@ -750,6 +789,8 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .memory = memory.given,
                               .memory_bytes = KB_MAX(memory.bytes, 1),
                               .roctx = roctx,
+                              .mpi = uses_mpi,
+                              .mpi_required = uses_mpi && strcmp(mpi, "on") == 0,
                               .plugins = environment,
                               .plugins_required = plugin_files.count != 0};
     kc_plugins_report(&plugins, note_failed_plugin, c);
@@ -925,7 +966,7 @@ static int run_recording(const kc_options *of_verb, int argc, char **argv)
     if (status == KINETO_OK && !is_running && operands == 0)
         status = kc_usage_error(verb, "no program given: ckineto %s -- PROGRAM", verb);
     if (status == KINETO_OK)
-        status = parse_record_options(&collector_options);
+        status = parse_record_options(&collector_options, is_running ? NULL : argv[1]);
     if (status == KINETO_OK && live_is_wanted)
         status = check_live_options(&collector_options);
     int result = status       ? KC_EXIT_OWN_FAILURE

@@ -94,6 +94,21 @@ static char *put_flow_details(ke_chrome *c, char *out, const ke_flow_end *f,
     return kb_sink_reserve(c->sink, c->room);
 }
 
+/* The time of an end: the start of its row. A call that waits for a message begins before the message
+ * is sent: viewers drop arrows that go backwards, so that these end where the call ends. */
+static int64_t time_of_flow_end(const ke_chrome *c, const ke_flow_end *f, int64_t start_ns)
+{
+    kineto_flow flow;
+    if (f->place != KE_FLOW_FINISH || f->type != KINETO_FLOW_USER ||
+        !kineto_trace_flow(c->trace, f->flow, &flow) || flow.from >= kineto_trace_count(c->trace))
+        return start_ns;
+    const kt_block *from = kt_block_at(c->trace, flow.from / KT_BLOCK_ROWS),
+                   *to = kt_block_at(c->trace, f->row / KT_BLOCK_ROWS);
+    int64_t end_ns = to->end_ns[f->row % KT_BLOCK_ROWS];
+    bool waits = to->kind[f->row % KT_BLOCK_ROWS] == KINETO_KIND_MPI && end_ns > start_ns;
+    return waits && from->start_ns[flow.from % KT_BLOCK_ROWS] > start_ns ? end_ns - 1 : start_ns;
+}
+
 static char *put_flow_end(ke_chrome *c, char *out, const ke_flow_end *f, const ke_place *place,
                           int64_t start_ns)
 {
@@ -104,7 +119,8 @@ static char *put_flow_end(ke_chrome *c, char *out, const ke_flow_end *f, const k
         KE_PUT(out, "{\"ph\":\"f\",\"id\":");
     out = kb_json_format_uint(out, f->id);
     out = ke_copy(out, place->text, place->size);
-    out = kb_json_format_us(out, (int64_t)((uint64_t)start_ns - (uint64_t)c->base_ns));
+    int64_t at_ns = time_of_flow_end(c, f, start_ns);
+    out = kb_json_format_us(out, (int64_t)((uint64_t)at_ns - (uint64_t)c->base_ns));
     bool own = about.category || about.name || about.from_args || about.to_args;
     out = own ? put_flow_details(c, out, f, &about) : put_flow_name(out, f->type);
     if (f->place == KE_FLOW_FINISH)

@@ -400,18 +400,20 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
 /* ---- loaded libraries ------------------------------------------------------------------------ */
 
 typedef struct loaded {
-    bool torch, opencl, recorder;
+    bool torch, opencl, mpi, recorder;
 } loaded;
 
 /* Reads /proc/PID/maps until the recorder is found. */
 static loaded search_libraries(uint32_t pid)
 {
     char path[64], line[4096];
-    loaded found = {false, false, false};
+    loaded found = {false, false, false, false};
     FILE *maps = fopen(format_proc_path(pid, "maps", path), "re");
     while (maps && !found.recorder && fgets(line, sizeof line, maps)) {
         found.torch |= strstr(line, "/libtorch_cpu.so") != NULL;
         found.opencl |= strstr(line, "/libOpenCL.so") != NULL;
+        found.mpi |= strstr(line, "/libmpi.so") || strstr(line, "/libmpich.so") ||
+                     strstr(line, "/libmpi_abi.so");
         found.recorder = strstr(line, "/libckineto-rt.so") != NULL;
     }
     if (maps)
@@ -428,7 +430,7 @@ static loaded search_libraries(uint32_t pid)
 static void take_libraries(const ks_surroundings *s, ks_image *it, const loaded *found)
 {
     bool may_change = it->why == KS_UNRECORDED_UNUSED || it->why == KS_UNRECORDED_TORCH ||
-                      it->why == KS_UNRECORDED_OPENCL;
+                      it->why == KS_UNRECORDED_OPENCL || it->why == KS_UNRECORDED_MPI;
     if (!may_change)
         return;
     if (found->recorder) /* our package is imported at the end of PyTorch's import */
@@ -437,6 +439,8 @@ static void take_libraries(const ks_surroundings *s, ks_image *it, const loaded 
         it->why = s->python_left_out ? KS_UNRECORDED_TORCH_LEFT_OUT : KS_UNRECORDED_TORCH;
     else if (found->opencl)
         it->why = KS_UNRECORDED_OPENCL;
+    else if (found->mpi)
+        it->why = KS_UNRECORDED_MPI;
 }
 
 static void look_at_libraries(const ks_surroundings *s, ks_image *it)

@@ -17,6 +17,7 @@
     X(OPENCL,                                                                                      \
       "an OpenCL library is loaded, and ckineto's layer is not (nothing of OpenCL was "            \
       "called yet, or this loader does not read OPENCL_LAYERS: 'ckineto doctor' tries it)")        \
+    X(MPI, "an MPI library is loaded, and ckineto's is not: use --mpi on")                         \
     X(STATIC, "statically linked: nothing can be loaded into it")                                  \
     X(WORD_SIZE, "of another word size or architecture")                                           \
     X(SET_ID, "runs with raised privileges (set-uid, set-gid or file capabilities)")               \

@@ -132,6 +132,18 @@ def ranks(computes):
     return traces
 
 
+def mpi_messages(send_at, receive_at, send_length=5, receive_length=5):
+    """Two ranks of MPI and four messages, 1000 us apart: a call that sends, a call that receives."""
+    traces = [Trace(vendor=None, rank=rank, world=2, backend="mpi") for rank in range(2)]
+    for rank, trace in enumerate(traces):
+        trace.slice("mpi", "MPI_Barrier", 0, 1)
+        trace.slice("mpi", "MPI_Barrier", 4999, 1)
+    for n in range(4):
+        traces[0].slice("mpi", "MPI_Send", 1000 * n + send_at, send_length, bytes=1 << 20, **{"Message out": 70 + n})
+        traces[1].slice("mpi", "MPI_Recv", 1000 * n + receive_at, receive_length, **{"Message in": 70 + n})
+    return traces
+
+
 # ---- launches ----
 
 def kernels(host, device, count=10, vendor="cuda", launch=None):
@@ -341,6 +353,8 @@ CASES = {
     "communication.exposed": (lambda: collectives(800, 200), lambda: collectives(800, 200, overlap=True)),
     "communication.small_messages": (lambda: messages(20, 256, 15), lambda: messages(2, 1 << 22, 150)),
     "communication.imbalance": (lambda: ranks([900, 500]), lambda: ranks([700, 700])),
+    "mpi.late_sender": (lambda: mpi_messages(500, 100, receive_length=410), lambda: mpi_messages(100, 500)),
+    "mpi.late_receiver": (lambda: mpi_messages(100, 500, send_length=410), lambda: mpi_messages(100, 500)),
     "device.low_utilization": (lambda: kernels(90, 20), lambda: kernels(20, 90)),
     "launch.bound": (lambda: kernels(90, 20), lambda: kernels(20, 90)),
     "launch.tiny_kernels": (lambda: ahead(4), lambda: ahead(40)),
@@ -363,6 +377,9 @@ WORTH = {
     "communication.small_messages": (280, 290),
     # One of two ranks waits 400 us: with the same work for both, 200.
     "communication.imbalance": (190, 205),
+    # One of two ranks waits 4 times 400 us, in a trace without steps.
+    "mpi.late_sender": (799, 801),
+    "mpi.late_receiver": (799, 801),
     # 9 times 94 us of the host, of which the device is busy for 20; the first waits for the step before.
     "launch.bound": (600, 680),
     # 99 gaps of 1 us, and 99 empty kernels of 2.
@@ -406,6 +423,9 @@ MORE = [
     ("no devices", "sync.stall", host_only, "not judged"),
     ("no devices", "copy.extra", host_only, "quiet"),
     ("waiting of one rank", "communication.imbalance", lambda: ranks([900]), "not judged"),
+    ("messages of one rank", "mpi.late_sender", lambda: mpi_messages(500, 100, receive_length=410)[:1], "not judged"),
+    ("messages that arrive before they are sent", "mpi.late_sender", lambda: mpi_messages(500, 100), "not judged"),
+    ("a message that the library has kept", "mpi.late_receiver", lambda: mpi_messages(100, 500, send_length=20), "quiet"),
     ("small collectives in front of the steps", "communication.small_messages",
      lambda: messages(0, 0, 0, before=400), "quiet"),
     ("few small collectives on each of many devices", "communication.small_messages",

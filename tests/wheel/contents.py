@@ -37,6 +37,7 @@ FILES = (
     NATIVE + "lib/ckineto/ckineto-openmp.so", NATIVE + "lib/ckineto/libckineto-gomp.so",
     NATIVE + "lib/ckineto/libckineto-memory.so",
     NATIVE + "lib/ckineto/libckineto-roctx.so",
+    NATIVE + "lib/ckineto/libckineto-mpi.so",
     NATIVE + "lib/ckineto/python/ckineto_attach/autoload.py",
     NATIVE + "lib/ckineto/python/ckineto_attach/bridge_source/bridge.cc",
     NATIVE + "lib/ckineto/python/ckineto_attach/native/stacks-profile.so",

@@ -55,6 +55,8 @@ typedef struct ka_attributed_work {
 typedef struct ka_communication {
     int64_t start_ns, end_ns, bytes;
     kineto_string name; /* borrowed from the trace */
+    kineto_string group; /* the communicator, if only some ranks take part; else empty */
+    int64_t ranks;       /* that take part; 0: all */
     uint32_t window;    /* index of windows; KA_NONE */
     uint32_t part;      /* 0; rising in further parts of the same collective, which follow */
 } ka_communication;

@@ -165,6 +165,9 @@ static ka_role role_of_work(const ka_work *w)
 /* KA_ROLE_COUNT: the slice says nothing about what its thread is busy with. */
 static ka_role role_of_slice(making *m, const ka_slice *s)
 {
+    if (s->kind == KINETO_KIND_MPI || s->kind == KINETO_KIND_COLLECTIVE_COMM)
+        return ka_is_mpi_call(m->s, (uint32_t)(s - m->s->slices)) ? KA_ROLE_COMMUNICATION
+                                                                  : KA_ROLE_RUNTIME;
     bool named = s->kind == KINETO_KIND_CPU_OP || s->kind == KINETO_KIND_USER_ANNOTATION;
     uint8_t is = named ? role_hint_of_name(m, s->name) : MARK;
     if (kt_kind_is_launch(s->kind))
@@ -255,6 +258,22 @@ static void add_host_communication(making *m, const ka_slice *slice)
     m->ok &= kb_vec_push(&m->v->communication, c);
 }
 
+/* A collective of MPI. Other calls of MPI are no communication of all ranks. */
+static void add_mpi_collective(making *m, const ka_slice *slice)
+{
+    uint32_t index = (uint32_t)(slice - m->s->slices);
+    ka_communication c = {.start_ns = slice->start_ns,
+                          .end_ns = slice->end_ns,
+                          .bytes = KB_MAX(ka_message_bytes(m->s->trace, slice->row), 0),
+                          .name = ka_name(m->s, slice->name),
+                          .group = ka_mpi_group(m->s, index),
+                          .window = window_of(m, slice->step)};
+    if (c.group.size && !ka_arg_int(m->s->trace, slice->row, "Group size", &c.ranks))
+        c.ranks = 0;
+    if (ka_is_mpi_collective(m->s, index) && c.ranks != 1)
+        m->ok &= kb_vec_push(&m->v->communication, c);
+}
+
 /* What is around a slice, of what was around the one before. */
 static enclosing enclosing_of(making *m, const ka_slice *slice)
 {
@@ -276,7 +295,10 @@ static void attribute_slice(making *m, uint32_t index)
         add_to_ops(m, slice, &in, &self);
     if (m->parts & KA_ATTRIBUTION_ROLES)
         add_to_roles(m, slice, role, &in);
-    if (m->parts & KA_ATTRIBUTION_COMMUNICATION && role == KA_ROLE_COMMUNICATION)
+    bool mpi = slice->kind == KINETO_KIND_MPI || slice->kind == KINETO_KIND_COLLECTIVE_COMM;
+    if (m->parts & KA_ATTRIBUTION_COMMUNICATION && role == KA_ROLE_COMMUNICATION && mpi)
+        add_mpi_collective(m, slice);
+    else if (m->parts & KA_ATTRIBUTION_COMMUNICATION && role == KA_ROLE_COMMUNICATION)
         add_host_communication(m, slice);
     if (slice->next > index + 1)
         m->ok &= kb_vec_push(&m->open, self);

@@ -4,6 +4,7 @@
  * Names of kernels have rules of their own (analyze/classes), steps too (trace/model/steps.h). */
 #include "analyze/dataset/known_names.h"
 
+#include "analyze/dataset/arg_lookup.h"
 #include "analyze/dataset/dataset.h"
 
 bool ka_is_dataloader(kineto_string name)
@@ -11,6 +12,29 @@ bool ka_is_dataloader(kineto_string name)
     return (kb_string_starts_with(name, "enumerate(DataLoader)#") &&
             kb_string_ends_with(name, ".__next__")) ||
            kb_string_starts_with(name, "enumerate(DataPipe)#");
+}
+
+/* ---- MPI -------------------------------------------------------------------------------------- */
+
+bool ka_is_mpi_call(const ka_dataset *s, uint32_t slice)
+{
+    uint32_t kind = s->slices[slice].kind;
+    kineto_string name = ka_name(s, s->slices[slice].name);
+    return kind == KINETO_KIND_COLLECTIVE_COMM ||
+           (kind == KINETO_KIND_MPI && !kb_string_starts_with(name, "MPI_Init") &&
+            !kb_string_equal(name, kb_string("MPI_Finalize")));
+}
+
+bool ka_is_mpi_collective(const ka_dataset *s, uint32_t slice)
+{
+    return s->slices[slice].kind == KINETO_KIND_COLLECTIVE_COMM &&
+           !kb_string_starts_with(ka_name(s, s->slices[slice].name), "MPI_I");
+}
+
+kineto_string ka_mpi_group(const ka_dataset *s, uint32_t slice)
+{
+    kineto_string group = ka_arg_text(s->trace, s->slices[slice].row, "Process Group Name");
+    return kb_string_equal(group, kb_string("world")) ? (kineto_string){"", 0} : group;
 }
 
 /* ---- operators that may use tensor cores ------------------------------------------------------ */

@@ -10,6 +10,14 @@ struct ka_dataset;
 
 /** A wait for the next batch: "enumerate(DataLoader)#….__next__". */
 bool ka_is_dataloader(kineto_string name);
+/** A range of a host thread that communicates: a call of MPI, but not those that begin and end MPI. */
+bool ka_is_mpi_call(const struct ka_dataset *s, uint32_t slice);
+/** A collective of MPI that returns when it is done ("MPI_Allreduce", not "MPI_Iallreduce"), so that
+ *  what the others wait for the last rank is in its duration. */
+bool ka_is_mpi_collective(const struct ka_dataset *s, uint32_t slice);
+/** Its communicator, if it is not the whole world: then part of the collective's identity. "": the
+ *  world, or not known. */
+kineto_string ka_mpi_group(const struct ka_dataset *s, uint32_t slice);
 /** Operators that multiply matrices, convolve, attend or are recurrent, whatever their library. */
 bool ka_is_eligible(kineto_string op);
 /** Can the call not have waited for what it launched? True of copies and memsets whose call is Async,

@@ -79,7 +79,8 @@ static double bus_factor(scheme how, int64_t ranks)
 /* A number that the trace does not have. */
 #define UNKNOWN_NUMBER INT64_MIN
 typedef struct collective {
-    const ka_work *work;
+    const ka_work *work; /* NULL: a call of MPI */
+    int64_t ns;
     uint32_t name, group, dtype; /* of texts */
     int64_t seq, ranks, in, out, bytes, exposed_ns;
     scheme scheme;
@@ -249,7 +250,7 @@ static void read_starter(gathering *g, collective *c)
  * moves its output, reduce-scatter its input, and with others both are the same. */
 static void conclude_collective(gathering *g, collective *c)
 {
-    kineto_string kernel = ka_name(g->s, c->work->name);
+    kineto_string kernel = c->work ? ka_name(g->s, c->work->name) : kb_string("");
     size_t which = scheme_of(c->name ? kb_intern_get(&g->texts, c->name) : kernel);
     c->scheme = which < KB_COUNT(schemes) ? schemes[which].scheme : OTHER;
     if (!c->name)
@@ -298,6 +299,7 @@ static bool find_computing(gathering *g)
 static void add_collective(gathering *g, const ka_work *w)
 {
     collective c = {.work = w,
+                    .ns = ka_work_ns(w),
                     .seq = UNKNOWN_NUMBER,
                     .ranks = UNKNOWN_NUMBER,
                     .in = UNKNOWN_NUMBER,
@@ -311,6 +313,22 @@ static void add_collective(gathering *g, const ka_work *w)
     g->no_memory |= !kb_vec_push(&g->all, c);
 }
 
+/* A collective of MPI: its thread computes nothing meanwhile. */
+static void add_mpi_collective_row(gathering *g, const ka_slice *s)
+{
+    collective c = {.ns = ka_slice_ns(s),
+                    .seq = UNKNOWN_NUMBER,
+                    .ranks = UNKNOWN_NUMBER,
+                    .in = UNKNOWN_NUMBER,
+                    .out = UNKNOWN_NUMBER,
+                    .bytes = UNKNOWN_NUMBER,
+                    .exposed_ns = ka_slice_ns(s)};
+    (void)read_row(g, &c, s->row);
+    conclude_collective(g, &c);
+    g->no_memory |= !kb_vec_push(&g->all, c);
+}
+
+/* Work first, by start: rules walk over it and these rows together. */
 static bool gather_collective(gathering *g)
 {
     const ka_dataset *s = g->s;
@@ -324,6 +342,9 @@ static bool gather_collective(gathering *g)
         if (w->type == KA_TYPE_COMMUNICATION)
             add_collective(g, w);
     }
+    for (uint32_t i = 0; i < s->slice_count && !g->no_memory; i++)
+        if (s->slices[i].kind == KINETO_KIND_COLLECTIVE_COMM)
+            add_mpi_collective_row(g, &s->slices[i]);
     return !g->no_memory;
 }
 
@@ -359,7 +380,7 @@ static void put_positive_or_none(ka_table *t, double v)
 /* algbw in GB/s: 10^9 bytes a second are one byte a nanosecond. 0: not known. */
 static double bandwidth_gbps(const collective *c)
 {
-    int64_t ns = ka_work_ns(c->work);
+    int64_t ns = c->ns;
     return c->bytes != UNKNOWN_NUMBER && ns > 0 ? (double)c->bytes / (double)ns : 0;
 }
 
@@ -372,7 +393,7 @@ static void put_collective(const gathering *g, ka_table *t, const collective *c)
     put_int_or_none(t, c->seq);
     put_int_or_none(t, c->bytes);
     ka_put_text(t, kb_intern_get(&g->texts, c->dtype));
-    ka_put_ns(t, ka_work_ns(c->work));
+    ka_put_ns(t, c->ns);
     put_positive_or_none(t, bandwidth_gbps(c));
     put_positive_or_none(t, bandwidth_gbps(c) * bus_factor(c->scheme, c->ranks));
     ka_put_ns(t, c->exposed_ns);
@@ -391,7 +412,7 @@ typedef struct sums {
 
 static void add_to(sums *to, const collective *c)
 {
-    int64_t ns = ka_work_ns(c->work);
+    int64_t ns = c->ns;
     double factor = bus_factor(c->scheme, c->ranks);
     to->count++;
     to->ns = ka_add_ns(to->ns, ns);
@@ -454,7 +475,7 @@ static void note_none(const ka_dataset *s, ka_table *t)
     if (!s->work_count)
         ka_note_no_device(t);
     else
-        ka_note(t, "no communication kernels ran");
+        ka_note(t, "nothing communicated");
 }
 
 /* Tables collectives and collective_groups. Collectives are read in the order of starts;

@@ -9,7 +9,7 @@
 
 /* Rows of one team of processes: time of each step that only computes, that computes and
  * communicates, that only communicates, and the rest. Without kernels, operators on the CPU
- * count as computation. */
+ * count as computation; with neither, all that is not in a call of MPI. */
 static kineto_status put_overlap(const ka_attribution *v, size_t team, ka_table *t,
                                  kineto_error *err)
 {
@@ -17,7 +17,8 @@ static kineto_status put_overlap(const ka_attribution *v, size_t team, ka_table 
     const ka_spans *work = &roles[roles[KA_ROLE_KERNEL].count ? KA_ROLE_KERNEL : KA_ROLE_CPU];
     const ka_spans *talk = &roles[KA_ROLE_COMMUNICATION];
     ka_spans both = {0};
-    size_t cursors[3] = {0};
+    size_t cursors[4] = {0};
+    bool plain = !work->count;
     if (!ka_spans_both(work, talk, &both))
         return kb_fail_memory(err, NULL);
     for (size_t i = 0; i < v->windows.count; i++) {
@@ -28,6 +29,9 @@ static kineto_status put_overlap(const ka_attribution *v, size_t team, ka_table 
         int64_t together = ka_spans_within(&both, w->start_ns, w->end_ns, &cursors[0]),
                 working = ka_spans_within(work, w->start_ns, w->end_ns, &cursors[1]) - together,
                 talking = ka_spans_within(talk, w->start_ns, w->end_ns, &cursors[2]) - together;
+        if (plain)
+            working = kb_length_ns(w->start_ns, w->end_ns) - talking -
+                      ka_spans_within(&roles[KA_ROLE_RUNTIME], w->start_ns, w->end_ns, &cursors[3]);
         ka_put_int(t, v->dataset->rank);
         ka_put_text(t, kb_string(name.s));
         ka_put_ns(t, working);
@@ -38,6 +42,15 @@ static kineto_status put_overlap(const ka_attribution *v, size_t team, ka_table 
     }
     kb_vec_free(&both);
     return KINETO_OK;
+}
+
+/* "MPI_Allreduce (ranks 0-3)": what only some ranks do has another name than what all do. */
+static kb_text name_with_group(kineto_string name, kineto_string group)
+{
+    kb_text text;
+    kb_snprintf(text.s, sizeof text.s, group.size ? "%.*s (%.*s)" : "%.*s", (int)name.size,
+                name.data, (int)group.size, group.data);
+    return text;
 }
 
 /* One row per collective with its number among those of its name and step (or, by order, among
@@ -52,7 +65,8 @@ static bool put_marks(const ka_attribution *v, ka_table *t)
             continue;
         uint64_t seed = v->dataset->definitions->collectives_by_order
                             ? 0
-                            : kb_hash_seeded(c->window, c->name.data, c->name.size);
+                            : kb_hash_seeded(kb_hash_seeded(c->window, c->name.data, c->name.size),
+                                             c->group.data, c->group.size);
         uint64_t *number = kb_map_insert(&counts, seed, 0, NULL);
         kb_text step = ka_window_name(v, &v->windows.data[c->window]);
         ok = number != NULL;
@@ -62,10 +76,11 @@ static bool put_marks(const ka_attribution *v, ka_table *t)
             ++*number;
         ka_put_int(t, ok ? (int64_t)*number : 0);
         ka_put_int(t, c->part);
-        ka_put_text(t, c->name);
+        ka_put_text(t, kb_string(name_with_group(c->name, c->group).s));
         ka_put_ns(t, c->start_ns);
         ka_put_ns(t, c->end_ns);
         ka_put_int(t, c->bytes);
+        ka_put_int(t, c->ranks);
     }
     kb_map_free(&counts);
     return ok;
@@ -190,8 +205,9 @@ static bool marks_of(const kineto_analysis *a, marks *m)
                     .start_ns = ka_cell_at(t, row, KA_COL_distributed_marks_start_us).i,
                     .end_ns = ka_cell_at(t, row, KA_COL_distributed_marks_end_us).i,
                     .bytes = ka_cell_at(t, row, KA_COL_distributed_marks_bytes).i,
-                    .least_ns = s->least_ns,
-                    .matched = s->ranks == m->ranks && m->ranks > 1};
+                    .least_ns = s->least_ns};
+        int64_t expected = ka_cell_at(t, row, KA_COL_distributed_marks_ranks).i;
+        one.matched = s->ranks == (expected ? (uint64_t)expected : m->ranks) && m->ranks > 1;
         m->unmatched += !one.matched;
         ok = kb_vec_push(&m->list, one);
     }

@@ -25,6 +25,28 @@ static double mean_step_us(const ka_dataset *s)
     return s->step_count ? sum / s->step_count : 0;
 }
 
+/* Collectives of MPI, on threads. */
+static void put_mpi_marks(const ka_dataset *s, ka_table *t, double step_us)
+{
+    for (uint32_t i = 0; i < s->slice_count && !s->definitions->is_straggler_mark; i++) {
+        const ka_slice *slice = &s->slices[i];
+        if (slice->kind != KINETO_KIND_COLLECTIVE_COMM || !ka_is_mpi_collective(s, i))
+            continue;
+        kb_text name;
+        kineto_string function = ka_name(s, slice->name), group = ka_mpi_group(s, i);
+        kb_snprintf(name.s, sizeof name.s, "%.*s %.*s", (int)function.size, function.data,
+                    (int)group.size, group.data);
+        ka_put_int(t, s->rank);
+        ka_put_int(t, -1);
+        ka_put_int(t,
+                   slice->step < 0 ? -1 : (int64_t)KB_MIN(s->steps[slice->step].number, INT64_MAX));
+        ka_put_text(t, kb_string(name.s));
+        ka_put_ns(t, slice->start_ns);
+        ka_put_ns(t, ka_slice_ns(slice));
+        ka_put_number(t, step_us);
+    }
+}
+
 /* Table straggler_marks: the collectives of this rank, which ka_reduce_stragglers compares with
  * those of the others. */
 kineto_status ka_analyze_stragglers(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
@@ -44,6 +66,7 @@ kineto_status ka_analyze_stragglers(const ka_dataset *s, kineto_analysis *a, kin
         ka_put_ns(t, ka_work_ns(w));
         ka_put_number(t, step_us);
     }
+    put_mpi_marks(s, t, step_us);
     return KINETO_OK;
 }
 
@@ -227,7 +250,7 @@ void ka_reduce_stragglers(kineto_analysis *a)
     collect_marks(&c, marks);
     bool several = c.ranks.count > 1;
     if (!marks->cells.count)
-        ka_note(t, "no kernels that communicate in the trace");
+        ka_note(t, "no collectives in the trace");
     else if (!several)
         ka_note(t, "one rank cannot be compared: name the traces of several");
     else if (!c.no_memory && score)

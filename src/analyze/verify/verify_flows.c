@@ -58,7 +58,10 @@ static void check_direction(pass *p, const kineto_flow *flow)
     if (ka_is_implausible(p->v, flow->from) || ka_is_implausible(p->v, flow->to) ||
         (flow->type == KINETO_FLOW_ASYNC_CPU_GPU && id && id == id_of(p, flow->from)))
         return; /* times.implausible, launch.order */
-    int64_t ns = kb_length_ns(from.block->start_ns[from.index], to.block->start_ns[to.index]);
+    /* Who waits for a message is there before it. */
+    bool waits = to.block->kind[to.index] == KINETO_KIND_MPI;
+    int64_t ns = kb_length_ns(from.block->start_ns[from.index],
+                              waits ? to.block->end_ns[to.index] : to.block->start_ns[to.index]);
     if (ns >= -KA_ROUNDING_NS)
         return;
     ka_tally_add(p->v, &p->backwards, flow->to);

@@ -103,19 +103,39 @@ static kineto_status preload_recorder(kineto_error *err)
     return append_preload(path, false, err);
 }
 
+/* A library of ours that the option needs. */
+static kineto_status preload_library(const char *option, const char *file, bool prepend,
+                                     kineto_error *err)
+{
+    char path[PATH_MAX];
+    if (!kc_find_plugin(file, path, sizeof path))
+        return kb_fail(err, KINETO_E_NOT_FOUND,
+                       "%s: %s was not found: set CKINETO_PLUGIN_DIR, or see 'ckineto doctor'", option,
+                       file);
+    return append_preload(path, prepend, err);
+}
+
 /* The hook contains the recorder. It comes before an allocator that the user preloads, which would
  * be called instead of it otherwise. */
 static kineto_status preload_memory_hook(uint64_t bytes, kineto_error *err)
 {
-    char path[PATH_MAX], number[32];
-    if (!kc_find_plugin("libckineto-memory.so", path, sizeof path))
-        return kb_fail(
-            err, KINETO_E_NOT_FOUND,
-            "--memory: libckineto-memory.so was not found: set CKINETO_PLUGIN_DIR, or see "
-            "'ckineto doctor'");
+    char number[32];
     snprintf(number, sizeof number, "%llu", (unsigned long long)bytes);
     kineto_status status = set_environment_variable("CKINETO_MEMORY_SAMPLING", number, err);
-    return status ? status : append_preload(path, true, err);
+    return status ? status : preload_library("--memory", "libckineto-memory.so", true, err);
+}
+
+/* Without the option, what prevents it is noted only. */
+static kineto_status preload_mpi(const kc_entry_options *o, kc_entry_note *note, void *context,
+                                 kineto_error *err)
+{
+    kineto_error why;
+    kineto_status status = preload_library("--mpi", "libckineto-mpi.so", false, &why);
+    if (status && o->mpi_required)
+        return kb_fail(err, why.code, "%s", why.message);
+    if (status)
+        note(context, "MPI", "cannot be interposed", why.message);
+    return KINETO_OK;
 }
 
 /* ---- ROCTX, whose library is replaced ---------------------------------------------------------- */
@@ -169,32 +189,16 @@ static kineto_status enter_roctx(const kc_entry_options *o, kc_entry_note *note,
 {
     char path[PATH_MAX];
     kineto_error why;
-    kineto_status status = KINETO_OK;
+    kineto_status status;
     if (!o->roctx && !is_rocm_installed())
         return KINETO_OK;
-    if (!kc_find_plugin("libckineto-roctx.so", path, sizeof path))
-        status = kb_fail(&why, KINETO_E_NOT_FOUND,
-                         "libckineto-roctx.so was not found: set CKINETO_PLUGIN_DIR, or see "
-                         "'ckineto doctor'");
-    if (status == KINETO_OK)
-        status = append_preload(path, false, &why);
-    if (status == KINETO_OK)
+    status = preload_library("--roctx", "libckineto-roctx.so", false, &why);
+    if (status == KINETO_OK && kc_find_plugin("libckineto-roctx.so", path, sizeof path))
         return o->roctx ? add_roctx_folder(path, note, context, err) : KINETO_OK;
     if (o->roctx)
-        return kb_fail(err, why.code, "--roctx: %s", why.message);
+        return kb_fail(err, why.code, "%s", why.message);
     note(context, "roctx", "cannot be loaded into the program", why.message);
     return KINETO_OK;
-}
-
-/* Appended, as the recorder. */
-static kineto_status preload_openmp(kineto_error *err)
-{
-    char path[PATH_MAX];
-    if (!kc_find_plugin("libckineto-gomp.so", path, sizeof path))
-        return kb_fail(err, KINETO_E_NOT_FOUND,
-                       "--openmp: libckineto-gomp.so was not found: set CKINETO_PLUGIN_DIR, or see "
-                       "'ckineto doctor'");
-    return append_preload(path, false, err);
 }
 
 /* What keeps OpenMP's runtimes from loading our tool, or from using it. */
@@ -311,6 +315,8 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
     if (status == KINETO_OK && options->memory)
         status = preload_memory_hook(options->memory_bytes, err);
     if (status == KINETO_OK && options->openmp)
-        status = preload_openmp(err);
+        status = preload_library("--openmp", "libckineto-gomp.so", false, err);
+    if (status == KINETO_OK && options->mpi)
+        status = preload_mpi(options, note, context, err);
     return status ? status : set_log_variables(options, err);
 }

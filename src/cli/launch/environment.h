@@ -36,6 +36,8 @@ typedef struct kc_entry_options {
     bool roctx;
     /* functions of GCC's OpenMP runtime */
     bool openmp;
+    /* interpose MPI; failing to do so is an error if the user wants it */
+    bool mpi, mpi_required;
     /* Plug-ins that the program loads: lines "path" or "path,rev=…"; "": none. */
     const char *plugins;
     /* the user named them: failing to load them is an error */

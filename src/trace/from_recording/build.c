@@ -622,7 +622,8 @@ enum {
     PASS_SIGN = 1 << 17,
     PASS_WINDOW = 1 << 18,
     PASS_STATES = 1 << 19,
-    PASS_SAMPLES = 1 << 20
+    PASS_SAMPLES = 1 << 20,
+    PASS_MESSAGES = 1 << 21
 };
 
 /* One step of building. `needs`: passes whose results it uses; they come before it in the
@@ -648,6 +649,7 @@ static const build_pass passes[] = {
     /* Names of threads come as events; only threads with rows are named. */
     {PASS_THREADS, PASS_EVENTS, NULL, kt_build_name_threads},
     {PASS_FLOWS, PASS_EVENTS, NULL, derive_launch_flows},
+    {PASS_MESSAGES, PASS_EVENTS, NULL, kt_build_messages},
     {PASS_LINKS, PASS_EVENTS, NULL, link_autograd_operators},
     {PASS_THREAD_NUMBERS, PASS_EVENTS, NULL, kt_build_thread_numbers},
     /* Moves starts of steps, which are annotations: before the projection. */

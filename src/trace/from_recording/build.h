@@ -338,6 +338,8 @@ void kt_build_add_collective(kt_build_state *s, const kf_event *e, const kt_row 
 void kt_build_collectives(kt_build_state *s);
 /** True if the header has this key. */
 bool kt_build_header_has(const kt_build_state *s, const char *key);
+/** Pass: adds an arrow for each message of MPI whose sender and receiver are in the recording. */
+void kt_build_messages(kt_build_state *s);
 /** Pass: adds "distributedInfo" from recorded ranks, unless the header has it: members that
  *  all ranks share. */
 void kt_build_rank(kt_build_state *s);

@@ -5,6 +5,8 @@
  * build.c). */
 #include "trace/from_recording/build.h"
 
+#include "trace/model/messages.h"
+
 /* The args that are copied. As in Kineto, the members of a group are copied together or not
  * at all. */
 enum {
@@ -345,4 +347,22 @@ void kt_build_collectives(kt_build_state *s)
     kb_map_free(&c.by_id);
     kb_vec_free(&c.groups);
     free(c.sets);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void add_message_flow(void *context, const kt_message_end *sent,
+                             const kt_message_end *received)
+{
+    kt_build_state *s = context;
+    kt_flow(s->b, KINETO_FLOW_USER, (uint64_t)sent->id, sent->row, true);
+    kt_flow(s->b, KINETO_FLOW_USER, (uint64_t)sent->id, received->row, false);
+}
+
+void kt_build_messages(kt_build_state *s)
+{
+    kt_message_ends ends = {0};
+    s->out_of_memory |= !kt_list_messages(s->b->trace, 0, 0, &ends);
+    kt_join_messages(&ends, add_message_flow, s);
+    kb_vec_free(&ends);
 }

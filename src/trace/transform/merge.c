@@ -28,6 +28,7 @@ void kt_merger_free(kt_merger *m)
     kb_vec_free(&m->sources);
     kb_vec_free(&m->members);
     kb_vec_free(&m->snapshots);
+    kb_vec_free(&m->messages);
     kb_intern_free(&m->texts);
     kineto_survey_destroy(m->survey);
     kineto_trace_release(m->only);
@@ -135,6 +136,7 @@ static kineto_status copy_source(kt_merger *m, uint32_t index, const kineto_trac
         c.first_process = s->first_process = (uint32_t)to->processes.count;
         c.apart = kb_string(s->label);
         copy_source_kinds(m, &c);
+        m->out_of_memory |= !kt_list_messages(t, (kineto_row)to->count, index, &m->messages);
         kt_copy_rows(&c);
         copy_source_ledger(m, s, t);
         extend_window(m, s, t->has_window);
@@ -187,6 +189,17 @@ kineto_status kt_merger_add_unreadable(kt_merger *m, const char *path, const kin
                              kineto_error *err)
 {
     return kt_survey_add(m->survey, path, NULL, NULL, why) ? KINETO_OK : fail_merge_memory(err);
+}
+
+/* ---- messages between sources ---------------------------------------------------------------- */
+
+/* An arrow. Messages within one source have theirs from its file. */
+static void join_message(void *context, const kt_message_end *sent, const kt_message_end *received)
+{
+    kt_merger *m = context;
+    kineto_flow flow = {KINETO_FLOW_USER, ++m->next_id, sent->row, received->row};
+    if (sent->part != received->part)
+        m->out_of_memory |= !kt_flow_add(m->b->trace, flow);
 }
 
 /* ---- rows of processes ----------------------------------------------------------------------- */
@@ -349,6 +362,7 @@ kineto_status kt_merger_finish(kt_merger *m, const kineto_files *files, bool who
         for (size_t i = 0; i < m->sources.count; i++)
             mark_processes(m, &m->sources.data[i], several);
         order_processes(m);
+        kt_join_messages(&m->messages, join_message, m);
         status = kt_merge_put_header(m, err);
         write_merge_ledger(m);
     }

@@ -4,8 +4,9 @@
 #ifndef KT_MERGE_H
 #define KT_MERGE_H
 
-#include "trace/transform/copy.h"
 #include "trace/files/identity.h"
+#include "trace/model/messages.h"
+#include "trace/transform/copy.h"
 
 /* One source; its trace is released once it is copied. */
 typedef struct kt_merge_source {
@@ -38,6 +39,7 @@ typedef struct kt_merger {
     kineto_trace *only; /* the first source, until a second one comes */
     uint64_t next_id;   /* ids of the next source are shifted by this */
     uint64_t kind_conflicts;
+    kt_message_ends messages; /* of all sources, by rows of the builder */
     bool out_of_memory;
 } kt_merger;
 

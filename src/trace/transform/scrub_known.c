@@ -220,6 +220,7 @@ static bool is_format_key(kineto_string key)
         "Process Group Name|Process Group Description|Process Group Ranks|Global rank start|"
         "Global rank stride|Src Rank|Dst Rank|Seq|Is asynchronized op|seq_num|sqid|host_ctx|"
         "column|row|packet_ptr|direction|k_work_ptr|stream_id|cmd_name|mem size|flops|name|"
+        "Message in|Message out|Messages in|Messages out|Tag|Root Rank|Op|"
         "labels|sort_index|Bytes Delta|Ts|Rank|value|Value|user_annotation|Kernel";
     static const char header[] =
         "schemaVersion|deviceProperties|displayTimeUnit|baseTimeNanoseconds|traceName|"
@@ -252,7 +253,7 @@ kt_key_class kt_known_key(kineto_string key)
     static const char hosts[] = "host_name|hostname|host|Host|HOSTNAME|node|nodename";
     static const char texts[] =
         "trace_id|group_trace_id|username|PT_PROFILER_JOB_NAME|PT_PROFILER_JOB_VERSION|"
-        "PT_PROFILER_JOB_ATTEMPT_INDEX|kernel_hash|INFO|WARNING|ERROR|STAGE|command|program";
+        "PT_PROFILER_JOB_ATTEMPT_INDEX|kernel_hash|File name|INFO|WARNING|ERROR|STAGE|command|program";
     if (list_contains(key, stacks))
         return KT_KEY_STACK;
     if (list_contains(key, texts))
