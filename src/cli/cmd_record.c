@@ -23,6 +23,8 @@ static const char *output, *activities, *policy, *log_file, *plugin_config, *bud
 static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256,
                 log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
+static kc_optional_text waits;
+static uint64_t waits_us = 20;
 static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
 static kc_texts plugin_files;
 static kc_plugins plugins;
@@ -46,6 +48,9 @@ static const kc_option option_list[] = {
     {"memory", 0, KC_OPTIONAL_SIZE, &memory, "[=BYTES]",
      "record malloc and free: on average one allocation per BYTES\n"
      "(512K), with exact totals; 1: every allocation"},
+    {"waits", 0, KC_OPTIONAL_TEXT, &waits, "[=US]",
+     "record calls in which threads wait for locks, files, sockets, time or\n"
+     "processes for US microseconds (20) or longer"},
     {"plugin", 0, KC_TEXTS, &plugin_files, "FILE[,rev=R]",
      "load a plug-in into the program (repeatable). R is the\n"
      "revision of an old interface: early, a or b"},
@@ -68,7 +73,7 @@ static const kc_option option_list[] = {
      "do not enter Python programs: no operators of PyTorch, no modules"},
     {"preload", 0, KC_FLAG, &preload, NULL,
      "load the recorder into the program with LD_PRELOAD; implied by\n"
-     "plug-ins and --memory, and not needed by other sources"},
+     "plug-ins, --memory and --waits, and not needed by other sources"},
     {"wait-children", 0, KC_FLAG, &wait_children, NULL,
      "record until all descendants of the program have ended, too;\n"
      "SIGTERM ends the waiting"},
@@ -170,6 +175,20 @@ static kineto_status check_record_numbers(void)
     return KINETO_OK;
 }
 
+/* --waits: whole microseconds. */
+static kineto_status parse_waits_threshold(void)
+{
+    const uint64_t MAX_US = 3600u * UINT64_C(1000000);
+    char *end;
+    if (!waits.text)
+        return KINETO_OK;
+    waits_us = strtoull(waits.text, &end, 10);
+    if (!kb_is_digit(waits.text[0]) || *end || waits_us > MAX_US)
+        return kc_usage_error("record", "--waits is a number of microseconds from 0 to %llu, not '%s'",
+                              (unsigned long long)MAX_US, waits.text);
+    return KINETO_OK;
+}
+
 /* "1%", "0.5". */
 static kineto_status parse_cpu_budget(double *ppm)
 {
@@ -244,7 +263,7 @@ static kineto_status parse_record_options(ks_collector_options *c)
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
     if (check_record_numbers() || kc_watch_parse(&watch) || parse_buffer_policy(&c->policy) ||
-        parse_cpu_budget(&c->cost_limit_ppm))
+        parse_cpu_budget(&c->cost_limit_ppm) || parse_waits_threshold())
         return KINETO_E_ARGUMENT;
     c->buffer_bytes = (size_t)buffer_mb << 20;
     if (are_ring_options_given() && kc_on_demand_parse(&on_demand_options, c))
@@ -259,6 +278,8 @@ static kineto_status parse_record_options(ks_collector_options *c)
         status = parse_record_kinds(&c->kinds);
     if (memory.given)
         c->kinds |= KINETO_KIND_BIT(KINETO_KIND_MEMORY);
+    if (waits.given)
+        c->kinds |= KINETO_KIND_BIT(KINETO_KIND_BLOCKING_CALL);
     on_demand_options.kinds = c->kinds;
     return status;
 }
@@ -314,6 +335,14 @@ static void add_sampling_metadata(ks_collector *c, uint64_t bytes)
                        : "every allocation is recorded",
              number);
     ks_collector_note(c, "memory", "mean bytes between sampled allocations", bytes, false, detail);
+}
+
+/* Analyses report which calls are missing. */
+static void add_waits_metadata(ks_collector *c)
+{
+    char number[32];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)waits_us);
+    ks_collector_metadata(c, "ckineto_waits_threshold_us", number);
 }
 
 /* A line that is overwritten needs a terminal to which the program does not write. */
@@ -574,12 +603,16 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .python_functions = python,
                               .memory = memory.given,
                               .memory_bytes = KB_MAX(memory.bytes, 1),
+                              .waits = waits.given,
+                              .waits_us = waits_us,
                               .plugins = environment,
                               .plugins_required = plugin_files.count != 0};
     kc_plugins_report(&plugins, note_failed_plugin, c);
     kineto_status status = kc_enter(&entry, note_failed_entry, c, err);
     if (status == KINETO_OK && memory.given)
         add_sampling_metadata(c, entry.memory_bytes);
+    if (status == KINETO_OK && waits.given)
+        add_waits_metadata(c);
     free(environment);
     return status;
 }

@@ -116,6 +116,19 @@ static kineto_status preload_memory_hook(uint64_t bytes, kineto_error *err)
     return status ? status : append_preload(path, true, err);
 }
 
+/* Before libraries of the user that wrap the same functions, as the memory hook is. */
+static kineto_status preload_waits(uint64_t threshold_us, kineto_error *err)
+{
+    char path[PATH_MAX], number[32];
+    if (!kc_find_plugin("libckineto-waits.so", path, sizeof path))
+        return kb_fail(err, KINETO_E_NOT_FOUND,
+                       "--waits: libckineto-waits.so was not found: set CKINETO_PLUGIN_DIR, or see "
+                       "'ckineto doctor'");
+    snprintf(number, sizeof number, "%llu", (unsigned long long)threshold_us);
+    kineto_status status = set_environment_variable("CKINETO_WAITS_US", number, err);
+    return status ? status : append_preload(path, true, err);
+}
+
 /* The recorder loads the plug-ins, so it must be in the program. The variable is set even if it is
  * empty: a program that records itself must not load plug-ins that were excluded here. */
 static kineto_status set_plugins(const kc_entry_options *o, kc_entry_note *note, void *context,
@@ -211,5 +224,7 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = set_python_path(options, note, context, err);
     if (status == KINETO_OK && options->memory)
         status = preload_memory_hook(options->memory_bytes, err);
+    if (status == KINETO_OK && options->waits)
+        status = preload_waits(options->waits_us, err);
     return status ? status : set_log_variables(options, err);
 }

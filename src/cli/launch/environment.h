@@ -32,6 +32,10 @@ typedef struct kc_entry_options {
     bool memory;
     /* mean bytes between its samples */
     uint64_t memory_bytes;
+    /* the hook for calls in which threads wait */
+    bool waits;
+    /* shorter ones are only counted */
+    uint64_t waits_us;
     /* Plug-ins that the program loads: lines "path" or "path,rev=…"; "": none. */
     const char *plugins;
     /* the user named them: failing to load them is an error */
