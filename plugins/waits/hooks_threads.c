@@ -14,6 +14,7 @@ static CW_COLD void record_lock(cw_site site, const cw_call *call, const void *l
 {
     int saved = errno;
     if (cw_is_long(site, call, 0)) {
+        cw_note_address(lock);
         kineto_value values[] = {{.u = (uintptr_t)lock}, {.i = holder}, {.i = result}};
         cw_record(site, call, values);
     }
@@ -88,6 +89,7 @@ static CW_COLD void record_condition(cw_site site, const cw_call *call, const vo
 {
     int saved = errno;
     if (cw_is_long(site, call, 0)) {
+        cw_note_address(condition);
         kineto_value values[] = {{.u = (uintptr_t)condition}, {.u = (uintptr_t)mutex}, {.i = result}};
         cw_record(site, call, values);
     }
@@ -121,6 +123,7 @@ static CW_COLD void record_address(cw_site site, const cw_call *call, const void
 {
     int saved = errno;
     if (cw_is_long(site, call, 0)) {
+        cw_note_address(address);
         kineto_value values[] = {{.u = (uintptr_t)address}, {.i = error}};
         cw_record(site, call, values);
     }

@@ -185,6 +185,12 @@ void cw_lock_holder_start(void);
 int64_t cw_holder_of_mutex(const pthread_mutex_t *m);
 int64_t cw_holder_of_rwlock(const pthread_rwlock_t *m);
 
+/* ---- lock_names.c ---------------------------------------------------------------------------- */
+/** Remember an address that is to be named at the end; some of more than 256 are not. */
+void cw_note_address(const void *address);
+/** Write the names of all variables among them to the header of the trace. */
+void cw_write_names(void);
+
 /* ---- start.c --------------------------------------------------------------------------------- */
 #define CW_THRESHOLD_US 20u /* the default */
 extern uint64_t cw_threshold_ns;
