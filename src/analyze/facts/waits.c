@@ -12,9 +12,9 @@
 #define BELOW " below the threshold"
 
 typedef struct wait_record {
-    int64_t ns, bytes, holder;
+    int64_t start_ns, ns, bytes, holder;
     kineto_row row;
-    uint32_t track;
+    uint32_t track, name;
     uint32_t call, lock; /* ids in calls and locks; lock 0: none */
     bool failed;
 } wait_record;
@@ -28,6 +28,8 @@ typedef struct wait_subject {
 typedef struct waits {
     const ka_dataset *s;
     KB_VEC(wait_record) records;
+    KB_VEC(wait_record) by_thread; /* the same by thread and start, while holders are looked at */
+    kb_map threads;                /* process and tid (see make_thread_key): index of its track */
     KB_VEC(kineto_row) short_calls; /* last counters, by place in short_subjects */
     kb_intern calls, locks, short_subjects; /* of wait_subject */
     kb_intern objects;
@@ -108,7 +110,9 @@ static void add_wait(waits *w, const kt_block *block, uint32_t i, kineto_row row
     subject.object = known >> ADDRESS & 1
                          ? number_address(w, process, (uint64_t)have[ADDRESS])
                          : kb_intern_id(&w->objects, ka_arg_text(w->s->trace, row, "file"));
-    wait_record r = {.ns = kb_length_ns(block->start_ns[i], block->end_ns[i]),
+    wait_record r = {.start_ns = block->start_ns[i],
+                     .name = block->name[i],
+                     .ns = kb_length_ns(block->start_ns[i], block->end_ns[i]),
                      .bytes = have[BYTES],
                      .holder = have[HOLDER],
                      .row = row,
@@ -236,6 +240,96 @@ static wait_holder find_main_holder(wait_record *records, size_t count)
     return best;
 }
 
+/* ---- what holders did meanwhile --------------------------------------------------------------- */
+
+static uint64_t make_thread_key(uint32_t process, int64_t tid)
+{
+    return (uint64_t)process << 32 | (uint32_t)tid;
+}
+
+static int compare_by_thread(const void *left, const void *right)
+{
+    const wait_record *a = left, *b = right;
+    int order = compare_u64(a->track, b->track);
+    order = order ? order : kb_compare_int64(&a->start_ns, &b->start_ns);
+    return order ? order : compare_u64(a->row, b->row);
+}
+
+static void index_threads(waits *w)
+{
+    w->no_memory |= !kb_vec_reserve(&w->by_thread, w->records.count);
+    for (size_t i = 0; i < w->records.count && !w->no_memory; i++)
+        w->no_memory |= !kb_vec_push(&w->by_thread, w->records.data[i]);
+    if (w->by_thread.count)
+        qsort(w->by_thread.data, w->by_thread.count, sizeof *w->by_thread.data, compare_by_thread);
+    for (uint32_t i = 0; i < kineto_trace_track_count(w->s->trace) && !w->no_memory; i++) {
+        kineto_track track;
+        kineto_trace_track(w->s->trace, i, &track);
+        if (track.type == KINETO_TRACK_THREAD)
+            w->no_memory |=
+                !kb_map_insert(&w->threads, make_thread_key(track.process, track.id), i, NULL);
+    }
+}
+
+/* First call of the thread that ends after `ns`. Calls of a thread do not overlap, but for those of
+ * signal handlers, which are within another one. */
+static size_t find_first_call(const waits *w, uint32_t track, int64_t ns)
+{
+    size_t low = 0, high = w->by_thread.count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        const wait_record *r = &w->by_thread.data[mid];
+        if (r->track < track || (r->track == track && ka_add_ns(r->start_ns, r->ns) <= ns))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The function in which holders were longest while others waited; ns 0: none. */
+typedef struct holder_call {
+    uint32_t name;
+    int64_t ns;
+} holder_call;
+
+/* Adds to `sums`, by name of a function, how long the holder was in it during this wait. */
+static void add_holder_calls(waits *w, const wait_record *wait, uint32_t track, kb_map *sums,
+                             holder_call *best)
+{
+    int64_t end_ns = ka_add_ns(wait->start_ns, wait->ns);
+    for (size_t i = find_first_call(w, track, wait->start_ns); i < w->by_thread.count; i++) {
+        const wait_record *r = &w->by_thread.data[i];
+        if (r->track != track || r->start_ns >= end_ns)
+            return;
+        int64_t from = KB_MAX(r->start_ns, wait->start_ns);
+        int64_t until = KB_MIN(ka_add_ns(r->start_ns, r->ns), end_ns);
+        uint64_t *sum = kb_map_insert(sums, r->name, 0, NULL);
+        w->no_memory |= !sum;
+        if (sum && until > from)
+            *sum += (uint64_t)(until - from);
+        if (sum && (int64_t)*sum > best->ns)
+            *best = (holder_call){r->name, (int64_t)*sum};
+    }
+}
+
+static holder_call find_holder_call(waits *w, uint32_t process, const wait_record *records,
+                                    size_t count)
+{
+    holder_call best = {0};
+    kb_map sums = {0};
+    for (size_t i = 0; i < count && !w->no_memory; i++) {
+        const uint64_t *track =
+            records[i].holder
+                ? kb_map_find(&w->threads, make_thread_key(process, records[i].holder))
+                : NULL;
+        if (track)
+            add_holder_calls(w, &records[i], (uint32_t)*track, &sums, &best);
+    }
+    kb_map_free(&sums);
+    return best;
+}
+
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* "thread 7 (name)", as the trace has it. */
@@ -259,7 +353,7 @@ static void put_thread(ka_table *t, const waits *w, uint32_t process, int64_t ti
     ka_put_text(t, kb_string(text));
 }
 
-static void put_lock(ka_table *t, const waits *w, wait_record *records, size_t count)
+static void put_lock(ka_table *t, waits *w, wait_record *records, size_t count)
 {
     wait_subject subject = get_subject(&w->locks, records->lock);
     wait_sums sums = sum_waits(records, count);
@@ -274,11 +368,15 @@ static void put_lock(ka_table *t, const waits *w, wait_record *records, size_t c
     ka_put_ns(t, sums.most_ns);
     put_thread(t, w, subject.process, holder.tid);
     ka_put_ns(t, holder.ns);
+    holder_call call = find_holder_call(w, subject.process, records, count);
+    ka_put_text(t, call.ns ? ka_name(w->s, call.name) : kb_string(""));
+    ka_put_ns(t, call.ns);
     ka_put_int(t, (int64_t)sums.longest);
 }
 
 static void put_locks(ka_table *t, waits *w)
 {
+    index_threads(w);
     sort_waits(w, compare_by_lock);
     size_t count = w->records.count;
     wait_record *all = w->records.data;
@@ -371,6 +469,8 @@ kineto_status ka_analyze_waits(const ka_dataset *s, kineto_analysis *a, kineto_e
                                     : "no blocking calls in the trace");
     }
     kb_vec_free(&w.records);
+    kb_vec_free(&w.by_thread);
+    kb_map_free(&w.threads);
     kb_vec_free(&w.short_calls);
     kb_intern_free(&w.calls);
     kb_intern_free(&w.locks);

@@ -34,6 +34,18 @@ static double get_ms(int64_t ns) { return (double)ns / 1e6; }
 
 /* ---- locks ----------------------------------------------------------------------------------- */
 
+/* Where holders wait themselves, with the lock in hand, that is what to change. */
+static void advise_holder(ka_finder *f, ka_found *x, const ka_table *t, uint64_t row)
+{
+    kineto_string in = ka_text_at(t, row, KA_COL_locks_holder_in);
+    int64_t in_ns = ka_fact_int(t, row, KA_COL_locks_in_us);
+    int64_t sum_ns = ka_fact_int(t, row, KA_COL_locks_sum_us);
+    if (in_ns > 0 && 4 * in_ns >= sum_ns)
+        ka_advise(f, x,
+                  "Call %.*s without the lock: during %.1f %% of the waiting the holder was in it.",
+                  (int)in.size, in.data, 100 * (double)in_ns / (double)KB_MAX(sum_ns, 1));
+}
+
 void ka_find_lock_contention(ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_locks);
@@ -56,6 +68,7 @@ void ka_find_lock_contention(ka_finder *f)
                is_known ? (int)holder.size : 0, holder.data, get_ms(sum_ns),
                (unsigned long long)x->count, (long long)ka_fact_int(t, row, KA_COL_locks_threads),
                100 * (double)most_ns / (double)x->whole_ns);
+        advise_holder(f, x, t, row);
         ka_show_row(f, x, (kineto_row)ka_fact_int(t, row, KA_COL_locks_row),
                     ka_fact_int(t, row, KA_COL_locks_max_us), "the longest wait");
     }
