@@ -111,15 +111,22 @@ static bool describe_socket(int fd, char text[CW_FILE_BYTES])
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
+static void read_link(const char *link, char text[CW_FILE_BYTES])
+{
+    ssize_t n = readlink(link, text, CW_FILE_BYTES - 1);
+    text[n > 0 ? n : 0] = 0;
+}
+
 void cw_describe_descriptor(int fd, char text[CW_FILE_BYTES])
 {
     char link[CW_FILE_BYTES] = "/proc/self/fd/";
+    uint64_t begun = kineto_overhead_begin();
     text[0] = 0;
     if (fd < 0)
         return;
     append_number(link, (unsigned)fd);
-    ssize_t n = readlink(link, text, CW_FILE_BYTES - 1);
-    text[n > 0 ? n : 0] = 0;
-    if ((n <= 0 || strncmp(text, "socket:", 7) == 0) && !describe_socket(fd, text) && n > 0)
-        (void)readlink(link, text, (size_t)n);
+    read_link(link, text);
+    if ((!text[0] || strncmp(text, "socket:", 7) == 0) && !describe_socket(fd, text))
+        read_link(link, text); /* a socket of another family: its number */
+    kineto_overhead_end(begun);
 }
