@@ -106,6 +106,8 @@ typedef enum kf_type {
 /* aux of THREAD_RUN, STACK_SAMPLE, THREAD_LIFE */
 #define KF_RUN_PREEMPTED 1u /* at its end the thread could have gone on */
 #define KF_RUN_OPEN_END 2u  /* it has not ended */
+#define KF_RUN_GOES_ON 8u   /* in the record that begins where this one ends */
+#define KF_RUN_POLLED 4u    /* from counters of /proc: on which CPU is not known */
 #define KF_SAMPLE_CUT 1u     /* more callers could not be found */
 #define KF_SAMPLE_BLOCKED 2u /* at these ticks the thread lost its CPU, because it had to wait */
 #define KF_LIFE_OPEN_START 1u /* it was there before it was watched */
@@ -303,7 +305,7 @@ typedef enum kf_reason {
 #undef X
     KF_REASON_COUNT
 } kf_reason;
-#define KF_REASON_SLOTS 24
+#define KF_REASON_SLOTS 32
 #define KF_SOURCE_API 0u /* records of the program itself */
 
 /* ---- pool ------------------------------------------------------------------------------------ */
@@ -404,7 +406,8 @@ typedef enum kf_unit {
     X(CHUNK, "changing chunks")                                                                    \
     X(STACK, "call stacks")                                                                        \
     X(COUNTERS, "hardware counters")                                                               \
-    X(SOURCE, "calls of sources")
+    X(SOURCE, "calls of sources")                                                                  \
+    X(SAMPLE, "interruptions for CPU samples")
 typedef enum kf_cost {
 #define KF_X(name, text) KF_COST_##name,
     KF_COST_MAP(KF_X)

@@ -79,7 +79,9 @@ static int compare_runs(const void *left, const void *right)
 static int compare_lives(const void *left, const void *right)
 {
     const kt_build_life *a = left, *b = right;
-    return a->thread != b->thread ? KB_COMPARE(a->thread, b->thread) : KB_COMPARE(a->start, b->start);
+    if (a->thread != b->thread)
+        return KB_COMPARE(a->thread, b->thread);
+    return a->start != b->start ? KB_COMPARE(a->start, b->start) : KB_COMPARE(b->end, a->end);
 }
 
 uint32_t kt_build_watched_track(kt_build_state *s, uint32_t thread, const char *what)
@@ -134,11 +136,27 @@ static void append_state(kt_build_state *s, uint32_t track, uint32_t thread, uin
         return;
     if (run) {
         row.flags |= run->flags & KF_RUN_OPEN_END ? KINETO_ACTIVITY_OPEN_END : 0;
-        kt_args_put_number(s->b, kt_string(s->b, kb_string("cpu")), run->cpu);
+        if (!(run->flags & KF_RUN_POLLED))
+            kt_args_put_number(s->b, kt_string(s->b, kb_string("cpu")), run->cpu);
     } else if (state == STATE_BLOCKED && s->blocked.count) {
         stage_blocked_stack(s, thread, start);
     }
     (void)kt_append(s->b, &row);
+}
+
+/* Runs that go on in the next record become one. @return how many there are then. */
+static size_t join_runs(kt_build_run *runs, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 1; i < count; i++) {
+        if (runs[kept].flags & KF_RUN_GOES_ON && runs[i].start == runs[kept].end) {
+            runs[kept].end = runs[i].end;
+            runs[kept].flags = runs[i].flags;
+        } else {
+            runs[++kept] = runs[i];
+        }
+    }
+    return count ? kept + 1 : 0;
 }
 
 /* The states of one thread, from its runs and, if it is known, its life. */
@@ -178,7 +196,8 @@ void kt_build_thread_states(kt_build_state *s)
         while (run < s->runs.count && s->runs.data[run].thread == thread)
             run++;
         const kt_build_life *its = of_life == thread ? &s->lives.data[life] : NULL;
-        append_thread_states(s, s->runs.data + first, run - first, its, thread);
+        size_t runs = join_runs(s->runs.data + first, run - first);
+        append_thread_states(s, s->runs.data + first, runs, its, thread);
         while (life < s->lives.count && s->lives.data[life].thread == thread)
             life++;
     }
