@@ -8,6 +8,7 @@
 #include "cli/launch/plugins.h"
 #include "cli/launch/record_on_demand.h"
 #include "cli/launch/remedies.h"
+#include "cli/launch/waits.h"
 #include "cli/launch/watch.h"
 #include "cli/live/live.h"
 #include "cli/summary/summary.h"
@@ -27,8 +28,7 @@ static const char *output, *activities, *policy, *log_file, *plugin_config, *bud
 static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256,
                 log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
-static kc_optional_text waits;
-static uint64_t waits_us = 20;
+static kc_waits waits = {.threshold_us = KC_WAITS_DEFAULT_US};
 static uint64_t running_pid;
 static const char *seconds;
 static const char *interval, *sort_key;
@@ -60,7 +60,7 @@ static const kc_option option_list[] = {
     {"memory", 0, KC_OPTIONAL_SIZE, &memory, "[=BYTES]",
      "record malloc and free: on average one allocation per BYTES\n"
      "(512K), with exact totals; 1: every allocation"},
-    {"waits", 0, KC_OPTIONAL_TEXT, &waits, "[=US]",
+    {"waits", 0, KC_OPTIONAL_TEXT, &waits.option, "[=US]",
      "record calls in which threads wait for locks, files, sockets, time or\n"
      "processes for US microseconds (20) or longer"},
     {"plugin", 0, KC_TEXTS, &plugin_files, "FILE[,rev=R]",
@@ -194,20 +194,6 @@ static kineto_status check_record_numbers(void)
     return KINETO_OK;
 }
 
-/* --waits: whole microseconds. */
-static kineto_status parse_waits_threshold(void)
-{
-    const uint64_t MAX_US = 3600u * UINT64_C(1000000);
-    char *end;
-    if (!waits.text)
-        return KINETO_OK;
-    waits_us = strtoull(waits.text, &end, 10);
-    if (!kb_is_digit(waits.text[0]) || *end || waits_us > MAX_US)
-        return kc_usage_error(verb, "--waits is a number of microseconds from 0 to %llu, not '%s'",
-                              (unsigned long long)MAX_US, waits.text);
-    return KINETO_OK;
-}
-
 /* "1%", "0.5". */
 static kineto_status parse_cpu_budget(double *ppm)
 {
@@ -282,7 +268,7 @@ static kineto_status parse_record_options(ks_collector_options *c)
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
     if (check_record_numbers() || kc_watch_parse(&watch) || parse_buffer_policy(&c->policy) ||
-        parse_cpu_budget(&c->cost_limit_ppm) || parse_waits_threshold())
+        parse_cpu_budget(&c->cost_limit_ppm) || kc_waits_parse(&waits, verb))
         return KINETO_E_ARGUMENT;
     watch.max_cost_ppm = c->cost_limit_ppm / 2; /* the other half is for the other sources */
     c->buffer_bytes = (size_t)buffer_mb << 20;
@@ -298,7 +284,7 @@ static kineto_status parse_record_options(ks_collector_options *c)
         status = parse_record_kinds(&c->kinds);
     if (memory.given)
         c->kinds |= KINETO_KIND_BIT(KINETO_KIND_MEMORY);
-    if (waits.given)
+    if (waits.option.given)
         c->kinds |= KINETO_KIND_BIT(KINETO_KIND_BLOCKING_CALL);
     on_demand_options.kinds = c->kinds;
     return status;
@@ -355,14 +341,6 @@ static void add_sampling_metadata(ks_collector *c, uint64_t bytes)
                        : "every allocation is recorded",
              number);
     ks_collector_note(c, "memory", "mean bytes between sampled allocations", bytes, false, detail);
-}
-
-/* Analyses report which calls are missing. */
-static void add_waits_metadata(ks_collector *c)
-{
-    char number[32];
-    snprintf(number, sizeof number, "%llu", (unsigned long long)waits_us);
-    ks_collector_metadata(c, "ckineto_waits_threshold_us", number);
 }
 
 /* A line that is overwritten needs a terminal to which the program does not write. */
@@ -645,7 +623,7 @@ static void report_trace(const kineto_trace *trace)
     } else {
         kc_summary_print(&s, trace, stderr);
         print_memory_table(trace);
-        if (waits.given)
+        if (waits.option.given)
             kc_locks_print(trace, stderr);
         if (count_own_activities(&s) == 0)
             explain_empty_trace(trace, s.activities != 0);
@@ -773,16 +751,15 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .python_functions = python,
                               .memory = memory.given,
                               .memory_bytes = KB_MAX(memory.bytes, 1),
-                              .waits = waits.given,
-                              .waits_us = waits_us,
+                              .waits = waits.option.given,
+                              .waits_us = waits.threshold_us,
                               .plugins = environment,
                               .plugins_required = plugin_files.count != 0};
     kc_plugins_report(&plugins, note_failed_plugin, c);
     kineto_status status = kc_enter(&entry, note_failed_entry, c, err);
     if (status == KINETO_OK && memory.given)
         add_sampling_metadata(c, entry.memory_bytes);
-    if (status == KINETO_OK && waits.given)
-        add_waits_metadata(c);
+    kc_waits_note(&waits, c);
     free(environment);
     return status;
 }
@@ -881,7 +858,7 @@ static kineto_status check_running_options(int operands, uint64_t *length_ns)
         return kc_usage_error(verb, "--pid is in place of a program");
     if (running_pid == 0 || running_pid > INT32_MAX)
         return kc_usage_error(verb, "--pid is the number of a process");
-    if (kc_on_demand_wanted(&on_demand_options) || preload || memory.given || waits.given ||
+    if (kc_on_demand_wanted(&on_demand_options) || preload || memory.given || waits.option.given ||
         python || plugin_files.count)
         return kc_usage_error(verb,
                               "nothing can be loaded into a program that runs: with --pid only "

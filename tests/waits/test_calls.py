@@ -70,7 +70,7 @@ class Calls(WaitsTest):
         waits = [e for e in self.calls() if e["name"] == "waitpid"]
         sleeps = [e for e in self.calls() if e["name"] == "nanosleep"]
         self.assertEqual([e["args"]["pid"] for e in waits], [e["pid"] for e in sleeps])
-        self.assertTrue(all(e["dur"] >= 3000 for e in waits + sleeps))
+        self.assertTrue(all(e["dur"] >= 3000 for e in sleeps))  # the parent may come later than the child ends
 
     def test_short_calls_of_a_child_are_its_own(self):
         code = ("import os\nfor i in range(50): os.write(1, b'')\npid = os.fork()\n"
