@@ -34,20 +34,21 @@ extern void *dlvsym(void *, const char *, const char *) __attribute__((weak));
         return cw_next.name arguments;                                                             \
     }
 #define TRIER FUNCTION
-#define OPENER(name, parameters, arguments, declared)                                              \
-    static CW_COLD int find_##name parameters                                                      \
+#define VARIADIC(type, name, parameters, arguments, declared)                                      \
+    static CW_COLD type find_##name parameters                                                     \
     {                                                                                              \
         cw_find_functions();                                                                       \
         return cw_next.name arguments;                                                             \
     }
 #include "functions.def"
 
-/* The stand-ins for variadic functions take the mode as a parameter; it is passed in the same
- * register on all machines that we run on. */
+/* The stand-ins for variadic functions have plain parameters; they are passed in the same registers
+ * on all machines that we run on. */
 cw_functions cw_next = {
 #define FUNCTION(type, name, missing, parameters, arguments) .name = find_##name,
 #define TRIER                                                FUNCTION
-#define OPENER(name, parameters, arguments, declared) .name = (int(*) declared)(void *)find_##name,
+#define VARIADIC(type, name, parameters, arguments, declared)                                      \
+    .name = (type(*) declared)(void *)find_##name,
 #include "functions.def"
 };
 
@@ -77,7 +78,8 @@ void cw_find_functions(void)
 #define FUNCTION(type, name, missing, parameters, arguments)                                       \
     set_function(&cw_next.name, #name, (void *)missing_##name);
 #define TRIER FUNCTION
-#define OPENER(name, parameters, arguments, declared) set_function(&cw_next.name, #name, NULL);
+#define VARIADIC(type, name, parameters, arguments, declared)                                      \
+    set_function(&cw_next.name, #name, NULL);
 #include "functions.def"
     errno = saved;
 }

@@ -82,9 +82,9 @@ __attribute__((constructor)) static void start_waits_source(void)
 __attribute__((destructor)) static void end_waits_source(void)
 {
     int saved = errno;
-    if (cw_is_recording()) {
+    if (cw_is_recording())
         cw_write_short_calls();
+    if (cw_is_recording() && !cw_is_confined())
         cw_write_names();
-    }
     errno = saved;
 }

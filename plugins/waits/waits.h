@@ -5,6 +5,7 @@
  *   next_functions.c  finds those that would be called without us
  *   hooks_threads.c   locks, conditions, barriers, semaphores, joins, sleep
  *   hooks_io.c        files, sockets, poll, processes
+ *   hooks_kernel.c    futexes of programs that call the kernel by number; confinement
  *   call_sites.c      writes the records
  *   short_calls.c     counts calls below the threshold
  *   descriptor.c      which file or peer a descriptor is
@@ -41,7 +42,6 @@
 #include <threads.h>
 #include <time.h>
 
-#define CW_SOURCE "waits"
 #define CW_COLD   __attribute__((noinline, cold))
 #if defined(__GLIBC__) && defined(__GNUC__)
 #define CW_TLS __attribute__((tls_model("initial-exec")))
@@ -55,7 +55,7 @@
 typedef struct cw_functions {
 #define FUNCTION(type, name, missing, parameters, arguments) type(*name) parameters;
 #define TRIER(type, name, missing, parameters, arguments)    type(*name) parameters;
-#define OPENER(name, parameters, arguments, declared)        int(*name) declared;
+#define VARIADIC(type, name, parameters, arguments, declared) type(*name) declared;
 #include "functions.def"
 } cw_functions;
 extern cw_functions cw_next;
@@ -87,6 +87,7 @@ void cw_find_functions(void);
     X(sem_wait, ADDRESS)                                                                           \
     X(sem_timedwait, ADDRESS)                                                                      \
     X(sem_clockwait, ADDRESS)                                                                      \
+    X(futex, ADDRESS)                                                                              \
     X(pthread_join, PLAIN)                                                                         \
     X(pthread_timedjoin_np, PLAIN)                                                                 \
     X(pthread_clockjoin_np, PLAIN)                                                                 \
@@ -190,6 +191,11 @@ int64_t cw_holder_of_rwlock(const pthread_rwlock_t *m);
 void cw_note_address(const void *address);
 /** Write the names of all variables among them to the header of the trace. */
 void cw_write_names(void);
+
+/* ---- hooks_kernel.c -------------------------------------------------------------------------- */
+/** The process has restricted its system calls (seccomp), so that a call that it does not make
+ *  itself might kill it: nothing is looked up any more. */
+bool cw_is_confined(void);
 
 /* ---- start.c --------------------------------------------------------------------------------- */
 #define CW_THRESHOLD_US 20u /* the default */

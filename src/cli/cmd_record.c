@@ -623,7 +623,7 @@ static void report_trace(const kineto_trace *trace)
     } else {
         kc_summary_print(&s, trace, stderr);
         print_memory_table(trace);
-        if (waits.option.given)
+        if (s.kinds[KINETO_KIND_BLOCKING_CALL])
             kc_locks_print(trace, stderr);
         if (count_own_activities(&s) == 0)
             explain_empty_trace(trace, s.activities != 0);

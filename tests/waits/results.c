@@ -6,15 +6,18 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -365,6 +368,23 @@ static void show_processes(void)
     }
 }
 
+static void show_kernel(void)
+{
+    static uint32_t word = 1;
+    char name[32] = "";
+    SHOW(syscall(SYS_gettid) > 0);
+    SHOW(syscall(-1));
+    SHOW(syscall(SYS_futex, &word, 0, 0, NULL, NULL, 0)); /* FUTEX_WAIT: another value */
+    SHOW(syscall(SYS_futex, &word, 0, 1, &soon, NULL, 0));
+    SHOW(syscall(SYS_futex, &word, 1, 1, NULL, NULL, 0)); /* FUTEX_WAKE */
+    SHOW(syscall(SYS_pread64, -1, name, 1, 2));
+    SHOW(syscall(SYS_mmap, NULL, 0, 0, 0, -1, 0));
+    SHOW(prctl(PR_SET_NAME, "renamed"));
+    SHOW(prctl(PR_GET_NAME, name));
+    SHOW(strcmp(name, "renamed"));
+    SHOW(prctl(-1, 0, 0, 0, 0));
+}
+
 /* Calls before main. */
 __attribute__((constructor)) static void show_early(void)
 {
@@ -386,5 +406,6 @@ int main(int argc, char **argv)
     show_sockets(argv[1]);
     show_polls();
     show_processes();
+    show_kernel();
     return 0;
 }

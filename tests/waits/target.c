@@ -4,6 +4,8 @@
  *   counts DIR N    N calls of each function; prints how many of each, and the bytes
  *   sockets DIR     connections over TCP and a socket file
  *   byte_by_byte FILE N   N writes of one byte
+ *   holders         a wait for each kind of lock
+ *   futex N         N waits by syscall
  *   processes       children of fork that wait, too, and are waited for
  *   cancel          threads that are cancelled while they wait
  *   signals N       waits in a signal handler that interrupts waits
@@ -267,6 +269,87 @@ static int run_sockets(const char *directory)
 
 /* ---- others ---------------------------------------------------------------------------------- */
 
+/* The kinds of locks, each held by main while a thread waits for it. */
+typedef struct held_lock {
+    const char *name;
+    int type, inherit, robust, is_rwlock;
+    pthread_mutex_t mutex;
+    pthread_rwlock_t rwlock;
+} held_lock;
+
+static void *wait_for_held(void *of)
+{
+    held_lock *l = of;
+    atomic_store(&waiter_tid, get_tid());
+    if (l->is_rwlock) {
+        (void)(l->is_rwlock == 1 ? pthread_rwlock_rdlock(&l->rwlock) : pthread_rwlock_wrlock(&l->rwlock));
+        (void)pthread_rwlock_unlock(&l->rwlock);
+    } else if (l->type == PTHREAD_MUTEX_ERRORCHECK) {
+        struct timespec far;
+        (void)clock_gettime(CLOCK_REALTIME, &far);
+        far.tv_sec += 1000;
+        (void)pthread_mutex_timedlock(&l->mutex, &far);
+        (void)pthread_mutex_unlock(&l->mutex);
+    } else {
+        (void)pthread_mutex_lock(&l->mutex);
+        (void)pthread_mutex_unlock(&l->mutex);
+    }
+    return NULL;
+}
+
+static int hold_lock(held_lock *l)
+{
+    pthread_t thread;
+    pthread_mutexattr_t a;
+    (void)pthread_mutexattr_init(&a);
+    (void)pthread_mutexattr_settype(&a, l->type);
+    (void)pthread_mutexattr_setprotocol(&a, l->inherit ? PTHREAD_PRIO_INHERIT : PTHREAD_PRIO_NONE);
+    (void)pthread_mutexattr_setrobust(&a, l->robust ? PTHREAD_MUTEX_ROBUST : PTHREAD_MUTEX_STALLED);
+    (void)pthread_rwlock_init(&l->rwlock, NULL);
+    if (pthread_mutex_init(&l->mutex, &a))
+        return 1;
+    (void)(l->is_rwlock ? pthread_rwlock_wrlock(&l->rwlock) : pthread_mutex_lock(&l->mutex));
+    atomic_store(&waiter_tid, 0);
+    if (pthread_create(&thread, NULL, wait_for_held, l))
+        return 1;
+    while (!atomic_load(&waiter_tid))
+        (void)syscall(SYS_sched_yield);
+    await_sleep(atomic_load(&waiter_tid));
+    sleep_ns(HOLD_NS);
+    (void)(l->is_rwlock ? pthread_rwlock_unlock(&l->rwlock) : pthread_mutex_unlock(&l->mutex));
+    (void)pthread_join(thread, NULL);
+    printf("%s %llu\n", l->name,
+           (unsigned long long)(l->is_rwlock ? (uintptr_t)&l->rwlock : (uintptr_t)&l->mutex));
+    return 0;
+}
+
+static int hold_locks(void)
+{
+    static held_lock all[] = {{.name = "normal"},
+                              {.name = "error-checking", .type = PTHREAD_MUTEX_ERRORCHECK},
+                              {.name = "recursive", .type = PTHREAD_MUTEX_RECURSIVE},
+                              {.name = "adaptive", .type = PTHREAD_MUTEX_ADAPTIVE_NP},
+                              {.name = "inherits", .inherit = 1},
+                              {.name = "robust", .robust = 1},
+                              {.name = "robust-inherits", .inherit = 1, .robust = 1},
+                              {.name = "read", .is_rwlock = 1},
+                              {.name = "written", .is_rwlock = 2}};
+    printf("holder %d\n", get_tid());
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (hold_lock(&all[i]))
+            return 1;
+    return 0;
+}
+
+static int wait_by_number(int n)
+{
+    static uint32_t word;
+    for (int i = 0; i < n; i++)
+        (void)syscall(SYS_futex, &word, 0 /* FUTEX_WAIT */, 0, &(struct timespec){0, 1000000}, NULL, 0);
+    printf("futex %d\naddress %llu\n", n, (unsigned long long)(uintptr_t)&word);
+    return 0;
+}
+
 static int write_bytes(const char *path, int n)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -389,6 +472,10 @@ int main(int argc, char **argv)
         return run_sockets(path);
     if (strcmp(mode, "byte_by_byte") == 0)
         return write_bytes(path, last);
+    if (strcmp(mode, "holders") == 0)
+        return hold_locks();
+    if (strcmp(mode, "futex") == 0)
+        return wait_by_number(last);
     if (strcmp(mode, "processes") == 0)
         return run_processes();
     if (strcmp(mode, "cancel") == 0)

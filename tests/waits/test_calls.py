@@ -27,6 +27,29 @@ class Calls(WaitsTest):
                 self.assertTrue(all(e["dur"] >= 2000 and e["tid"] == int(printed["holder"]) for e in sleeps))
                 self.assertEqual(self.counts()["pthread_join"] + self.short_calls().get("pthread_join", [0])[0], 1)
 
+    def test_holders_of_all_kinds_of_locks(self):
+        printed = self.record(TARGET, "holders")
+        holder = int(printed.pop("holder"))
+        self.assertEqual(len(printed), 9)
+        for kind, address in printed.items():
+            mine = [e for e in self.calls() if e["args"].get("address") == int(address)]
+            self.assertEqual([e["args"]["holder"] for e in mine if e["dur"] >= 2000], [holder], (kind, mine))
+
+    def test_futexes_of_programs_that_call_the_kernel(self):
+        printed = self.record(TARGET, "futex", "20")
+        mine = [e for e in self.calls() if e["name"] == "futex"]
+        self.assertEqual(len(mine), 20)
+        self.assertTrue(all(e["dur"] >= 1000 for e in mine))
+        self.assertEqual({(e["args"]["address"], e["args"]["error"]) for e in mine}, {(int(printed["address"]), 110)})
+
+    def test_a_program_that_confines_itself(self):
+        for way in ("prctl", "syscall"):
+            done = self.run_command("record", "-q", "-o", "t.json", "--waits=0", "--", program("waits_confined"), way)
+            if done.returncode == 77:
+                continue
+            self.assertEqual((done.returncode, done.out), (0, b"line 1\n" * 10), done.err)
+            self.assertEqual([e["args"]["file"] for e in self.calls() if e["name"] == "write"], [""] * 10)
+
     def test_counts_of_all_functions(self):
         with tempfile.TemporaryDirectory() as folder:
             printed = self.record(TARGET, "counts", folder, "20")

@@ -332,6 +332,24 @@ static holder_call find_holder_call(waits *w, uint32_t process, const wait_recor
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+/* The name of a thread without activities of its own: that of the row of its states, "thread 7
+ * (name): state". Empty if it has none. */
+static kineto_string find_watched_name(const waits *w, uint32_t process, const char *text)
+{
+    const kineto_string end = kb_string(": state");
+    for (uint32_t i = 0; i < kineto_trace_track_count(w->s->trace); i++) {
+        kineto_track track;
+        kineto_trace_track(w->s->trace, i, &track);
+        kineto_string name = track.name;
+        size_t size = strlen(text);
+        if (track.process == process && name.size > size + end.size &&
+            memcmp(name.data, text, size) == 0 && name.data[size] == ' ' &&
+            memcmp(name.data + name.size - end.size, end.data, end.size) == 0)
+            return (kineto_string){name.data, name.size - end.size};
+    }
+    return (kineto_string){"", 0};
+}
+
 /* "thread 7 (name)", as the trace has it. */
 static void put_thread(ka_table *t, const waits *w, uint32_t process, int64_t tid)
 {
@@ -350,7 +368,8 @@ static void put_thread(ka_table *t, const waits *w, uint32_t process, int64_t ti
         }
     }
     snprintf(text, sizeof text, "thread %" PRId64, tid);
-    ka_put_text(t, kb_string(text));
+    kineto_string name = find_watched_name(w, process, text);
+    ka_put_text(t, name.size ? name : kb_string(text));
 }
 
 static void put_lock(ka_table *t, waits *w, wait_record *records, size_t count)
