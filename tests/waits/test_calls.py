@@ -1,6 +1,8 @@
 """The recorded calls: as many, as long, with the arguments that the program itself knows."""
 
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -112,6 +114,36 @@ class Calls(WaitsTest):
         self.assert_counts(printed)
         names = set(self.counts())
         self.assertTrue(names & {"nanosleep", "clock_nanosleep"}, names)
+
+    def test_rust(self):
+        """Its locks and conditions are futexes. The other thread needs the lock, so it notifies after the wait began."""
+        if not shutil.which("rustc"):
+            self.skipTest("no Rust compiler")
+        with open(self.path("w.rs"), "w", encoding="utf-8") as f:
+            f.write("""use std::{sync::{Arc, Condvar, Mutex}, thread, time::Duration};
+fn main() {
+    for i in 0..5 {
+        let pair = Arc::new((Mutex::new(false), Condvar::new()));
+        let held = pair.0.lock().unwrap();
+        let other = pair.clone();
+        let t = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(2));
+            *other.0.lock().unwrap() = true;
+            other.1.notify_one();
+        });
+        let done = pair.1.wait_while(held, |done| !*done).unwrap();
+        assert!(*done, "{}", i);
+        drop(done);
+        t.join().unwrap();
+    }
+    println!("pthread_join 5\\nclock_nanosleep 5");
+}
+""")
+        subprocess.run(["rustc", "-o", self.path("w"), self.path("w.rs")], check=True, timeout=100)
+        printed = self.record(self.path("w"))
+        self.assert_counts(printed, ("pthread_join",))
+        self.assertEqual(sum(e["dur"] >= 2000 for e in self.calls() if "nanosleep" in e["name"]), 5)
+        self.assertGreaterEqual(self.counts()["futex"], 5)
 
     def test_a_program_is_not_recorded_without_the_option(self):
         done = self.run_command("record", "-q", "-o", "t.json", "--", TARGET, "contended", "1")
