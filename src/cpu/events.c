@@ -73,8 +73,25 @@ static void read_registers(record_reader *r, ku_event *e)
     }
 }
 
+/* A sample of the tracepoint sched_waking: its own fields are the raw data, which a size precedes. */
+static void read_waking(const ku_events *all, record_reader *r, ku_event *e)
+{
+    enum { IN_INTERRUPT = 0x18 }; /* common_flags: hard and soft ones */
+    uint32_t size = 0;
+    if ((size_t)(r->end - r->at) < sizeof size)
+        return;
+    memcpy(&size, r->at, sizeof size);
+    const uint8_t *raw = r->at + sizeof size;
+    size = (uint32_t)KB_MIN((size_t)size, (size_t)(r->end - raw));
+    if (all->waking.flags_at >= size || size < sizeof e->woken_tid ||
+        all->waking.pid_at > size - sizeof e->woken_tid)
+        return;
+    memcpy(&e->woken_tid, raw + all->waking.pid_at, sizeof e->woken_tid);
+    e->is_interrupt = (raw[all->waking.flags_at] & IN_INTERRUPT) != 0;
+}
+
 /* Order of the fields: perf_event_open(2), "PERF_RECORD_SAMPLE". */
-static void read_sample(const ku_events *all, record_reader *r, ku_event *e)
+static void read_sample(const ku_events *all, ku_ring_content content, record_reader *r, ku_event *e)
 {
     uint32_t unused;
     e->stack.instruction = take_word(r);
@@ -82,6 +99,10 @@ static void read_sample(const ku_events *all, record_reader *r, ku_event *e)
     e->time_ns = take_word(r);
     take_pair(r, &e->cpu, &unused);
     e->period_ns = take_word(r);
+    if (content == KU_RING_WAKEUPS) {
+        read_waking(all, r, e);
+        return;
+    }
     if (all->rights == KU_RIGHTS_KERNEL) {
         uint64_t count = take_word(r);
         e->kernel_frames = (const uint64_t *)(const void *)take_bytes(r, 8 * KB_MIN(count, 4096u));
@@ -154,15 +175,17 @@ static bool is_name_terminated(const ku_event *e, const uint8_t *end)
     return !e->name || memchr(e->name, '\0', (size_t)(end - (const uint8_t *)e->name)) != NULL;
 }
 
-static void read_record(const ku_events *all, const struct perf_event_header *h, bool of_switches,
+static void read_record(const ku_events *all, const struct perf_event_header *h, ku_ring_content content,
                         const uint8_t *bytes, ku_event_handler *handle, void *context)
 {
     record_reader r = {bytes + sizeof *h, bytes + h->size};
     ku_event e = {.time_ns = 0};
     uint32_t unused;
     if (h->type == PERF_RECORD_SAMPLE) {
-        e.type = of_switches ? KU_EVENT_STACK_BEFORE : KU_EVENT_SAMPLE;
-        read_sample(all, &r, &e);
+        static const ku_event_type types[] = {KU_EVENT_SAMPLE, KU_EVENT_STACK_BEFORE,
+                                              KU_EVENT_WAKING};
+        e.type = types[content];
+        read_sample(all, content, &r, &e);
     } else {
         if (h->size < sizeof *h + TRAILER_BYTES)
             return;
@@ -227,7 +250,7 @@ static void read_next_record(ku_events *e, ku_ring *r, ku_event_handler *handle,
         copy_from_ring(r, r->tail, e->whole, h.size);
         bytes = e->whole;
     }
-    read_record(e, &h, r->of_switches, bytes, handle, context);
+    read_record(e, &h, r->content, bytes, handle, context);
     r->tail += h.size;
     kb_store_release(&r->page->data_tail, r->tail);
     find_next_time(r);

@@ -14,6 +14,7 @@ typedef enum ku_rights {
 typedef enum ku_event_type {
     KU_EVENT_SAMPLE,
     KU_EVENT_STACK_BEFORE, /* of a thread that loses its CPU next: as SAMPLE, without a period */
+    KU_EVENT_WAKING, /* it wakes another thread, which can run from then on */
     KU_EVENT_SWITCH_IN,
     KU_EVENT_SWITCH_OUT,
     KU_EVENT_FORK, /* a thread or a process was created */
@@ -35,6 +36,9 @@ typedef struct ku_event {
     uint32_t kernel_frame_count;
     /* SWITCH_OUT: it could have gone on, but another thread got the CPU */
     bool is_preempted;
+    /* WAKING */
+    uint32_t woken_tid;
+    bool is_interrupt; /* an interrupt wakes it, on the CPU of the thread */
     /* FORK */
     uint32_t parent_pid, parent_tid;
     /* MAP */
@@ -49,7 +53,7 @@ typedef struct ku_events_options {
     uint32_t pid;       /* the program's first thread */
     bool at_exec;       /* it is a process of this one that waits, and then executes the program */
     uint32_t hz;        /* samples for each second of CPU time; 0: none */
-    bool off_cpu;       /* also STACK_BEFORE: needs KU_RIGHTS_KERNEL */
+    bool off_cpu;       /* also STACK_BEFORE and WAKING: needs KU_RIGHTS_KERNEL */
     uint32_t stack_bytes; /* copied of each stack; a multiple of 8 */
     size_t ring_bytes;  /* wanted for each CPU; less is taken where the user may not lock so much */
 } ku_events_options;
@@ -61,6 +65,8 @@ typedef struct ku_events ku_events;
 kineto_status ku_events_open(const ku_events_options *options, ku_events **out, kineto_error *err);
 /** What was allowed. */
 ku_rights ku_events_rights(const ku_events *e);
+/** Is it known who wakes threads? It needs off_cpu, KU_RIGHTS_KERNEL and tracefs. */
+bool ku_events_sees_wakeups(const ku_events *e);
 /** Wait until much has come together, at most timeout_ms. */
 void ku_events_wait(ku_events *e, int timeout_ms);
 /** Pass what has come to `handle`, in order of time, but for the last moment, whose events may not

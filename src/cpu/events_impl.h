@@ -19,6 +19,19 @@
 #define KU_REGISTER_MASK UINT64_C(0)
 #endif
 
+/* What the samples of a ring are. */
+typedef enum ku_ring_content {
+    KU_RING_SAMPLES,  /* of CPU time; reports come in the same ring */
+    KU_RING_SWITCHES, /* stacks of threads that lose their CPU */
+    KU_RING_WAKEUPS
+} ku_ring_content;
+
+/* Where the tracepoint sched_waking has its fields. */
+typedef struct ku_waking_format {
+    uint64_t id; /* 0: it is not known */
+    uint32_t flags_at, pid_at;
+} ku_waking_format;
+
 /* Where the events of one CPU arrive. */
 typedef struct ku_ring {
     int fd, cpu;
@@ -27,12 +40,13 @@ typedef struct ku_ring {
     uint64_t bytes;      /* of data; a power of two */
     uint64_t head, tail; /* of this drain */
     uint64_t next_ns;    /* time of the record at tail */
-    bool of_switches;    /* its samples are taken when threads lose their CPU */
+    ku_ring_content content;
 } ku_ring;
 
 struct ku_events {
     ku_events_options options;
     ku_rights rights;
+    ku_waking_format waking;
     KB_VEC(ku_ring) rings;
     KB_VEC(struct pollfd) polls; /* one for each ring */
     KB_VEC(int) samplers;        /* descriptors of the events that sample */

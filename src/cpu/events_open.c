@@ -5,12 +5,13 @@
  *   names, and map code; the first thread's own the rings, in which the others' arrive, too;
  * - one that samples: it counts CPU time. The period of an inherited event cannot be changed, so
  *   another rate takes new ones (ku_events_set_hz);
- * - with off_cpu, one that samples at each switch, into a ring of its own.
+ * - with off_cpu, one that samples at each switch, and one at each wake-up, into rings of their own.
  *
  * Numbers: the kernel's <linux/perf_event.h>. */
 #include "cpu/events_impl.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -78,6 +79,53 @@ static struct perf_event_attr describe_switches(const ku_events *e)
     return a;
 }
 
+static struct perf_event_attr describe_wakeups(const ku_events *e)
+{
+    struct perf_event_attr a = describe_common(e);
+    a.type = PERF_TYPE_TRACEPOINT;
+    a.config = e->waking.id;
+    a.sample_period = 1;
+    a.sample_type |= PERF_SAMPLE_RAW;
+    a.exclude_kernel = 0;
+    return a;
+}
+
+static struct perf_event_attr describe_content(const ku_events *e, ku_ring_content content)
+{
+    return content == KU_RING_SAMPLES    ? describe_reports(e)
+           : content == KU_RING_SWITCHES ? describe_switches(e)
+                                         : describe_wakeups(e);
+}
+
+static const char *const tracefs_paths[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+
+/* "field:pid_t pid; offset:24;": the offset of a field; 0: it is not there. */
+static uint32_t find_field(const char *format, const char *field)
+{
+    const char *at = strstr(format, field);
+    unsigned offset;
+    return at && sscanf(at + strlen(field), " offset:%u", &offset) == 1 ? offset : 0;
+}
+
+/* The tracepoint's number and layout: they differ between kernels. Only root may read them. */
+static ku_waking_format read_waking_format(void)
+{
+    char path[96], text[4096];
+    unsigned long long id;
+    for (size_t i = 0; i < KB_COUNT(tracefs_paths); i++) {
+        snprintf(path, sizeof path, "%s/events/sched/sched_waking/format", tracefs_paths[i]);
+        if (!kb_os_read_file(path, text, sizeof text))
+            continue;
+        const char *at = strstr(text, "ID:");
+        ku_waking_format f = {.flags_at = find_field(text, "common_flags;"),
+                              .pid_at = find_field(text, "pid_t pid;")};
+        if (at && sscanf(at, "ID: %llu", &id) == 1 && f.pid_at && f.flags_at)
+            f.id = id;
+        return f;
+    }
+    return (ku_waking_format){0};
+}
+
 static int open_event(const struct perf_event_attr *a, uint32_t tid, int cpu)
 {
     return (int)syscall(SYS_perf_event_open, a, (pid_t)tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
@@ -114,12 +162,13 @@ static bool keep_ring(ku_events *e, const ku_ring *r)
 }
 
 /* An event and its ring. False: errno says why. */
-static bool open_ring(ku_events *e, struct perf_event_attr *a, int cpu)
+static bool open_ring(ku_events *e, ku_ring_content content, int cpu)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    ku_ring r = {.cpu = cpu, .of_switches = a->config == PERF_COUNT_SW_CONTEXT_SWITCHES};
-    a->wakeup_watermark = (uint32_t)KB_MAX(e->options.ring_bytes / 4, page / 4);
-    r.fd = open_event(a, e->options.pid, cpu);
+    ku_ring r = {.cpu = cpu, .content = content};
+    struct perf_event_attr a = describe_content(e, content);
+    a.wakeup_watermark = (uint32_t)KB_MAX(e->options.ring_bytes / 4, page / 4);
+    r.fd = open_event(&a, e->options.pid, cpu);
     if (r.fd < 0)
         return false;
     bool is_mapped = map_ring(e, &r);
@@ -179,7 +228,7 @@ static int open_samplers(ku_events *e, uint32_t tid, bool is_disabled)
     a.disabled |= is_disabled;
     for (size_t i = 0; i < e->rings.count; i++) {
         int *fd;
-        if (e->rings.data[i].of_switches)
+        if (e->rings.data[i].content != KU_RING_SAMPLES)
             continue;
         if (!kb_vec_reserve(&e->samplers, e->samplers.count + 1))
             return ENOMEM;
@@ -194,13 +243,12 @@ static int open_samplers(ku_events *e, uint32_t tid, bool is_disabled)
 /* The reports of one more thread. @return 0 or an errno. */
 static int open_reports(ku_events *e, uint32_t tid)
 {
-    struct perf_event_attr reports = describe_reports(e), switches = describe_switches(e);
     for (size_t i = 0; i < e->rings.count; i++) {
         const ku_ring *r = &e->rings.data[i];
+        struct perf_event_attr a = describe_content(e, r->content);
         if (!kb_vec_reserve(&e->others, e->others.count + 1))
             return ENOMEM;
-        if (!open_into_ring(&e->others.data[e->others.count], r->of_switches ? &switches : &reports,
-                            tid, r))
+        if (!open_into_ring(&e->others.data[e->others.count], &a, tid, r))
             return errno;
         e->others.count++;
     }
@@ -307,14 +355,21 @@ uint64_t ku_events_measure_sample_ns(ku_events *e)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* All rings of a CPU. False: errno says why. */
+static bool open_rings(ku_events *e, int cpu)
+{
+    bool off_cpu = e->options.off_cpu && e->rights == KU_RIGHTS_KERNEL;
+    return open_ring(e, KU_RING_SAMPLES, cpu) &&
+           (!off_cpu || open_ring(e, KU_RING_SWITCHES, cpu)) &&
+           (!off_cpu || !e->waking.id || open_ring(e, KU_RING_WAKEUPS, cpu));
+}
+
 /* The program's first thread, on all CPUs that are online. @return 0 or an errno. */
 static int open_first_thread(ku_events *e)
 {
-    struct perf_event_attr reports = describe_reports(e), switches = describe_switches(e);
-    bool with_switches = e->options.off_cpu && e->rights == KU_RIGHTS_KERNEL;
     int error = 0;
     for (int cpu = 0; cpu < MAX_CPUS && cpu < (int)sysconf(_SC_NPROCESSORS_CONF) && !error; cpu++)
-        if (!open_ring(e, &reports, cpu) || (with_switches && !open_ring(e, &switches, cpu)))
+        if (!open_rings(e, cpu))
             error = errno == ENODEV ? 0 : errno; /* the CPU is offline */
     if (!error && !e->rings.count)
         error = ENODEV;
@@ -347,6 +402,8 @@ kineto_status ku_events_open(const ku_events_options *options, ku_events **out, 
         return kb_fail_memory(err, "events of the program");
     }
     e->options = *options;
+    if (options->off_cpu)
+        e->waking = read_waking_format();
     int error = EACCES;
     for (e->rights = KU_RIGHTS_KERNEL; error && e->rights < KU_RIGHTS_NONE;) {
         error = open_first_thread(e);
@@ -363,6 +420,11 @@ kineto_status ku_events_open(const ku_events_options *options, ku_events **out, 
 }
 
 ku_rights ku_events_rights(const ku_events *e) { return e->rights; }
+
+bool ku_events_sees_wakeups(const ku_events *e)
+{
+    return e->waking.id && e->rights == KU_RIGHTS_KERNEL;
+}
 
 void ku_events_wait(ku_events *e, int timeout_ms)
 {

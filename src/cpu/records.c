@@ -13,14 +13,22 @@ void ku_write_run(ku_records *r, ku_thread *t, uint64_t end_ticks, uint32_t flag
     if (!start_ticks || !ku_is_wanted(r, KINETO_KIND_THREAD_STATE))
         return;
     uint32_t process = ku_watched_entries(&r->watched, t);
-    uint64_t *at = ku_writer_begin(&r->writer, 5);
+    bool is_woken = t->woken_ticks && t->woken_ticks <= start_ticks;
+    uint32_t words = KF_RUN_WORDS + (is_woken ? 2 : 0);
+    uint64_t *at = ku_writer_begin(&r->writer, words);
     if (!at)
         return;
     at[1] = start_ticks;
     at[2] = KB_MAX(end_ticks, start_ticks);
     at[3] = kf_pair(t->pid, t->tid);
     at[4] = process;
-    ku_writer_commit(&r->writer, at, kf_header(KF_THREAD_RUN, 5, flags, t->cpu));
+    if (is_woken) {
+        at[5] = t->woken_ticks;
+        at[6] = kf_pair(t->waker_pid, t->waker_tid);
+    }
+    t->woken_ticks = 0;
+    flags |= is_woken ? KF_RUN_WOKEN : 0;
+    ku_writer_commit(&r->writer, at, kf_header(KF_THREAD_RUN, words, flags, t->cpu));
 }
 
 void ku_write_life(ku_records *r, ku_thread *t, uint64_t end_ticks, uint32_t flags)

@@ -175,6 +175,17 @@ static void handle_switch(ku_source *s, const ku_event *e, ku_thread *t, uint64_
     t->cpu = e->cpu;
 }
 
+/* A thread that still runs is about to wait, and will not. */
+static void handle_waking(ku_source *s, const ku_event *e, uint64_t ticks)
+{
+    ku_thread *t = ku_watched_find_thread(&s->records.watched, e->woken_tid);
+    if (!t || t->on_ticks)
+        return;
+    t->woken_ticks = ticks;
+    t->waker_pid = e->is_interrupt ? 0 : e->pid;
+    t->waker_tid = e->is_interrupt ? 0 : e->tid;
+}
+
 static void handle_map(ku_source *s, const ku_event *e)
 {
     ku_process *p = ku_watched_process(&s->records.watched, e->pid);
@@ -218,6 +229,9 @@ static void handle_event(void *context, const ku_event *e)
         break;
     case KU_EVENT_MAP:
         handle_map(s, e);
+        break;
+    case KU_EVENT_WAKING:
+        handle_waking(s, e, ticks);
         break;
     case KU_EVENT_LOST:
         ku_writer_count(&s->records.writer, KF_REASON_REQUESTED, e->count);
@@ -453,6 +467,11 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
     }
     *out = s;
     return KINETO_OK;
+}
+
+bool ku_source_sees_wakeups(const ku_source *s)
+{
+    return s->events && ku_events_sees_wakeups(s->events);
 }
 
 uint32_t ku_source_hz(const ku_source *s) { return kb_load_relaxed(&s->hz); }

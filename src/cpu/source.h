@@ -38,6 +38,8 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
 const char *ku_source_refusal(const ku_source *s);
 /** Are stacks of blocked threads recorded? threads: any. */
 bool ku_source_sees_off_cpu(const ku_source *s);
+/** Is it known who wakes threads? threads: any. */
+bool ku_source_sees_wakeups(const ku_source *s);
 /** The present rate of samples: less than asked for where max_cost_ppm asks for it. threads: any. */
 uint32_t ku_source_hz(const ku_source *s);
 /** After ku_source_finish: did the program have a file of code in memory whose name begins like this? */

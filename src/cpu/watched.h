@@ -22,6 +22,8 @@ typedef struct ku_thread {
     uint64_t born_ticks;
     uint64_t on_ticks; /* when it got its CPU; 0: it has none */
     uint32_t cpu;
+    uint64_t woken_ticks; /* when it was woken last, before it got its CPU; 0: not known */
+    uint32_t waker_pid, waker_tid; /* 0: an interrupt */
     bool is_born_here; /* its creation was seen */
     bool is_attached;  /* it was there before, and no switch of it has been seen */
     /* CLOCK_MONOTONIC_RAW since when it is sampled at the present rate, as is what it starts; 0: it is not */

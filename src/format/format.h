@@ -78,7 +78,8 @@ typedef enum kf_type {
                              in this segment; the count is incremented in place */
     /* The next three are written by a recorder about other processes' threads. [3] pid:32|tid:32 of
      * the thread, [4] process:32|see below. */
-    KF_THREAD_RUN = 20, /* a thread had a CPU: id = CPU; aux = KF_RUN_…; [1] ticks [2] ticks of its end */
+    KF_THREAD_RUN = 20, /* a thread had a CPU: id = CPU; aux = KF_RUN_…; [1] ticks [2] ticks of its end;
+                             with WOKEN [5] ticks when it was woken before [6] by pid:32|tid:32 */
     KF_STACK_SAMPLE = 21, /* id = CPU; aux = KF_SAMPLE_…; [1] ticks [2] ns of CPU time since the thread's
                              last sample [4] how many addresses are of the kernel:32; [addresses],
                              innermost first: where the thread was, then return addresses */
@@ -107,6 +108,8 @@ typedef enum kf_type {
 #define KF_RUN_PREEMPTED 1u /* at its end the thread could have gone on */
 #define KF_RUN_OPEN_END 2u  /* it has not ended */
 #define KF_RUN_GOES_ON 8u   /* in the record that begins where this one ends */
+#define KF_RUN_WOKEN 16u    /* who woke it, and when, is known; 0 as tid: an interrupt */
+#define KF_RUN_WORDS 5u     /* without WOKEN */
 #define KF_RUN_POLLED 4u    /* from counters of /proc: on which CPU is not known */
 #define KF_SAMPLE_CUT 1u     /* more callers could not be found */
 #define KF_SAMPLE_BLOCKED 2u /* at these ticks the thread lost its CPU, because it had to wait */
@@ -829,6 +832,8 @@ typedef struct kf_thread_run {
     kf_watched_thread thread;
     uint64_t start, end; /* ticks */
     uint32_t cpu, flags; /* KF_RUN_… */
+    uint64_t woken; /* WOKEN: ticks */
+    uint32_t waker_pid, waker_tid;
 } kf_thread_run;
 typedef struct kf_stack_sample {
     kf_watched_thread thread;

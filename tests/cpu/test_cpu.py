@@ -106,6 +106,18 @@ class Cpu(unittest.TestCase):
         self.assertRegex(longest["args"]["in"], "lock|futex")
         self.assertRegex(self.said, "threads blocked in +count")
 
+    def test_who_woke_a_thread(self):
+        t = self.record(TARGET, "states", "500", options=("--off-cpu",))
+        if "no stacks of blocked threads" in self.said or "who wakes threads" in self.said:
+            self.skipTest("needs CAP_PERFMON and tracefs")
+        reads, writes = t.thread("reads"), t.thread("writes")
+        waits = [e for e in t.states[reads] if e["name"] == "waiting for a CPU" and "woken by" in e.get("args", {})]
+        self.assertGreater(len(waits), 10)
+        by = collections.Counter(e["args"]["woken by"] for e in waits)
+        self.assertGreater(by[f"thread {writes[1]} (writes)"], 0.8 * len(waits))
+        sleeps = [e["args"]["woken by"] for e in t.states[t.thread("sleeps")] if "woken by" in e.get("args", {})]
+        self.assertGreater(sleeps.count("an interrupt"), 0.8 * len(sleeps))  # its timer
+
     def test_without_off_cpu_nothing_is_said_of_blocked_time(self):
         t = self.record(TARGET, "threads", "100")
         self.assertFalse(any(e.get("args") for list_ in t.states.values() for e in list_ if e["name"] == "blocked"))

@@ -41,6 +41,10 @@ static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kinet
     if (status == KINETO_OK && ku_source_refusal(w->source))
         ks_collector_note(w->collector, "cpu", "states from counters [ms], no samples",
                           KU_POLLING_MS, false, ku_source_refusal(w->source));
+    else if (status == KINETO_OK && w->off_cpu && ku_source_sees_off_cpu(w->source) &&
+             !ku_source_sees_wakeups(w->source))
+        ks_collector_note(w->collector, "cpu", "not known who wakes threads", 1, false,
+                          "tracefs cannot be read: mount -t tracefs tracefs /sys/kernel/tracing");
     else if (status == KINETO_OK && w->off_cpu && !ku_source_sees_off_cpu(w->source))
         ks_collector_note(w->collector, "cpu", "no stacks of blocked threads", 1, false,
                           "--off-cpu needs CAP_PERFMON, root, or perf_event_paranoid up to 1");
