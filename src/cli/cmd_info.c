@@ -140,6 +140,8 @@ static void print_info(const char *path, const trace_info *f, const kineto_trace
     print_process_list(trace);
     kc_summary_tables(s, trace, stdout);
     kc_memory_print(&f->memory, trace, stdout);
+    if (s->kinds[KINETO_KIND_BLOCKING_CALL])
+        kc_locks_print(trace, stdout);
     kc_counters_print(&f->counters, trace, stdout);
     print_metadata(trace);
     kc_ledger_print(trace, true, stdout);

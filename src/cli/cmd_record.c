@@ -9,6 +9,7 @@
 #include "cli/launch/plugins.h"
 #include "cli/launch/record_on_demand.h"
 #include "cli/launch/remedies.h"
+#include "cli/launch/waits.h"
 #include "cli/launch/watch.h"
 #include "cli/live/live.h"
 #include "cli/summary/summary.h"
@@ -28,6 +29,7 @@ static const char *output, *activities, *policy, *log_file, *plugin_config, *bud
 static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256,
                 log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
+static kc_waits waits = {.threshold_us = KC_WAITS_DEFAULT_US};
 static uint64_t running_pid;
 static const char *seconds;
 static const char *interval, *sort_key;
@@ -67,6 +69,9 @@ static const kc_option option_list[] = {
     {"openmp", 0, KC_FLAG, &openmp, NULL,
      "record OpenMP also in programs and libraries compiled by GCC\n"
      "(libgomp); LLVM's and Intel's runtimes are recorded without it"},
+    {"waits", 0, KC_OPTIONAL_TEXT, &waits.option, "[=US]",
+     "record calls in which threads wait for locks, files, sockets, time or\n"
+     "processes for US microseconds (20) or longer"},
     {"plugin", 0, KC_TEXTS, &plugin_files, "FILE[,rev=R]",
      "load a plug-in into the program (repeatable). R is the\n"
      "revision of an old interface: early, a or b"},
@@ -99,7 +104,7 @@ static const kc_option option_list[] = {
      "do not enter Python programs: no operators of PyTorch, no modules"},
     {"preload", 0, KC_FLAG, &preload, NULL,
      "load the recorder into the program with LD_PRELOAD; implied by\n"
-     "plug-ins, --memory and --openmp, and not needed by other sources"},
+     "plug-ins, --memory, --waits and --openmp, not needed by others"},
     {"wait-children", 0, KC_FLAG, &wait_children, NULL,
      "record until all descendants of the program have ended, too;\n"
      "SIGTERM ends the waiting"},
@@ -308,7 +313,8 @@ static kineto_status parse_record_options(ks_collector_options *c, const char *p
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
     if (parse_mpi_option(program) || check_record_numbers() || kc_watch_parse(&watch) ||
-        parse_buffer_policy(&c->policy) || parse_cpu_budget(&c->cost_limit_ppm))
+        parse_buffer_policy(&c->policy) || parse_cpu_budget(&c->cost_limit_ppm) ||
+        kc_waits_parse(&waits, verb))
         return KINETO_E_ARGUMENT;
     watch.max_cost_ppm = c->cost_limit_ppm / 2; /* the other half is for the other sources */
     c->buffer_bytes = (size_t)buffer_mb << 20;
@@ -324,6 +330,8 @@ static kineto_status parse_record_options(ks_collector_options *c, const char *p
         status = parse_record_kinds(&c->kinds);
     if (memory.given)
         c->kinds |= KINETO_KIND_BIT(KINETO_KIND_MEMORY);
+    if (waits.option.given)
+        c->kinds |= KINETO_KIND_BIT(KINETO_KIND_BLOCKING_CALL);
     on_demand_options.kinds = c->kinds;
     return status;
 }
@@ -661,6 +669,8 @@ static void report_trace(const kineto_trace *trace)
     } else {
         kc_summary_print(&s, trace, stderr);
         print_memory_table(trace);
+        if (s.kinds[KINETO_KIND_BLOCKING_CALL])
+            kc_locks_print(trace, stderr);
         if (count_own_activities(&s) == 0)
             explain_empty_trace(trace, s.activities != 0);
         fputc('\n', stderr);
@@ -791,12 +801,15 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .roctx = roctx,
                               .mpi = uses_mpi,
                               .mpi_required = uses_mpi && strcmp(mpi, "on") == 0,
+                              .waits = waits.option.given,
+                              .waits_us = waits.threshold_us,
                               .plugins = environment,
                               .plugins_required = plugin_files.count != 0};
     kc_plugins_report(&plugins, note_failed_plugin, c);
     kineto_status status = kc_enter(&entry, note_failed_entry, c, err);
     if (status == KINETO_OK && memory.given)
         add_sampling_metadata(c, entry.memory_bytes);
+    kc_waits_note(&waits, c);
     free(environment);
     return status;
 }
@@ -895,8 +908,8 @@ static kineto_status check_running_options(int operands, uint64_t *length_ns)
         return kc_usage_error(verb, "--pid is in place of a program");
     if (running_pid == 0 || running_pid > INT32_MAX)
         return kc_usage_error(verb, "--pid is the number of a process");
-    if (kc_on_demand_wanted(&on_demand_options) || preload || memory.given || python ||
-        plugin_files.count)
+    if (kc_on_demand_wanted(&on_demand_options) || preload || memory.given || waits.option.given ||
+        python || plugin_files.count)
         return kc_usage_error(verb,
                               "nothing can be loaded into a program that runs: with --pid only "
                               "--cpu, --off-cpu, --budget and options of the output can be used; "

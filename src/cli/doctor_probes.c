@@ -173,6 +173,16 @@ static void probe_mpi_hook(kc_probe_result *f)
                         "libckineto-mpi.so was not found: MPI programs are not recorded");
 }
 
+/* Needed for --waits. */
+static void probe_waits_hook(kc_probe_result *f)
+{
+    char path[PATH_MAX];
+    if (kc_find_plugin("libckineto-waits.so", path, sizeof path))
+        kc_probe_answer(f, KC_PROBE_OK, "%.400s", path);
+    else
+        kc_probe_answer(f, KC_PROBE_NOTE, "libckineto-waits.so was not found: --waits will not work");
+}
+
 /* The functions of OpenCL that list platforms and devices, with the types of its ABI. */
 #define CL_PLATFORM_NAME   0x0902u
 #define CL_DEVICE_TYPE_ALL UINT64_C(0xffffffff)
@@ -425,6 +435,7 @@ const kc_probe kc_probes[] = {
     {"preload", probe_preload, false, false},
     {"memory hook", probe_memory_hook, false, false},
     {"mpi", probe_mpi_hook, false, false},
+    {"waits hook", probe_waits_hook, false, false},
     {"cuda", probe_cuda, false, true},
     {"rocm", probe_rocm, false, true},
     {"nvtx", probe_nvtx, false, false},

@@ -142,7 +142,37 @@ def graph(unrecorded):
     return t
 
 
+def locked(each, holder=102):
+    """Two threads that take turns in 1 s; one of them waits 10 times for the other's lock."""
+    t = Trace(None)
+    for n in range(10):
+        t.slice("user_annotation", "work", 100000 * n, 100000, tid=102)
+        t.slice("blocking_call", "pthread_mutex_lock", 100000 * n, each, tid=101, address=4096, holder=holder, error=0)
+    return t
+
+
+def synced(count, file="/data/log"):
+    """fsync of 10 ms each, in 1 s."""
+    t = Trace(None)
+    t.slice("user_annotation", "work", 0, 1000000, tid=102)
+    for n in range(count):
+        t.slice("blocking_call", "fsync", 20000 * n, 10000, tid=101, file=file, fd=3, error=0)
+    return t
+
+
+def short_writes(calls, size):
+    t = synced(0)
+    t.slice("blocking_call", "usleep", 0, 100, tid=101, error=0)
+    for n in (1, 2):  # cumulative: the last one counts
+        t.events.append({"ph": "C", "name": "write below the threshold", "pid": 100, "ts": t.events[0]["ts"] + n * 1000,
+                         "args": {"calls": calls * n // 2, "time [us]": 2.0 * calls * n // 2,
+                                  "moved [bytes]": size * calls * n // 2}})
+    return t
+
+
 CASES = {
+    "lock.contention": (lambda: locked(40000), lambda: locked(100)),
+    "io.loop": (lambda: synced(20), lambda: synced(9)),
     "communication.buffer_broadcast": (lambda: buffers(True), lambda: buffers(False)),
     "cpu.threads": (lambda: on_host(("aten::mm", 8000, 4, SQUARE)), lambda: on_host(("aten::mm", 800, 40, SQUARE))),
     "cpu.float32_products": (lambda: on_host(("aten::mm", 800, 40, SQUARE)),
@@ -157,7 +187,18 @@ CASES = {
                               lambda: on_host(("aten::add", 100, 20), pause=2)),
 }
 
+# Of the whole, as there are no steps.
+WORTH = {"lock.contention": (400000, 400000), "io.loop": (200000, 200000)}
+
 MORE = [
+    ("a lock whose holder is not known", "lock.contention", lambda: locked(40000, holder=0), "found"),
+    ("a program without recorded waits", "lock.contention", lambda: on_host(("aten::mm", 800, 4, SQUARE)), "not judged"),
+    ("a program without recorded calls", "io.loop", lambda: on_host(("aten::mm", 800, 4, SQUARE)), "not judged"),
+    ("waits, and none for a lock", "lock.contention", lambda: synced(20), "quiet"),
+    ("many calls for a socket", "io.loop", lambda: synced(20, "tcp 10.0.0.1:80"), "quiet"),
+    ("short writes of a byte", "io.loop", lambda: short_writes(100000, 1), "found"),
+    ("short writes of a page", "io.loop", lambda: short_writes(100000, 8192), "quiet"),
+    ("few short writes", "io.loop", lambda: short_writes(999, 1), "quiet"),
     ("threads that wait for one another", "cpu.threads", lambda: on_host(("aten::mm", 80000, 2, SQUARE)), "found"),
     ("graphs that were not recorded", "trace.unfit", lambda: graph(1500), "found"),
     ("graphs that were recorded", "trace.unfit", lambda: graph(20), "quiet"),

@@ -216,6 +216,15 @@ static void note_openmp_tools(const char *libraries, kc_entry_note *note, void *
     }
 }
 
+/* Before libraries of the user that wrap the same functions, as the memory hook is. */
+static kineto_status preload_waits(uint64_t threshold_us, kineto_error *err)
+{
+    char number[32];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)threshold_us);
+    kineto_status status = set_environment_variable("CKINETO_WAITS_US", number, err);
+    return status ? status : preload_library("--waits", "libckineto-waits.so", true, err);
+}
+
 /* The recorder loads the plug-ins, so it must be in the program. The variable is set even if it is
  * empty: a program that records itself must not load plug-ins that were excluded here. */
 static kineto_status set_plugins(const kc_entry_options *o, kc_entry_note *note, void *context,
@@ -318,5 +327,7 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = preload_library("--openmp", "libckineto-gomp.so", false, err);
     if (status == KINETO_OK && options->mpi)
         status = preload_mpi(options, note, context, err);
+    if (status == KINETO_OK && options->waits)
+        status = preload_waits(options->waits_us, err);
     return status ? status : set_log_variables(options, err);
 }

@@ -38,6 +38,10 @@ typedef struct kc_entry_options {
     bool openmp;
     /* interpose MPI; failing to do so is an error if the user wants it */
     bool mpi, mpi_required;
+    /* the hook for calls in which threads wait */
+    bool waits;
+    /* shorter ones are only counted */
+    uint64_t waits_us;
     /* Plug-ins that the program loads: lines "path" or "path,rev=…"; "": none. */
     const char *plugins;
     /* the user named them: failing to load them is an error */

@@ -109,6 +109,10 @@ void kc_threads_free(kc_threads *w);
 void kc_threads_print(const kc_threads *w, const kineto_trace *trace, FILE *out);
 void kc_threads_json(const kc_threads *w, const kineto_trace *trace, kb_json *j);
 
+/* ---- locks.c: locks that threads waited for --------------------------------------------------- */
+/** Nothing if there are none. */
+void kc_locks_print(const kineto_trace *trace, FILE *out);
+
 /* ---- counters.c: sampled counters ------------------------------------------------------------ */
 /* One series of one counter of one process or device. */
 typedef struct kc_counter {

@@ -1,0 +1,166 @@
+/* Rules about what threads of any program wait for in libc: locks, and files in a loop. They read
+ * the tables locks and blocking_calls, of recordings with --waits.
+ *
+ * Savings are an upper bound: what the thread that waited most would wait less. */
+#include "analyze/findings/finding.h"
+
+#include "base/strings.h"
+
+#define MIN_WAIT_PERCENT 2.0 /* of the recorded time, by one thread */
+#define MIN_LOOP_CALLS   10  /* of one function on one file */
+#define MIN_SHORT_CALLS  1000
+#define SMALL_BYTES      4096.0 /* transfers below it cost what the call costs */
+
+static int64_t get_window_ns(const ka_finder *f)
+{
+    int64_t start_ns, end_ns;
+    kineto_trace_window(f->s->trace, &start_ns, &end_ns);
+    return KB_MAX(kb_length_ns(start_ns, end_ns), 1);
+}
+
+/* A finding of `ns` that a thread waited, if it is worth reporting. Evidence is a row of the trace. */
+static ka_found *open_wait(ka_finder *f, int64_t ns, kineto_string subject)
+{
+    int64_t window_ns = get_window_ns(f);
+    if (100 * (double)ns < MIN_WAIT_PERCENT * (double)window_ns)
+        return NULL;
+    ka_found *x = ka_open_finding(f, KB_MIN(ns, window_ns), 0.4, subject);
+    if (x)
+        x->whole_ns = window_ns;
+    return x;
+}
+
+static double get_ms(int64_t ns) { return (double)ns / 1e6; }
+
+/* ---- locks ----------------------------------------------------------------------------------- */
+
+/* Where holders wait themselves, with the lock in hand, that is what to change. */
+static void advise_holder(ka_finder *f, ka_found *x, const ka_table *t, uint64_t row)
+{
+    kineto_string in = ka_text_at(t, row, KA_COL_locks_holder_in);
+    int64_t in_ns = ka_fact_int(t, row, KA_COL_locks_in_us);
+    int64_t sum_ns = ka_fact_int(t, row, KA_COL_locks_sum_us);
+    if (in_ns > 0 && 4 * in_ns >= sum_ns)
+        ka_advise(f, x,
+                  "Call %.*s without the lock: during %.1f %% of the waiting the holder was in it.",
+                  (int)in.size, in.data, 100 * (double)in_ns / (double)KB_MAX(sum_ns, 1));
+}
+
+void ka_find_lock_contention(ka_finder *f)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_locks);
+    if (!ka_table_rows(t) && !ka_table_rows(ka_fact_table(f, KA_TABLE_blocking_calls)))
+        ka_skip_rule(f, "the trace has no waits for locks: record with ckineto record --waits");
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        kineto_string lock = ka_text_at(t, row, KA_COL_locks_lock);
+        kineto_string holder = ka_text_at(t, row, KA_COL_locks_holder);
+        int64_t most_ns = ka_fact_int(t, row, KA_COL_locks_most_us);
+        int64_t sum_ns = ka_fact_int(t, row, KA_COL_locks_sum_us);
+        ka_found *x = open_wait(f, most_ns, lock);
+        if (!x)
+            continue;
+        x->count = (uint64_t)ka_fact_int(t, row, KA_COL_locks_waits);
+        bool is_known = ka_fact_int(t, row, KA_COL_locks_holder_us) > 0;
+        ka_say(f, x,
+               "Lock contention: lock %.*s%s%.*s, %.1f ms of waiting in %llu waits of %lld threads; "
+               "one thread waited %.1f %% of the time",
+               (int)lock.size, lock.data, is_known ? " held by " : "",
+               is_known ? (int)holder.size : 0, holder.data, get_ms(sum_ns),
+               (unsigned long long)x->count, (long long)ka_fact_int(t, row, KA_COL_locks_threads),
+               100 * (double)most_ns / (double)x->whole_ns);
+        advise_holder(f, x, t, row);
+        ka_show_row(f, x, (kineto_row)ka_fact_int(t, row, KA_COL_locks_row),
+                    ka_fact_int(t, row, KA_COL_locks_max_us), "the longest wait");
+    }
+}
+
+/* ---- files in a loop ------------------------------------------------------------------------- */
+
+/* What to do about many calls of a function; NULL: it is not one that a program calls for files. */
+static const char *get_file_advice(kineto_string function)
+{
+    static const struct {
+        const char *name, *advice;
+    } all[] = {
+        {"fsync", "Sync once after several writes, or from another thread."},
+        {"fdatasync", "Sync once after several writes, or from another thread."},
+        {"open", "Open the file once and keep the descriptor."},
+        {"openat", "Open the file once and keep the descriptor."},
+        {"close", "Open the file once and keep the descriptor."},
+        {"flock", "Hold the file's lock over several accesses."},
+        {"read", "Read larger blocks, or ahead in another thread."},
+        {"pread", "Read larger blocks, or ahead in another thread."},
+        {"readv", "Read larger blocks, or ahead in another thread."},
+        {"write", "Gather data in a buffer and write larger blocks, or from another thread."},
+        {"pwrite", "Gather data in a buffer and write larger blocks, or from another thread."},
+        {"writev", "Gather data in a buffer and write larger blocks, or from another thread."},
+    };
+    for (size_t i = 0; i < KB_COUNT(all); i++)
+        if (kb_string_equal(function, kb_string(all[i].name)))
+            return all[i].advice;
+    return NULL;
+}
+
+static void find_file_loop(ka_finder *f, const ka_table *t, uint64_t row, const char *advice)
+{
+    char subject[512];
+    kineto_string function = ka_text_at(t, row, KA_COL_blocking_calls_function);
+    kineto_string file = ka_text_at(t, row, KA_COL_blocking_calls_object);
+    int64_t count = ka_fact_int(t, row, KA_COL_blocking_calls_count);
+    int64_t most_ns = ka_fact_int(t, row, KA_COL_blocking_calls_most_us);
+    if (count < MIN_LOOP_CALLS)
+        return;
+    snprintf(subject, sizeof subject, "%.*s of %.*s", (int)KB_MIN(function.size, 32), function.data,
+             (int)KB_MIN(file.size, 256), file.data);
+    ka_found *x = open_wait(f, most_ns, kb_string(subject));
+    if (!x)
+        return;
+    x->count = (uint64_t)count;
+    ka_say(f, x, "I/O in a loop: %s, %lld calls that took %.1f ms, %.1f %% of the time of one thread",
+           subject, (long long)count,
+           get_ms(ka_fact_int(t, row, KA_COL_blocking_calls_sum_us)),
+           100 * (double)most_ns / (double)x->whole_ns);
+    ka_advise(f, x, "%s", advice);
+    ka_show_row(f, x, (kineto_row)ka_fact_int(t, row, KA_COL_blocking_calls_row),
+                ka_fact_int(t, row, KA_COL_blocking_calls_max_us), "the longest call");
+}
+
+/* Calls below the threshold, which are many and small. */
+static void find_small_transfers(ka_finder *f, const ka_table *t, uint64_t row, const char *advice)
+{
+    kineto_string function = ka_text_at(t, row, KA_COL_blocking_calls_function);
+    int64_t count = ka_fact_int(t, row, KA_COL_blocking_calls_count);
+    int64_t sum_ns = ka_fact_int(t, row, KA_COL_blocking_calls_sum_us);
+    double bytes = (double)ka_fact_int(t, row, KA_COL_blocking_calls_bytes) / (double)KB_MAX(count, 1);
+    if (count < MIN_SHORT_CALLS || bytes <= 0 || bytes >= SMALL_BYTES)
+        return;
+    char subject[64];
+    snprintf(subject, sizeof subject, "small calls of %.*s", (int)KB_MIN(function.size, 32),
+             function.data);
+    ka_found *x = open_wait(f, sum_ns, kb_string(subject));
+    if (!x)
+        return;
+    x->count = (uint64_t)count;
+    ka_say(f, x, "I/O in a loop: %lld calls of %.*s moved %.0f bytes each, and took %.1f ms in all",
+           (long long)count, (int)function.size, function.data, bytes, get_ms(sum_ns));
+    ka_advise(f, x, "%s", advice);
+    ka_show_row(f, x, (kineto_row)ka_fact_int(t, row, KA_COL_blocking_calls_row), sum_ns,
+                "their counter");
+}
+
+void ka_find_file_loop(ka_finder *f)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_blocking_calls);
+    if (!ka_table_rows(t))
+        ka_skip_rule(f, "the trace has no blocking calls: record with ckineto record --waits");
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        kineto_string file = ka_text_at(t, row, KA_COL_blocking_calls_object);
+        const char *advice = get_file_advice(ka_text_at(t, row, KA_COL_blocking_calls_function));
+        if (!advice)
+            continue;
+        if (file.size && file.data[0] == '/')
+            find_file_loop(f, t, row, advice);
+        else if (file.size && file.data[0] == '(')
+            find_small_transfers(f, t, row, advice);
+    }
+}
