@@ -19,11 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *output, *activities, *policy, *log_file, *plugin_config, *budget;
+static const char *output, *activities, *policy, *log_file, *plugin_config, *budget, *python_only;
 static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256,
                 log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
-static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
+static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python,
+    python_perf;
 static kc_texts plugin_files;
 static kc_plugins plugins;
 static kc_watch watch;
@@ -55,7 +56,14 @@ static const kc_option option_list[] = {
      "do not load plug-ins of KINETO_PLUGIN_LIB_DIR_PATH and of the\n"
      "installation"},
     {"python", 0, KC_FLAG, &python, NULL,
-     "record Python functions, too (about 100 ns for each call)"},
+     "record all functions of Python programs, and those in C that they\n"
+     "call (about 100 ns for each call)"},
+    {"python-only", 0, KC_TEXT, &python_only, "LIST",
+     "record the functions of these packages and modules only, and the\n"
+     "functions in C that they call; __main__: the program's own file"},
+    {"python-perf", 0, KC_FLAG, &python_perf, NULL,
+     "name Python functions in sampled stacks (Python 3.12 and newer;\n"
+     "slows down every call a little: PYTHONPERFSUPPORT)"},
     {"cpu", 0, KC_TEXT, &watch.option, "HZ",
      "sample call stacks HZ times for each second of CPU time (99), and\n"
      "record when threads run, wait for a CPU or are blocked; 0: only\n"
@@ -225,6 +233,22 @@ static bool are_ring_options_given(void)
 /* -1: keep the level of the environment. */
 static int get_given_log_level(void) { return kc_option_given(&log_level) ? (int)log_level : -1; }
 
+/* Dotted names of Python's modules, separated by commas. */
+static bool is_module_list(const char *list)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    for (const char *at = list;; at++) {
+        size_t size = 0;
+        while (at[size] && (strchr(letters, at[size]) || (unsigned char)at[size] >= 0x80))
+            size++;
+        at += size;
+        if (size == 0 || (*at && *at != '.' && *at != ','))
+            return false;
+        if (!*at)
+            return true;
+    }
+}
+
 /* The order matters: plug-ins must be loaded before kinds are parsed. */
 static kineto_status parse_record_options(ks_collector_options *c)
 {
@@ -239,10 +263,17 @@ static kineto_status parse_record_options(ks_collector_options *c)
     c->wants = KF_WANT_USUAL | (no_shapes ? 0 : KF_WANT_INPUTS | KF_WANT_VALUES);
     const char *torch = getenv("CKINETO_TORCH");
     c->python_left_out = no_torch || (torch && strcmp(torch, "0") == 0);
+    python |= python_only != NULL;
+    c->python_functions = python;
     if (python && no_torch)
         return kc_usage_error("record",
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
+    if (python_only && !is_module_list(python_only))
+        return kc_usage_error("record",
+                              "--python-only: '%s' is not a list of names of modules, for example "
+                              "numpy,my_package.models",
+                              python_only);
     if (check_record_numbers() || kc_watch_parse(&watch) || parse_buffer_policy(&c->policy) ||
         parse_cpu_budget(&c->cost_limit_ppm))
         return KINETO_E_ARGUMENT;
@@ -440,8 +471,7 @@ static void explain_empty_trace(const kineto_trace *trace, bool has_threads)
     else if (python && kt_ledger_has(trace, KC_NO_PYTHON, NULL))
         reason = "--python needs ckineto's Python package: see the ledger above.";
     else if (python)
-        reason = "--python records programs that import PyTorch, and none did.\n"
-                 "  Other programs import ckineto: see docs/reference/stacks.md.";
+        reason = "--python was given, and the program does not run Python.";
     fprintf(stderr, "\n  %s: %s\n",
             has_threads ? "Only threads and CPU samples were recorded" : "Nothing was recorded",
             reason);
@@ -572,6 +602,8 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .preload = preload,
                               .python = !no_torch,
                               .python_functions = python,
+                              .python_only = python_only,
+                              .python_perf = python_perf,
                               .memory = memory.given,
                               .memory_bytes = KB_MAX(memory.bytes, 1),
                               .plugins = environment,

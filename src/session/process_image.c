@@ -375,6 +375,16 @@ static ks_unrecorded find_obstacle(const ks_surroundings *s, uint32_t pid)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
+/* By the name of its program file, such as python3.11: a script's process has the script's name. */
+static bool runs_python(uint32_t pid)
+{
+    char path[64], file[KS_PATH_BYTES];
+    ssize_t size = readlink(format_proc_path(pid, "exe", path), file, sizeof file - 1);
+    file[KB_MAX(size, 0)] = 0;
+    const char *slash = strrchr(file, '/');
+    return slash && strncmp(slash + 1, "python", 6) == 0;
+}
+
 static void look_at_program(const ks_surroundings *s, ks_image *it)
 {
     char path[64];
@@ -387,6 +397,7 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
     }
     it->device = st.st_dev;
     it->inode = st.st_ino;
+    it->is_python = runs_python(it->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     it->why = fd >= 0 ? classify_file(fd) : reason_of_rights(it->pid);
     if (fd >= 0)

@@ -13,6 +13,8 @@
     X(TORCH, "runs PyTorch, and Python did not import ckineto's package (python -I, -E or -S, "    \
              "TORCH_DEVICE_BACKEND_AUTOLOAD=0, a PYTHONPATH that was replaced): run it without "   \
              "these, or install ckineto by pip and import it in the program")                      \
+    X(PYTHON, "runs Python, and it did not import ckineto's package, so its functions are not "    \
+              "recorded (python -I, -E or -S, a PYTHONPATH that was replaced)")                    \
     X(TORCH_LEFT_OUT, "runs PyTorch, and --no-torch or CKINETO_TORCH=0 leaves it out")             \
     X(OPENCL,                                                                                      \
       "an OpenCL library is loaded, and ckineto's layer is not (nothing of OpenCL was "            \
@@ -52,6 +54,7 @@ typedef struct ks_surroundings {
     ino_t pool_inode;
     uid_t pool_owner;
     bool python_left_out; /* by the command: Python processes are excluded on purpose */
+    bool python_functions; /* by the command: every Python process attaches */
     char pid_namespace[64], mount_namespace[64];
 } ks_surroundings;
 
@@ -68,6 +71,7 @@ typedef struct ks_image {
     ks_unrecorded why;            /* if it is not recorded */
     bool was_searched;            /* for libraries */
     bool has_recorder;            /* libckineto-rt is loaded into it */
+    bool is_python;               /* its program file is an interpreter of Python */
     bool secure;                  /* the kernel raised its privileges at its exec */
     bool replaced;                /* by another image of its process */
     bool gone;                    /* the process has ended */

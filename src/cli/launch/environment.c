@@ -155,6 +155,17 @@ static bool find_python_folder(char *buf, size_t size)
     return strchr(buf, ':') == NULL;
 }
 
+/* What our sitecustomize reads. */
+static kineto_status request_python_functions(const kc_entry_options *o, kineto_error *err)
+{
+    if (!o->python_functions)
+        return KINETO_OK;
+    kineto_status status = set_environment_variable("CKINETO_PYTHON", "1", err);
+    if (status == KINETO_OK && o->python_only)
+        status = set_environment_variable("CKINETO_PYTHON_ONLY", o->python_only, err);
+    return status;
+}
+
 /* Python finds our packages first, and the sitecustomize in PYTHON_SITE. */
 static kineto_status set_python_path(const kc_entry_options *o, kc_entry_note *note, void *context,
                                      kineto_error *err)
@@ -171,9 +182,7 @@ static kineto_status set_python_path(const kc_entry_options *o, kc_entry_note *n
     kineto_status status = extend_variable("PYTHONPATH", site, ':', true, err);
     if (status == KINETO_OK)
         status = extend_variable("PYTHONPATH", folder, ':', true, err);
-    if (status == KINETO_OK && o->python_functions)
-        status = set_environment_variable("CKINETO_PYTHON", "1", err);
-    return status;
+    return status ? status : request_python_functions(o, err);
 }
 
 /* Libraries in the program write to the same log, whose path is made absolute. */
@@ -209,6 +218,8 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = set_plugins(options, note, context, err);
     if (status == KINETO_OK)
         status = set_python_path(options, note, context, err);
+    if (status == KINETO_OK && options->python_perf)
+        status = set_environment_variable("PYTHONPERFSUPPORT", "1", err);
     if (status == KINETO_OK && options->memory)
         status = preload_memory_hook(options->memory_bytes, err);
     return status ? status : set_log_variables(options, err);
