@@ -104,6 +104,8 @@ CS_LOCAL cs_name *cs_name_module(PyObject *module);
 CS_LOCAL cs_name *cs_name_c_function(PyObject *callable, PyObject *first);
 /** Release the objects that names of C functions keep alive. */
 CS_LOCAL void cs_names_release(void);
+/** Functions in C that are called by hidden functions: hidden as well. */
+extern CS_LOCAL cs_name cs_hidden_c_function;
 /** The name of an activity of the interpreter itself, such as a collection of garbage. */
 CS_LOCAL cs_name *cs_name_plain(const char *text, uint32_t flags);
 
@@ -330,6 +332,9 @@ CS_LOCAL void cs_windows_flush(void);
  *  running have their rows before it. */
 static inline void cs_begin_c(cs_lane *l, const void *key, cs_name *name, PyObject *frame)
 {
+    const cs_name *caller = l->entries[cs_depth(l)].name; /* NULL: none */
+    if (KINETO_UNLIKELY(caller && (caller->flags & CS_IS_HIDDEN)))
+        name = &cs_hidden_c_function;
     cs_begin(l, key, name, frame);
     if (KINETO_UNLIKELY(name->flags & CS_ENDS_PROCESS))
         cs_windows_flush();

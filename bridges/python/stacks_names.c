@@ -481,6 +481,8 @@ static bool is_dispatcher(PyObject *self)
     return yes;
 }
 
+cs_name cs_hidden_c_function = {.flags = CS_IS_C | CS_IS_HIDDEN};
+
 /* The name of functions of dispatchers: their callables are named one by one. */
 static cs_name dispatched;
 

@@ -14,7 +14,8 @@
              "TORCH_DEVICE_BACKEND_AUTOLOAD=0, a PYTHONPATH that was replaced): run it without "   \
              "these, or install ckineto by pip and import it in the program")                      \
     X(PYTHON, "runs Python, and it did not import ckineto's package, so its functions are not "    \
-              "recorded (python -I, -E or -S, a PYTHONPATH that was replaced)")                    \
+              "recorded (python -I, -E or -S, a PYTHONPATH that was replaced, Python before 3.5), "\
+              "or it ended before that")                                                           \
     X(TORCH_LEFT_OUT, "runs PyTorch, and --no-torch or CKINETO_TORCH=0 leaves it out")             \
     X(OPENCL,                                                                                      \
       "an OpenCL library is loaded, and ckineto's layer is not (nothing of OpenCL was "            \
