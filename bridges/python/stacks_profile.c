@@ -280,12 +280,27 @@ bool cs_hook_install(const char **why)
     return true;
 }
 
+/* Threads that had our function and have it no more: nothing tells when that happened. */
+static void report_replaced(uint64_t count)
+{
+    if (count > skipped)
+        (void)kineto_ledger_add(CS_SOURCE, "threads that another profiler took over",
+                                count - skipped, true,
+                                "cProfile or sys.setprofile replaced ckineto's profile function; "
+                                "Python 3.12 and later let both record");
+}
+
 void cs_hook_remove(void)
 {
     PyThreadState *state = function_offset ? PyInterpreterState_ThreadHead(interpreter) : NULL;
+    uint64_t others = 0;
     for (; state; state = PyThreadState_Next(state))
         if (has_our_hook(state))
             (void)set_profile_function(state, NULL, NULL);
+        else
+            others += PyThreadState_GetID(state) <= newest_thread;
+    if (function_offset)
+        report_replaced(others);
 }
 
 int cs_hook_init(void)

@@ -40,9 +40,9 @@ class Plain(unittest.TestCase):
     def record(self, *arguments, options=("--python",), status=0, env=None):
         """Run Python with arguments under the command. @return stdout, the trace's events, stderr."""
         trace = self.path("trace.json")
+        cpu = () if "--cpu" in options else ("--cpu", "off")
         done = subprocess.run(
-            [COMMAND, "record", "--cpu", "off", "--budget", "100%", *options, "-o", trace, "--", PYTHON["path"],
-             *arguments],
+            [COMMAND, "record", *cpu, *options, "-o", trace, "--", PYTHON["path"], *arguments],
             cwd=self.folder, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {})),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
         self.assertEqual(done.returncode, status, done.stderr)
@@ -134,8 +134,31 @@ class Recording(Plain):
             out = io.StringIO()
             pstats.Stats(p, stream=out).print_stats("f")
             assert "10 " in out.getvalue(), out.getvalue()
+            print(sys.version_info >= (3, 12))
             """)
-        self.record(program)
+        out, _, err = self.record(program)
+        line = "threads that another profiler took over"  # until 3.11 a thread has one profiler
+        (self.assertNotIn if out == "True\n" else self.assertIn)(line, err)
+
+    def test_sampled_stacks_name_functions(self):
+        program = self.write("samples.py", """
+            import sys
+            def leaf(n):
+                return sum(k * k for k in range(n))
+            if sys.version_info < (3, 12):
+                sys.exit(77)
+            for _ in range(10): leaf(200000)
+            """)
+        status = subprocess.run([PYTHON["path"], program], check=False).returncode
+        if status:
+            self.skipTest("Python before 3.12 writes no names for profilers")
+        _, events, _ = self.record(program, options=("--python-perf", "--cpu", "999"))
+        if not [e for e in events if e.get("cat") == "cpu_sample"]:
+            self.skipTest("no CPU samples here")
+        names = {e["name"] for e in events if e.get("cat") == "cpu_sample"}
+        self.assertIn("py::leaf:" + program, names)
+        for pid in {e["pid"] for e in events if e.get("cat") == "cpu_sample"}:
+            os.unlink("/tmp/perf-%d.map" % pid)
 
     def test_results_do_not_change(self):
         program = self.write("result.py", """
