@@ -272,11 +272,15 @@ static void report_unrecorded(const ks_children *c, const kf_pool *pool, const a
     add_other_versions(&c->surroundings, &others, &groups[KS_UNRECORDED_OTHER_VERSION][HAS_EVENTS]);
     for (size_t i = 0; i < c->all.count; i++) {
         const ks_image *it = &c->all.data[i];
-        if (did_attach(a, it) || ks_image_is_transient(it) || kb_map_find(&others, it->pid))
+        if (ks_image_is_transient(it) || kb_map_find(&others, it->pid))
             continue;
-        ks_unrecorded why = unrecorded_reason(&c->surroundings, a, it);
+        bool is_attached = did_attach(a, it);
+        if (is_attached && !ks_image_lacks_functions(&c->surroundings, it))
+            continue;
+        ks_unrecorded why =
+            is_attached ? KS_UNRECORDED_PYTHON : unrecorded_reason(&c->surroundings, a, it);
         KB_ASSERT(why < KS_UNRECORDED_COUNT);
-        bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED;
+        bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED && !is_attached;
         add_to_group(&groups[why][lost ? HAS_EVENTS : MAY_HAVE_EVENTS], kb_string(it->name),
                      it->pid);
     }

@@ -73,6 +73,7 @@ typedef struct ks_image {
     bool was_searched;            /* for libraries */
     bool has_recorder;            /* libckineto-rt is loaded into it */
     bool is_python;               /* its program file is an interpreter of Python */
+    bool has_functions;           /* the recorder of Python functions is loaded into it */
     bool secure;                  /* the kernel raised its privileges at its exec */
     bool replaced;                /* by another image of its process */
     bool gone;                    /* the process has ended */
@@ -80,11 +81,15 @@ typedef struct ks_image {
     ino_t inode;
     uint64_t cpu_ns;         /* of the process, at the last examination */
     uint64_t next_search_ns; /* CPU time at which its libraries are searched again */
+    uint64_t searched_ns;    /* CPU time at the last search */
     char name[32];
 } ks_image;
 
 /** Was it replaced at once, like a shell that executes the program? */
 bool ks_image_is_transient(const ks_image *it);
+/** Does it run Python without the recorder of functions, although that was requested? True only after
+ *  enough CPU time for it to be loaded. */
+bool ks_image_lacks_functions(const ks_surroundings *s, const ks_image *it);
 /** Does the process still run this image? An unreadable process counts as unchanged. */
 bool ks_image_is_current(ks_image *it);
 /** Examine the process again: first its program, later the libraries that it loaded. */

@@ -264,6 +264,13 @@ class Startup(Plain):
             self.assertFalse(self.rows(events))
             self.assertIn("runs Python, and it did not import ckineto's package", err)
 
+        busy = "import time\nwhile time.process_time() < 0.5: pass"
+        for options in (("--python", "--preload"), ("--preload",)):
+            _, _, err = self.record("-I", "-c", busy, options=options)
+            (self.assertIn if len(options) > 1 else self.assertNotIn)("did not import ckineto's package", err)
+        _, _, err = self.record("-c", busy, options=("--python", "--preload"))
+        self.assertNotIn("did not import ckineto's package", err)
+
     def test_without_the_option_nothing_is_recorded(self):
         _, events, err = self.record(PROGRAM, options=())
         self.assertFalse(self.rows(events))
