@@ -233,22 +233,6 @@ static bool are_ring_options_given(void)
 /* -1: keep the level of the environment. */
 static int get_given_log_level(void) { return kc_option_given(&log_level) ? (int)log_level : -1; }
 
-/* Dotted names of Python's modules, separated by commas. */
-static bool is_module_list(const char *list)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-    for (const char *at = list;; at++) {
-        size_t size = 0;
-        while (at[size] && (strchr(letters, at[size]) || (unsigned char)at[size] >= 0x80))
-            size++;
-        at += size;
-        if (size == 0 || (*at && *at != '.' && *at != ','))
-            return false;
-        if (!*at)
-            return true;
-    }
-}
-
 /* The order matters: plug-ins must be loaded before kinds are parsed. */
 static kineto_status parse_record_options(ks_collector_options *c)
 {
@@ -269,7 +253,7 @@ static kineto_status parse_record_options(ks_collector_options *c)
         return kc_usage_error("record",
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
-    if (python_only && !is_module_list(python_only))
+    if (python_only && !kc_is_module_list(python_only))
         return kc_usage_error("record",
                               "--python-only: '%s' is not a list of names of modules, for example "
                               "numpy,my_package.models",

@@ -155,6 +155,21 @@ static bool find_python_folder(char *buf, size_t size)
     return strchr(buf, ':') == NULL;
 }
 
+bool kc_is_module_list(const char *list)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    for (const char *at = list;; at++) {
+        size_t size = 0;
+        while (at[size] && (strchr(letters, at[size]) || (unsigned char)at[size] >= 0x80))
+            size++;
+        at += size;
+        if (size == 0 || (*at && *at != '.' && *at != ','))
+            return false;
+        if (!*at)
+            return true;
+    }
+}
+
 /* What our sitecustomize reads. */
 static kineto_status request_python_functions(const kc_entry_options *o, kineto_error *err)
 {

@@ -42,6 +42,9 @@ typedef struct kc_entry_options {
     bool plugins_required;
 } kc_entry_options;
 
+/** Is it a list of dotted names of Python's modules, separated by commas? */
+bool kc_is_module_list(const char *list);
+
 #define KC_NO_PYTHON "ckineto's Python package" /* source of a ledger line */
 /** Called for each source that cannot enter the program. */
 typedef void kc_entry_note(void *context, const char *source, const char *reason,
