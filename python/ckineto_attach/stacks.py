@@ -214,6 +214,11 @@ def reason() -> Optional[str]:
     return _failure
 
 
+def mechanism() -> str:
+    """What hooks functions in this Python; after prepare."""
+    return "sys.monitoring" if _native.status()["hook"] == "monitoring" else "profile functions"
+
+
 def status() -> Dict[str, Any]:
     """The state of the hooks, for tests and for `ckineto doctor`."""
     return _native.status() if _native is not None else {}
