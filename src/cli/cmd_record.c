@@ -5,6 +5,7 @@
  * recover`. */
 #include "cli/cli.h"
 #include "cli/launch/environment.h"
+#include "cli/launch/perf_maps.h"
 #include "cli/launch/plugins.h"
 #include "cli/launch/record_on_demand.h"
 #include "cli/launch/watch.h"
@@ -570,6 +571,8 @@ static int build_and_write_trace(ks_collector *c, const kc_child *child, bool *k
             kc_complain("warning: %s", stats.spool_error);
         report_trace(trace);
     }
+    if (status == KINETO_OK)
+        kc_perf_maps_remove(trace);
     kineto_trace_release(trace);
     return status ? KC_EXIT_OWN_FAILURE : kc_child_exit_status(child);
 }
@@ -587,13 +590,14 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .python = !no_torch,
                               .python_functions = python,
                               .python_only = python_only,
-                              .python_perf = python_perf,
                               .memory = memory.given,
                               .memory_bytes = KB_MAX(memory.bytes, 1),
                               .plugins = environment,
                               .plugins_required = plugin_files.count != 0};
     kc_plugins_report(&plugins, note_failed_plugin, c);
     kineto_status status = kc_enter(&entry, note_failed_entry, c, err);
+    if (status == KINETO_OK && python_perf)
+        status = kc_perf_maps_request(err);
     if (status == KINETO_OK && memory.given)
         add_sampling_metadata(c, entry.memory_bytes);
     free(environment);

@@ -233,8 +233,6 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = set_plugins(options, note, context, err);
     if (status == KINETO_OK)
         status = set_python_path(options, note, context, err);
-    if (status == KINETO_OK && options->python_perf)
-        status = set_environment_variable("PYTHONPERFSUPPORT", "1", err);
     if (status == KINETO_OK && options->memory)
         status = preload_memory_hook(options->memory_bytes, err);
     return status ? status : set_log_variables(options, err);

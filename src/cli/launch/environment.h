@@ -30,8 +30,6 @@ typedef struct kc_entry_options {
     bool python_functions;
     /* of these packages and modules; NULL: of all */
     const char *python_only;
-    /* Python writes the names of its functions to /tmp/perf-PID.map */
-    bool python_perf;
     /* the allocator hook */
     bool memory;
     /* mean bytes between its samples */
