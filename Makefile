@@ -105,6 +105,7 @@ test-peers: ## let other people's tools read our traces; they are fetched into b
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_opencl.sh build/peers/opencl || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_openmp.sh build/peers/openmp || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_mpi.sh build/peers/mpi || test $$? = 77
+	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_sycl.sh build/peers/sycl || test $$? = 77
 	@! test -d build/peers/cupti/13 || { \
 		cmake --preset dev "-DCKINETO_CUPTI_INCLUDE=$(CURDIR)/build/peers/cupti/12;$(CURDIR)/build/peers/cupti/13" \
 			>build/dev-configure.log && cmake --build --preset dev -j $(JOBS); }

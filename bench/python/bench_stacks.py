@@ -217,7 +217,8 @@ def main():
     c_functions = Ours("ckineto, with c_functions", c_functions=True)
     print("%-8s %-28s %-28s %8s" % ("python", "turn of the loop", "mode", "ns added"))
     amounts = given.calls, given.repeats
-    show("a call", compare(call_functions, [Nothing(), floor, idle, functions, modules] + peers(), *amounts))
+    show("a call", compare(call_functions, [Nothing(), floor, idle, functions, c_functions, modules] + peers(),
+                           *amounts))
     show("a generator goes on", compare(resume_generator, [Nothing(), floor, idle, functions], *amounts))
     show("a call of C", compare(call_c_functions, [Nothing(), floor, idle, functions, c_functions], *amounts))
     file = types.ModuleType("torch.nn.modules.module")

@@ -41,7 +41,9 @@ enum {
     CS_IS_CALL = 2,   /* the code of nn.Module.__call__ */
     CS_IS_MODULE = 4, /* an instance of nn.Module */
     CS_IS_C = 8,      /* a function in C */
-    CS_IS_PLAIN = 16  /* without ids: not a function at all */
+    CS_IS_PLAIN = 16, /* without ids: not a function at all */
+    CS_IS_OUTSIDE = 32, /* of a file that the filter excludes: it is never entered into a lane */
+    CS_ENDS_PROCESS = 64 /* a function in C that does not come back, such as os._exit */
 };
 
 /* A name with its sites. Never freed: recordings may refer to sites as long as the process
@@ -90,9 +92,10 @@ static inline cs_slot *cs_table_find(const cs_table *t, const void *key, const v
     }
 }
 
-/** Folders that are cut off file names, longest match first as given, and folders of ckineto's own:
- *  sequences of bytes. 0, or -1 with an exception. */
-CS_LOCAL int cs_names_configure(PyObject *prefixes, PyObject *own_folders);
+/** Sequences of bytes: folders that are cut off file names, longest match first as given; folders of
+ *  ckineto's own; the packages and modules that are recorded (the filter; none: all). 0, or -1 with
+ *  an exception. */
+CS_LOCAL int cs_names_configure(PyObject *prefixes, PyObject *own_folders, PyObject *only);
 /** Name of a code object that is not in the table yet. NULL: out of memory. */
 CS_LOCAL cs_name *cs_name_new_code(PyObject *code);
 /** Name of an instance of nn.Module; NULL if it cannot be named. */
@@ -101,6 +104,8 @@ CS_LOCAL cs_name *cs_name_module(PyObject *module);
 CS_LOCAL cs_name *cs_name_c_function(PyObject *callable, PyObject *first);
 /** Release the objects that names of C functions keep alive. */
 CS_LOCAL void cs_names_release(void);
+/** Functions in C that are called by hidden functions: hidden as well. */
+extern CS_LOCAL cs_name cs_hidden_c_function;
 /** The name of an activity of the interpreter itself, such as a collection of garbage. */
 CS_LOCAL cs_name *cs_name_plain(const char *text, uint32_t flags);
 
@@ -120,6 +125,7 @@ typedef struct cs_state {
     atomic_bool recording; /* a session of ours runs: see stacks_windows.c */
     bool active;           /* started, and hooks are installed; with the GIL */
     bool functions, modules, c_functions, collections; /* options */
+    bool has_filter;       /* some functions may be CS_IS_OUTSIDE */
     uint64_t last_id;      /* "Python id" that was given out last; with the GIL */
     uint64_t too_deep;     /* functions that were too deep for their lane; with the GIL */
     PyObject *call_code;   /* code of nn.Module.__call__; NULL while there is none */
@@ -264,8 +270,18 @@ CS_LOCAL PyObject *cs_frame_self(PyObject *frame);
 CS_LOCAL void cs_begin_slow(cs_lane *l, const void *key, cs_name *name, PyObject *frame);
 CS_LOCAL void cs_end_slow(cs_lane *l, const void *key, PyObject *frame);
 CS_LOCAL void cs_end_c_slow(cs_lane *l, const void *key);
-/** The name of a frame's code, or of the module that is called there; NULL: it has no row. */
+/** The name of a frame's code, or of the module that is called there. NULL: out of memory, or the
+ *  filter excludes it. */
 CS_LOCAL cs_name *cs_name_of_frame(PyObject *code, PyObject *frame);
+
+/** Does the filter exclude the functions of this code? */
+static inline bool cs_is_outside(PyObject *code)
+{
+    if (KINETO_LIKELY(!cs.has_filter))
+        return false;
+    const cs_name *name = cs_name_code(code);
+    return name && (name->flags & CS_IS_OUTSIDE);
+}
 
 /** A function with this name begins. `key` is its code object, or its callable in C. */
 static inline void cs_begin(cs_lane *l, const void *key, cs_name *name, PyObject *frame)
@@ -308,6 +324,22 @@ static inline void cs_end_c(cs_lane *l, const void *key)
         cs_end_c_slow(l, key);
 }
 
+/** Write rows of all functions that are running in all threads, and start a new epoch. With or
+ *  without the GIL. */
+CS_LOCAL void cs_windows_flush(void);
+
+/** A function in C begins. One that ends the process is the last event: all functions that are
+ *  running have their rows before it. */
+static inline void cs_begin_c(cs_lane *l, const void *key, cs_name *name, PyObject *frame)
+{
+    const cs_name *caller = l->entries[cs_depth(l)].name; /* NULL: none */
+    if (KINETO_UNLIKELY(caller && (caller->flags & CS_IS_HIDDEN)))
+        name = &cs_hidden_c_function;
+    cs_begin(l, key, name, frame);
+    if (KINETO_UNLIKELY(name->flags & CS_ENDS_PROCESS))
+        cs_windows_flush();
+}
+
 /** A Python function begins: find the name of its code, or of the module that it calls. */
 static inline void cs_begin_code(cs_lane *l, PyObject *code, PyObject *frame)
 {
@@ -317,7 +349,7 @@ static inline void cs_begin_code(cs_lane *l, PyObject *code, PyObject *frame)
         return;
     }
     cs_name *name = cs_name_code(code);
-    if (KINETO_UNLIKELY(!name || (name->flags & CS_IS_CALL)))
+    if (KINETO_UNLIKELY(!name || (name->flags & (CS_IS_CALL | CS_IS_OUTSIDE))))
         name = cs_name_of_frame(code, frame);
     if (KINETO_LIKELY(name != NULL))
         cs_begin(l, code, name, frame);
@@ -327,9 +359,6 @@ static inline void cs_begin_code(cs_lane *l, PyObject *code, PyObject *frame)
 
 /** Register as a plug-in, whose callbacks report the begin and end of sessions. Without the GIL. */
 CS_LOCAL void cs_windows_register(void);
-/** Write rows of all functions that are running in all threads, and start a new epoch. With or
- *  without the GIL. */
-CS_LOCAL void cs_windows_flush(void);
 /** Start a new epoch: every thread rebuilds its lane, and functions found then begin now. */
 CS_LOCAL void cs_windows_renew(void);
 /** When the present epoch began. With the lock. */

@@ -130,10 +130,10 @@ static PyObject *module_stop(PyObject *self, PyObject *args)
 
 static PyObject *module_configure(PyObject *self, PyObject *args)
 {
-    PyObject *prefixes, *own_folders;
+    PyObject *prefixes, *own_folders, *only;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO:configure", &prefixes, &own_folders) ||
-        cs_names_configure(prefixes, own_folders) != 0)
+    if (!PyArg_ParseTuple(args, "OOO:configure", &prefixes, &own_folders, &only) ||
+        cs_names_configure(prefixes, own_folders, only) != 0)
         return NULL;
     return Py_BuildValue("");
 }
@@ -176,7 +176,7 @@ static PyObject *module_status(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"configure", module_configure, METH_VARARGS,
-     PyDoc_STR("configure(prefixes, own_folders): lists of bytes.")},
+     PyDoc_STR("configure(prefixes, own_folders, only): lists of bytes.")},
     {"start", module_start, METH_VARARGS,
      PyDoc_STR("start(options, threads) -> None, or why nothing is recorded.")},
     {"stop", module_stop, METH_VARARGS, PyDoc_STR("stop(threads) -> was it the last one?")},

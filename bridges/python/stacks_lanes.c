@@ -153,6 +153,8 @@ static bool visit_frame(frame_list *list, PyObject *frame)
     bool done = false;
     if (code && !cs.functions && code != cs.call_code) {
         done = true; /* only modules are recorded */
+    } else if (code && cs_is_outside(code)) {
+        done = true;
     } else if (code) {
         cs_name *name = cs_name_of_frame(code, frame);
         done = name && add_frame(list, code, name);
@@ -421,6 +423,8 @@ void cs_end_c_slow(cs_lane *lane, const void *key)
 cs_name *cs_name_of_frame(PyObject *code, PyObject *frame)
 {
     cs_name *name = cs_name_code(code), *of_module = NULL;
+    if (name && (name->flags & CS_IS_OUTSIDE))
+        return NULL;
     if (!name || !(name->flags & CS_IS_CALL) || !cs.modules)
         return name;
     PyObject *found = frame ? NULL : cs_current_frame();

@@ -27,6 +27,10 @@ static PyObject *local_code; /* code that has events of its own */
 static _Thread_local cs_lane *thread_lane;
 static pthread_key_t lane_key;
 
+/* sys.monitoring.DISABLE: a callback that returns it gets no more events of the same place. */
+static PyObject *disable;
+static bool has_disabled; /* some place has no events, until restart_events() */
+
 /* PyFrame_GetVar of 3.12, which is not in the limited API. */
 static PyObject *(*get_variable)(PyObject *frame, PyObject *name);
 static PyObject *self_name;
@@ -84,13 +88,25 @@ PyObject *cs_frame_self(PyObject *frame)
 }
 
 /* ---- callbacks: the first argument is the code object ----------------------------------------
- * None is immortal from 3.12 on, so it is returned as it is. */
+ * None is immortal from 3.12 on, so it is returned as it is. Events of functions that the filter
+ * excludes are disabled place by place, after which they cost nothing. */
+
+static PyObject *disable_place(void)
+{
+    if (!disable)
+        return Py_None;
+    has_disabled = true;
+    Py_INCREF(disable);
+    return disable;
+}
 
 static PyObject *on_begin(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     cs_lane *lane = get_thread_lane();
     (void)self;
     (void)count;
+    if (cs_is_outside(args[0]))
+        return disable_place();
     if (KINETO_LIKELY(lane != NULL))
         cs_begin_code(lane, args[0], NULL);
     return Py_None;
@@ -101,16 +117,25 @@ static PyObject *on_end(PyObject *self, PyObject *const *args, Py_ssize_t count)
     cs_lane *lane = get_thread_lane();
     (void)self;
     (void)count;
+    if (cs_is_outside(args[0]))
+        return disable_place();
     if (KINETO_LIKELY(lane != NULL))
         cs_end(lane, args[0], NULL);
     return Py_None;
 }
 
-/* PY_UNWIND when only modules are recorded: the event comes for every frame that is left by an
- * exception, since it cannot be set for one code object. */
+/* PY_THROW and PY_UNWIND come for every frame, or for none: they cannot be disabled or set for one
+ * code object. */
+static PyObject *on_throw(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    return cs_is_outside(args[0]) ? Py_None : on_begin(self, args, count);
+}
+
 static PyObject *on_unwind(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    return args[0] == cs.call_code ? on_end(self, args, count) : Py_None;
+    if (cs_is_outside(args[0]) || (!cs.functions && args[0] != cs.call_code))
+        return Py_None;
+    return on_end(self, args, count);
 }
 
 static bool is_c_function(PyObject *callable)
@@ -124,12 +149,16 @@ static PyObject *on_c_begin(PyObject *self, PyObject *const *args, Py_ssize_t co
 {
     cs_lane *lane = get_thread_lane();
     (void)self;
-    if (!lane || count < 3 || !is_c_function(args[2]) ||
-        !kineto_enabled(KINETO_KIND_PYTHON_FUNCTION))
+    if (!lane || count < 3 || !kineto_enabled(KINETO_KIND_PYTHON_FUNCTION))
         return Py_None;
-    cs_name *name = cs_name_c_function(args[2], count > 3 ? args[3] : NULL);
-    if (name)
-        cs_begin(lane, args[2], name, NULL);
+    bool is_outside = cs_is_outside(args[0]);
+    cs_name *name = NULL;
+    if (is_c_function(args[2]))
+        name = cs_name_c_function(args[2], count > 3 ? args[3] : NULL);
+    if (name && (!is_outside || (name->flags & CS_ENDS_PROCESS)))
+        cs_begin_c(lane, args[2], name, NULL);
+    else if (is_outside)
+        return disable_place();
     return Py_None;
 }
 
@@ -137,15 +166,15 @@ static PyObject *on_c_end(PyObject *self, PyObject *const *args, Py_ssize_t coun
 {
     cs_lane *lane = get_thread_lane();
     (void)self;
-    if (lane && count >= 3 && is_c_function(args[2]))
+    if (lane && count >= 3 && is_c_function(args[2]) && !cs_is_outside(args[0]))
         cs_end_c(lane, args[2]);
     return Py_None;
 }
 
 #define METHOD(function) {#function, (PyCFunction)(void *)function, METH_FASTCALL, NULL}
 static PyMethodDef begin_method = METHOD(on_begin), end_method = METHOD(on_end),
-                   unwind_method = METHOD(on_unwind), c_begin_method = METHOD(on_c_begin),
-                   c_end_method = METHOD(on_c_end);
+                   throw_method = METHOD(on_throw), unwind_method = METHOD(on_unwind),
+                   c_begin_method = METHOD(on_c_begin), c_end_method = METHOD(on_c_end);
 
 /* ---- events of each option ------------------------------------------------------------------- */
 
@@ -160,10 +189,10 @@ static const struct hook_event {
 } hook_events[] = {
     {"PY_START", &begin_method, EVERYWHERE, false},
     {"PY_RESUME", &begin_method, EVERYWHERE, false},
-    {"PY_THROW", &begin_method, EVERYWHERE, false},
+    {"PY_THROW", &throw_method, EVERYWHERE, false},
     {"PY_RETURN", &end_method, EVERYWHERE, false},
     {"PY_YIELD", &end_method, EVERYWHERE, false},
-    {"PY_UNWIND", &end_method, EVERYWHERE, false},
+    {"PY_UNWIND", &unwind_method, EVERYWHERE, false},
     {"PY_START", &begin_method, ONLY_MODULES, true},
     {"PY_RETURN", &end_method, ONLY_MODULES, true},
     {"PY_UNWIND", &unwind_method, ONLY_MODULES, false},
@@ -295,6 +324,12 @@ bool cs_hook_install(const char **why)
         *why = "the identities 3, 4 and 5 of sys.monitoring are taken by other tools";
         return false;
     }
+    Py_XDECREF(disable);
+    disable = PyObject_GetAttrString(get_monitoring(), "DISABLE");
+    PyErr_Clear();
+    if (has_disabled)
+        (void)release_result(PyObject_CallMethod(get_monitoring(), "restart_events", NULL));
+    has_disabled = false;
     if (apply_events(select_event_groups()))
         return true;
     *why = "sys.monitoring refused the callbacks";

@@ -33,7 +33,7 @@ static cs_table c_functions = {no_slots, 0, 0};
 static cs_name *chains[NAME_CHAINS];
 
 /* Lists of bytes objects, or NULL; see cs_names_configure. */
-static PyObject *name_prefixes, *name_own_folders;
+static PyObject *name_prefixes, *name_own_folders, *name_only;
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -257,32 +257,114 @@ static PyObject *copy_bytes_list(PyObject *sequence)
     return list;
 }
 
-int cs_names_configure(PyObject *prefixes, PyObject *own_folders)
+/* Put a list into the place of another one. */
+static void replace_list(PyObject **place, PyObject *list)
+{
+    PyObject *old = *place;
+    *place = list;
+    Py_XDECREF(old);
+}
+
+int cs_names_configure(PyObject *prefixes, PyObject *own_folders, PyObject *only)
 {
     PyObject *first = copy_bytes_list(prefixes);
     PyObject *second = first ? copy_bytes_list(own_folders) : NULL;
-    if (!second) {
+    PyObject *third = second ? copy_bytes_list(only) : NULL;
+    if (!third) {
         Py_XDECREF(first);
+        Py_XDECREF(second);
         return -1;
     }
-    PyObject *old = name_prefixes, *old_own = name_own_folders;
-    name_prefixes = first;
-    name_own_folders = second;
-    Py_XDECREF(old);
-    Py_XDECREF(old_own);
+    cs.has_filter = PyList_Size(third) > 0;
+    replace_list(&name_prefixes, first);
+    replace_list(&name_own_folders, second);
+    replace_list(&name_only, third);
     return 0;
+}
+
+/* The length of the longest folder of sys.path that the text is below, with its slash; 0: none. The
+ * list is read anew, since a program may add to it: the folder of a script is added by the
+ * interpreter after sitecustomize has run. */
+static size_t match_import_path(const char *text, size_t bytes)
+{
+    PyObject *folders = PySys_GetObject("path"); /* borrowed */
+    size_t longest = 0;
+    for (Py_ssize_t i = 0; folders && PyList_Check(folders) && i < PyList_Size(folders); i++) {
+        PyObject *item = PyList_GetItem(folders, i); /* borrowed */
+        PyObject *folder = PyUnicode_Check(item)
+                               ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape")
+                               : NULL;
+        PyErr_Clear();
+        size_t size;
+        const char *path = get_bytes_text(folder, &size);
+        while (size && path[size - 1] == '/')
+            size--;
+        if (folder && size && size < bytes && size >= longest && text[size] == '/' &&
+            memcmp(path, text, size) == 0)
+            longest = size + 1;
+        Py_XDECREF(folder);
+    }
+    return longest;
+}
+
+/* ---- the filter ------------------------------------------------------------------------------ */
+
+/* Is the file, without its folder of sys.path, the module of this dotted name, or in this package?
+ * "numpy/linalg/_linalg.py" is in "numpy" and in "numpy.linalg". */
+static bool is_file_of_module(const char *file, size_t bytes, const char *name, size_t name_bytes)
+{
+    if (name_bytes >= bytes)
+        return false;
+    for (size_t i = 0; i < name_bytes; i++)
+        if (file[i] != name[i] && !(file[i] == '/' && name[i] == '.'))
+            return false;
+    return strchr("./>", file[name_bytes]) != NULL;
+}
+
+/* Is it the file of the main program? Code that is not read from a file (python -c) is its, too. */
+static bool is_main_file(const char *path, size_t bytes)
+{
+    PyObject *loaded = PyImport_GetModuleDict(); /* borrowed */
+    PyObject *main_module = loaded ? PyDict_GetItemString(loaded, "__main__") : NULL;
+    PyObject *file = main_module ? read_text_attribute(main_module, "__file__") : NULL;
+    size_t size;
+    const char *text = get_bytes_text(file, &size);
+    bool yes = file ? size == bytes && memcmp(text, path, size) == 0
+                    : strncmp(path, "<string>", bytes) == 0 || strncmp(path, "<stdin>", bytes) == 0;
+    Py_XDECREF(file);
+    return yes;
+}
+
+/* Do the functions of this file pass the filter? `cut`: bytes of its folder of sys.path. */
+static bool passes_filter(const char *path, size_t bytes, size_t cut)
+{
+    static const char frozen[] = "<frozen "; /* "<frozen os>": the module os */
+    size_t skipped = bytes > sizeof frozen && memcmp(path, frozen, sizeof frozen - 1) == 0
+                         ? sizeof frozen - 1
+                         : cut;
+    Py_ssize_t count = name_only ? PyList_Size(name_only) : 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        size_t size;
+        const char *name = get_bytes_text(PyList_GetItem(name_only, i), &size);
+        if (is_file_of_module(path + skipped, bytes - skipped, name, size) ||
+            (strcmp(name, "__main__") == 0 && is_main_file(path, bytes)))
+            return true;
+    }
+    return count == 0;
 }
 
 /* ---- Python functions ------------------------------------------------------------------------ */
 
-/* The CS_IS_… flags of a code object from the file `file`. */
-static uint32_t classify_code(PyObject *code, const char *file, size_t bytes)
+/* The CS_IS_… flags of a code object from the file `file`. `cut`: bytes of its folder of sys.path. */
+static uint32_t classify_code(PyObject *code, const char *file, size_t bytes, size_t cut)
 {
     if (!cs.call_code && bytes > 10 && memcmp(file + bytes - 10, "/module.py", 10) == 0)
         cs_find_call_code(); /* PyTorch was loaded after start */
     if (code == cs.call_code)
         return CS_IS_CALL;
-    return match_folder(name_own_folders, file, bytes) ? CS_IS_HIDDEN : 0;
+    if (match_folder(name_own_folders, file, bytes))
+        return CS_IS_HIDDEN;
+    return passes_filter(file, bytes, cut) ? 0 : CS_IS_OUTSIDE;
 }
 
 cs_name *cs_name_new_code(PyObject *code)
@@ -293,12 +375,14 @@ cs_name *cs_name_new_code(PyObject *code)
     const char *path = get_bytes_text(file, &file_bytes);
     const char *name = get_bytes_text(function, &function_bytes);
     size_t cut = match_folder(name_prefixes, path, file_bytes);
+    size_t import_cut = match_import_path(path, file_bytes);
+    cut = import_cut > cut ? import_cut : cut;
     char text[NAME_MAX_BYTES + 1];
     int size = snprintf(text, sizeof text, "%.*s(%ld): %.*s", (int)(file_bytes - cut), path + cut,
                         read_number_attribute(code, "co_firstlineno"), (int)function_bytes, name);
     cs_name *made = size < 0 ? NULL
                              : intern_name(text, strnlen(text, NAME_MAX_BYTES),
-                                           classify_code(code, path, file_bytes));
+                                           classify_code(code, path, file_bytes, cut));
     Py_XDECREF(file);
     Py_XDECREF(function);
     PyObject *guard = make_guard(code, &forget_code_method);
@@ -357,6 +441,17 @@ static PyObject *bind_method(PyObject *descriptor, PyObject *first)
     return bound;
 }
 
+/* CS_IS_C, and CS_ENDS_PROCESS for functions of the module posix after which nothing is recorded. */
+static uint32_t classify_c_function(const char *name, size_t bytes)
+{
+    static const char *const last[] = {"<built-in function _exit>", "<built-in function abort>",
+                                       "<built-in function execv>", "<built-in function execve>"};
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++)
+        if (strlen(last[i]) == bytes && memcmp(last[i], name, bytes) == 0)
+            return CS_IS_C | CS_ENDS_PROCESS;
+    return CS_IS_C;
+}
+
 static cs_name *create_c_function_name(PyObject *callable, PyObject *first)
 {
     PyObject *bound = bind_method(callable, first), *text = PyObject_Repr(bound), *bytes = NULL;
@@ -365,7 +460,7 @@ static cs_name *create_c_function_name(PyObject *callable, PyObject *first)
     PyErr_Clear();
     size_t size;
     const char *name = get_bytes_text(bytes, &size);
-    cs_name *made = intern_name(name, size, CS_IS_C);
+    cs_name *made = intern_name(name, size, classify_c_function(name, size));
     Py_DECREF(bound);
     Py_XDECREF(text);
     Py_XDECREF(bytes);
@@ -385,6 +480,8 @@ static bool is_dispatcher(PyObject *self)
     Py_XDECREF(name);
     return yes;
 }
+
+cs_name cs_hidden_c_function = {.flags = CS_IS_C | CS_IS_HIDDEN};
 
 /* The name of functions of dispatchers: their callables are named one by one. */
 static cs_name dispatched;

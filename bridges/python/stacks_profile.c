@@ -154,14 +154,15 @@ static inline PyObject *peek_frame_code(PyObject *frame)
  * new threads are looked for. */
 static void on_c_event(cs_lane *lane, PyObject *frame, int what, PyObject *callable)
 {
+    bool is_outside = cs.has_filter && cs_is_outside(peek_frame_code(frame));
     if (what != C_CALL) {
         hook_new_threads();
-        if (cs.c_functions && callable)
+        if (cs.c_functions && callable && !is_outside)
             cs_end_c(lane, callable);
     } else if (cs.c_functions && callable && kineto_enabled(KINETO_KIND_PYTHON_FUNCTION)) {
         cs_name *name = cs_name_c_function(callable, NULL);
-        if (name)
-            cs_begin(lane, callable, name, frame);
+        if (name && (!is_outside || (name->flags & CS_ENDS_PROCESS)))
+            cs_begin_c(lane, callable, name, frame);
     }
 }
 
@@ -179,7 +180,7 @@ static int on_event(PyObject *object, PyObject *frame, int what, PyObject *argum
             if (KINETO_UNLIKELY(++calls % CALLS_PER_CHECK == 0))
                 hook_new_threads(); /* code in C may have made some */
             cs_begin_code(lane, code, frame);
-        } else {
+        } else if (!cs_is_outside(code)) {
             cs_end(lane, code, frame);
         }
     } else if (what == C_CALL || what == C_RETURN || what == C_EXCEPTION) {
@@ -279,12 +280,27 @@ bool cs_hook_install(const char **why)
     return true;
 }
 
+/* Threads that had our function and have it no more: nothing tells when that happened. */
+static void report_replaced(uint64_t count)
+{
+    if (count > skipped)
+        (void)kineto_ledger_add(CS_SOURCE, "threads that another profiler took over",
+                                count - skipped, true,
+                                "cProfile or sys.setprofile replaced ckineto's profile function; "
+                                "Python 3.12 and later let both record");
+}
+
 void cs_hook_remove(void)
 {
     PyThreadState *state = function_offset ? PyInterpreterState_ThreadHead(interpreter) : NULL;
+    uint64_t others = 0;
     for (; state; state = PyThreadState_Next(state))
         if (has_our_hook(state))
             (void)set_profile_function(state, NULL, NULL);
+        else
+            others += PyThreadState_GetID(state) <= newest_thread;
+    if (function_offset)
+        report_replaced(others);
 }
 
 int cs_hook_init(void)

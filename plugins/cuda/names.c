@@ -3,8 +3,9 @@
  * compared, because other code may be loaded at the same address later. */
 #include "cuda.h"
 
+#include "../common/demangle.h"
+
 #include <ctype.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,42 +113,14 @@ static bool copy_name_text(cp_names *n, const char *data, size_t size, cp_text *
 
 /* ---- demangling ------------------------------------------------------------------------------ */
 
-typedef char *(*demangle_fn)(const char *mangled, char *buffer, size_t *size, int *status);
-
-/* The demangler of the program's C++ runtime; a program without one gets it loaded at the first
- * mangled name. */
-static demangle_fn find_demangle(void)
-{
-    void *symbol = dlsym(RTLD_DEFAULT, "__cxa_demangle");
-    if (!symbol) {
-        void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
-        symbol = library ? dlsym(library, "__cxa_demangle") : NULL;
-    }
-    demangle_fn found;
-    memcpy(&found, &symbol, sizeof found);
-    return found;
-}
-
-/* The demangler, searched once in the process; NULL: none. */
-static demangle_fn get_demangler(void)
-{
-    static _Atomic(demangle_fn) known;
-    static atomic_bool is_searched;
-    if (!atomic_load_explicit(&is_searched, memory_order_acquire)) {
-        atomic_store(&known, find_demangle());
-        atomic_store_explicit(&is_searched, true, memory_order_release);
-    }
-    return atomic_load(&known);
-}
-
 /* False: the name is not mangled, or cannot be demangled. */
 static bool demangle_name(cp_names *n, const cp_text *mangled, cp_text *out)
 {
     bool is_mangled = mangled->size > 2 && memcmp(mangled->data, "_Z", 2) == 0;
-    if (!is_mangled || mangled->size > MAX_MANGLED_BYTES || !get_demangler())
+    if (!is_mangled || mangled->size > MAX_MANGLED_BYTES || !plugin_get_demangler())
         return false;
     int status = -1;
-    char *text = get_demangler()(mangled->data, NULL, NULL, &status);
+    char *text = plugin_get_demangler()(mangled->data, NULL, NULL, &status);
     size_t size = text && status == 0 ? strnlen(text, MAX_NAME_BYTES) : 0;
     bool done = size && size < MAX_NAME_BYTES && copy_name_text(n, text, size, out);
     free(text);

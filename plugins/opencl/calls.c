@@ -48,7 +48,7 @@ static void describe_kernel(co_work *work, cl_kernel kernel, cl_uint dims, const
 {
     const co_name *name = co_kernel_name(kernel);
 
-    work->name = name->bytes;
+    work->name = name->text;
     work->name_size = name->size;
     if (!global || dims > 3)
         return;

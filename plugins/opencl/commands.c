@@ -321,6 +321,7 @@ static void init_work(co_work *work, const co_queue *queue, int32_t type, uint32
     work->queue = queue->number;
     work->context = queue->context;
     work->dims = 0;
+    work->kernels = 0;
     work->bytes = 0;
     work->has_local = work->has_offset = false;
     work->bracket.used = false;

@@ -56,6 +56,8 @@ static void describe_work(activity_metadata *m, const co_work *work, int64_t dur
         if (work->has_offset)
             add_ints_metadata(m, "global offset", work->offset, work->dims);
     }
+    if (work->kernels)
+        add_int_metadata(m, "kernels", work->kernels);
     if (work->bytes) {
         add_metadata(m, "bytes", KINETO_PLUGIN_VALUE_UINT)->u = work->bytes;
         if (duration_ns > 0)

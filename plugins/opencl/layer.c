@@ -20,6 +20,7 @@ static void reset_layer_in_child(void)
     co_devices_after_fork();
     co_queues_after_fork();
     co_commands_after_fork();
+    co_extensions_after_fork();
 }
 
 /* Answers an information query in the way of OpenCL: value, size, or both. */
@@ -84,6 +85,7 @@ KINETO_API CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries,
     layer_table = co_next;
     co_calls_install(&layer_table);
     co_queues_install(&layer_table);
+    co_extensions_install(&layer_table);
     *num_entries_ret = (cl_uint)entries;
     *layer_dispatch_ret = &layer_table;
     start_opencl_layer();

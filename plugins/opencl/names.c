@@ -1,6 +1,9 @@
 /* Names of kernels: an append-only lock-free hash table of texts, so that a name outlives its
- * kernel. Keyed by the text, not by the handle, because drivers reuse handles. */
+ * kernel. Keyed by the text, not by the handle, because drivers reuse handles. Kernels of SYCL are
+ * called after types, by names of their typeinfo (_ZTS…), which are demangled. */
 #include "opencl.h"
+
+#include "../common/demangle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +20,7 @@ static _Atomic(co_name *) name_slots[SLOTS];
 /* The name of kernels whose name is unknown. */
 static const co_name *get_empty_name(void)
 {
-    static co_name none;
+    static co_name none = {.text = ""};
 
     return &none;
 }
@@ -32,6 +35,30 @@ static uint64_t hash_name_bytes(const char *s, size_t size)
     return h ^ h >> 29;
 }
 
+/* The type that a kernel of SYCL is called after; NULL: it is no such kernel, or cannot be told. The
+ * caller owns it. */
+static char *demangle_typeinfo_name(const char *name)
+{
+    static const char prefix[] = "typeinfo name for ";
+    plugin_demangler demangle = strncmp(name, "_ZTS", 4) == 0 ? plugin_get_demangler() : NULL;
+    int status = -1;
+    char *text = demangle ? demangle(name, NULL, NULL, &status) : NULL;
+
+    if (!text || status != 0 || strncmp(text, prefix, sizeof prefix - 1) != 0) {
+        free(text);
+        return NULL;
+    }
+    memmove(text, text + sizeof prefix - 1, strlen(text) - (sizeof prefix - 1) + 1);
+    return text;
+}
+
+static void free_kernel_name(co_name *name)
+{
+    if (name && name->text != name->key)
+        free((char *)(uintptr_t)name->text);
+    free(name);
+}
+
 /* NULL: out of memory. */
 static co_name *create_kernel_name(const char *s, uint32_t size, uint64_t hash)
 {
@@ -40,15 +67,19 @@ static co_name *create_kernel_name(const char *s, uint32_t size, uint64_t hash)
     if (!name)
         return NULL;
     name->hash = hash;
-    name->size = size;
-    memcpy(name->bytes, s, size);
-    name->bytes[size] = '\0';
+    name->key_size = size;
+    memcpy(name->key, s, size);
+    name->key[size] = '\0';
+    name->text = demangle_typeinfo_name(name->key);
+    if (!name->text)
+        name->text = name->key;
+    name->size = (uint32_t)strlen(name->text);
     return name;
 }
 
 static bool is_kernel_name(const co_name *name, const char *s, uint32_t size, uint64_t hash)
 {
-    return name->hash == hash && name->size == size && memcmp(name->bytes, s, size) == 0;
+    return name->hash == hash && name->key_size == size && memcmp(name->key, s, size) == 0;
 }
 
 /* The entry of a text, added if there is none; the empty name if out of memory or slots. */
@@ -67,11 +98,11 @@ static const co_name *intern_kernel_name(const char *s, uint32_t size)
                 return fresh;
         }
         if (is_kernel_name(there, s, size, hash)) {
-            free(fresh);
+            free_kernel_name(fresh);
             return there;
         }
     }
-    free(fresh);
+    free_kernel_name(fresh);
     return get_empty_name();
 }
 

@@ -3,6 +3,8 @@
  *
  *   layer.c     entry points, the dispatch table
  *   calls.c     the wrapped calls, generated from calls.def
+ *   extensions.c       functions that programs request by name, from extensions.def
+ *   command_buffers.c  command buffers: their queues, and how many kernels they launch
  *   queues.c    queues and events, and how the program sees them
  *   devices.c   devices: numbers, properties, rows of the trace
  *   commands.c  commands between enqueue and completion
@@ -147,8 +149,9 @@ void co_queues_after_fork(void);
 
 typedef struct co_name {
     uint64_t hash;
-    uint32_t size;
-    char bytes[];
+    uint32_t key_size, size;
+    const char *text; /* what is shown: the key, or the key demangled; of `size` bytes */
+    char key[];       /* what the driver says */
 } co_name;
 
 /** Name of a kernel, valid forever; never NULL. Not cached by handle, because drivers reuse
@@ -166,7 +169,8 @@ typedef struct co_work {
     co_device *device;
     const char *name;
     uint32_t name_size;
-    uint32_t dims; /* 0: no sizes */
+    uint32_t dims;    /* 0: no sizes */
+    uint32_t kernels; /* of a command buffer; 0: unknown, or no command buffer */
     bool has_local, has_offset;
     uint64_t bytes; /* 0: unknown */
     int64_t global[3], local[3], offset[3];
@@ -269,4 +273,21 @@ void co_profiler_after_fork(void);
 /* ---- calls.c, queues.c: entries of the dispatch table ---------------------------------------- */
 void co_calls_install(cl_icd_dispatch *table);
 void co_queues_install(cl_icd_dispatch *table);
+
+/* ---- extensions.c ---------------------------------------------------------------------------- */
+void co_extensions_install(cl_icd_dispatch *table);
+void co_extensions_after_fork(void);
+
+/* ---- command_buffers.c -----------------------------------------------------------------------
+ * A handle of NULL, or one that is unknown, has no effect and no queue. */
+
+/** A command buffer was made for this queue. */
+void co_command_buffer_add(void *handle, cl_command_queue queue);
+/** It was retained (1) or released (-1). */
+void co_command_buffer_refer(void *handle, int change);
+/** The launch of a kernel was added to it. */
+void co_command_buffer_count_kernel(void *handle);
+cl_command_queue co_command_buffer_queue(void *handle);
+uint32_t co_command_buffer_kernels(void *handle);
+void co_command_buffers_after_fork(void);
 #endif

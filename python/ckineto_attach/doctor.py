@@ -1,6 +1,20 @@
-"""One line about PyTorch for `ckineto doctor`: "ok: …", "absent: …" or "note: …"."""
+"""One line for `ckineto doctor`, about PyTorch or, with the argument "functions", about the recorder of Python
+functions: "ok: …", "absent: …" or "note: …"."""
 import os
 import sys
+
+
+def describe_functions() -> str:
+    """Describe whether `record --python` can record the functions of this Python."""
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    name = "Python %d.%d of %s" % (sys.version_info[0], sys.version_info[1], sys.executable)
+    try:
+        from ckineto_attach import stacks
+
+        stacks.prepare()
+    except Exception as error:
+        return "note: %s: functions are not recorded: %s" % (name, error)
+    return "ok: %s: --python records functions, by %s" % (name, stacks.mechanism())
 
 
 def describe() -> str:
@@ -26,4 +40,5 @@ def describe() -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(describe().replace("\n", " ") + "\n")
+    describe_subject = describe_functions if sys.argv[1:] == ["functions"] else describe
+    sys.stdout.write(describe_subject().replace("\n", " ") + "\n")

@@ -3,7 +3,6 @@
 Both are loaded once, by absolute path and before anything that needs them, so that every later
 library of the process which names them by soname gets the same copy.
 """
-import ctypes
 import os
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -31,6 +30,8 @@ def find(soname):
 
 def load(soname):
     """The library as ctypes.CDLL. Raises OSError that names it if it cannot be loaded."""
+    import ctypes  # slow to import, and a Python may be built without it
+
     if soname not in _loaded:
         if soname != "libckineto-rt.so.0":
             load("libckineto-rt.so.0")
@@ -41,6 +42,22 @@ def load(soname):
 def load_rt():
     """libckineto-rt: ranges, operators, the host of plug-ins."""
     return load("libckineto-rt.so.0")
+
+
+def open_rt():
+    """Load libckineto-rt for other libraries, without ctypes: Python's importer of extension modules opens a
+    library before it looks for the function of a module in it, and never closes it."""
+    from importlib.machinery import ExtensionFileLoader, ModuleSpec
+
+    folder = directory()
+    if folder is None:
+        return  # the system's search finds it
+    path = os.path.join(folder, "libckineto-rt.so.0")
+    loader = ExtensionFileLoader("ckineto_rt", path)
+    try:
+        loader.create_module(ModuleSpec("ckineto_rt", loader, origin=path))
+    except ImportError:
+        pass  # it is no module; if it was not opened, loading the library that needs it fails
 
 
 def load_full():

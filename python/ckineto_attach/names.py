@@ -1,7 +1,12 @@
 """Names of the libraries of this package, by versions of PyTorch and Python. Little is imported here: every
-process with PyTorch reads this."""
+process with PyTorch, or with --python, reads this."""
+from __future__ import annotations
+
 import os
-from typing import Optional, Tuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the module is slow to import
+    from typing import Optional, Tuple
 
 STACKS_PROFILE = "stacks-profile.so"
 STACKS_MONITORING = "stacks-monitoring.abi3.so"

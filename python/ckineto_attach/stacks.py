@@ -12,17 +12,23 @@ The work is done by a library, stacks-profile.so for Python 3.9 to 3.11 or stack
 for later versions. It is looked for in $CKINETO_STACKS_DIR and in the folder `native` next to this
 file; else it is built once, where a C compiler and Python's headers are installed, and kept in
 $XDG_CACHE_HOME/ckineto/stacks (CKINETO_STACKS_BUILD=0 forbids that).
+
+`ckineto record --python` starts it in every Python program (start_requested), so this imports little.
 """
+from __future__ import annotations
+
 import atexit
 import importlib.machinery
-import importlib.util
 import os
 import site
 import sys
-from typing import Any, Dict, List, Optional
 
 from . import library
 from .names import cache_folder, stacks_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the module is slow to import
+    from typing import Any, Dict, List, Optional
 
 _FUNCTIONS, _MODULES, _C_FUNCTIONS, _COLLECTIONS = 1, 2, 4, 8
 _SOURCE = b"Python functions"
@@ -44,9 +50,7 @@ def _check_python() -> str:
     """Name of the library for this Python. Raises StacksError if there is none."""
     if sys.implementation.name != "cpython":
         raise StacksError("%s is not supported; only CPython is" % sys.implementation.name)
-    import sysconfig
-
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if "t" in getattr(sys, "abiflags", ""):
         raise StacksError("builds of Python without the GIL are not supported")
     name = stacks_name(sys.version_info[:2])
     if name is None:
@@ -78,11 +82,10 @@ def _load() -> Any:
     global _native
     if _native is None:
         path = _find_or_build()
-        library.load_rt()
+        library.open_rt()
         name = "_ckineto_stacks"
         loader = importlib.machinery.ExtensionFileLoader(name, path)
-        spec = importlib.util.spec_from_file_location(name, path, loader=loader)
-        module = importlib.util.module_from_spec(spec)
+        module = loader.create_module(importlib.machinery.ModuleSpec(name, loader, origin=path))
         loader.exec_module(module)
         _native = module
         atexit.register(_finish)
@@ -109,6 +112,12 @@ def _own_folders() -> List[bytes]:
     """Folders whose functions are ckineto's own, which are not recorded."""
     files = [start.__code__.co_filename, getattr(sys.modules.get("ckineto"), "__file__", None)]
     return [os.fsencode(os.path.dirname(file) + os.sep) for file in files if file]
+
+
+def _only() -> List[bytes]:
+    """Packages and modules whose functions are recorded, from CKINETO_PYTHON_ONLY; none: all are."""
+    names = os.environ.get("CKINETO_PYTHON_ONLY", "").split(",")
+    return [os.fsencode(name.strip()) for name in names if name.strip()]
 
 
 def _threads() -> Dict[int, int]:
@@ -153,7 +162,7 @@ def prepare() -> None:
     native = _load()
     key = (list(sys.path), "torch" in sys.modules, "ckineto" in sys.modules)
     if key != _configured:  # what this calls would be recorded if it ran within a window
-        native.configure(_prefixes(), _own_folders())
+        native.configure(_prefixes(), _own_folders(), _only())
         _configured = key
 
 
@@ -184,6 +193,12 @@ def start(functions: bool = True, modules: bool = True, c_functions: bool = Fals
         return False
 
 
+def start_requested() -> None:
+    """Start what `ckineto record --python` requests, for the whole run of the program. Never raises."""
+    if os.environ.get("CKINETO_PYTHON", "") not in ("", "0"):
+        start(functions=True, modules=True, c_functions=True)
+
+
 def stop() -> None:
     """End the recording of the matching start. Functions that are still running end in the trace here.
     More stops than starts do nothing."""
@@ -197,6 +212,11 @@ def stop() -> None:
 def reason() -> Optional[str]:
     """The reason why the last start records nothing; None if it records."""
     return _failure
+
+
+def mechanism() -> str:
+    """What hooks functions in this Python; after prepare."""
+    return "sys.monitoring" if _native.status()["hook"] == "monitoring" else "profile functions"
 
 
 def status() -> Dict[str, Any]:

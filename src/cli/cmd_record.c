@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/launch/environment.h"
 #include "cli/launch/job.h"
+#include "cli/launch/perf_maps.h"
 #include "cli/launch/plugins.h"
 #include "cli/launch/record_on_demand.h"
 #include "cli/launch/remedies.h"
@@ -26,6 +27,7 @@
 #include <unistd.h>
 
 static const char *output, *activities, *policy, *log_file, *plugin_config, *budget, *mpi = "auto";
+static const char *python_only;
 static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256,
                 log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
@@ -38,7 +40,8 @@ static const char *verb = "record"; /* for messages */
 static kc_live_options live_options = {.interval_ns = (uint64_t)KB_SECOND_NS};
 static kc_live *live;
 static ks_window *whole; /* the recording beside the live view's; NULL: there is none */
-static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python, roctx, openmp;
+static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes;
+static bool python, python_perf, roctx, openmp;
 static bool uses_mpi; /* by --mpi, or as it seems */
 static kc_texts plugin_files;
 static kc_plugins plugins;
@@ -81,7 +84,14 @@ static const kc_option option_list[] = {
      "do not load plug-ins of KINETO_PLUGIN_LIB_DIR_PATH and of the\n"
      "installation"},
     {"python", 0, KC_FLAG, &python, NULL,
-     "record Python functions, too (about 100 ns for each call)"},
+     "record all functions of Python programs, and those in C that they\n"
+     "call (about 100 ns for each call)"},
+    {"python-only", 0, KC_TEXT, &python_only, "LIST",
+     "record the functions of these packages and modules only, and the\n"
+     "functions in C that they call; __main__: the program's own file"},
+    {"python-perf", 0, KC_FLAG, &python_perf, NULL,
+     "name Python functions in sampled stacks (Python 3.12 and newer;\n"
+     "slows down every call a little: PYTHONPERFSUPPORT)"},
     {"cpu", 0, KC_TEXT, &watch.option, "HZ",
      "sample call stacks HZ times for each second of CPU time (99), and\n"
      "record when threads run, wait for a CPU or are blocked; 0: only\n"
@@ -308,6 +318,8 @@ static kineto_status parse_record_options(ks_collector_options *c, const char *p
     c->wants = KF_WANT_USUAL | (no_shapes ? 0 : KF_WANT_INPUTS | KF_WANT_VALUES);
     const char *torch = getenv("CKINETO_TORCH");
     c->python_left_out = no_torch || (torch && strcmp(torch, "0") == 0);
+    python |= python_only != NULL;
+    c->python_functions = python;
     if (python && no_torch)
         return kc_usage_error(verb,
                               "--python cannot be used with --no-torch, which does not enter "
@@ -316,6 +328,11 @@ static kineto_status parse_record_options(ks_collector_options *c, const char *p
         parse_buffer_policy(&c->policy) || parse_cpu_budget(&c->cost_limit_ppm) ||
         kc_waits_parse(&waits, verb))
         return KINETO_E_ARGUMENT;
+    if (python_only && !kc_is_module_list(python_only))
+        return kc_usage_error(verb,
+                              "--python-only: '%s' is not a list of names of modules, for example "
+                              "numpy,my_package.models",
+                              python_only);
     watch.max_cost_ppm = c->cost_limit_ppm / 2; /* the other half is for the other sources */
     c->buffer_bytes = (size_t)buffer_mb << 20;
     if (are_ring_options_given() && kc_on_demand_parse(&on_demand_options, c))
@@ -648,9 +665,7 @@ static void explain_empty_trace(const kineto_trace *trace, bool has_threads)
     if (reason)
         fprintf(stderr, "%s\n", reason);
     else if (python)
-        fputs("--python records programs that import PyTorch, and none did.\n"
-              "  Other programs import ckineto: see docs/reference/stacks.md.\n",
-              stderr);
+        fputs("--python was given, and the program does not run Python.\n", stderr);
     else
         print_remedies(has_threads);
 }
@@ -779,6 +794,8 @@ static int build_and_write_trace(ks_collector *c, const kc_child *child, bool *k
             kc_complain("warning: %s", stats.spool_error);
         report_trace(trace);
     }
+    if (status == KINETO_OK)
+        kc_perf_maps_remove(trace);
     kineto_trace_release(trace);
     return status ? KC_EXIT_OWN_FAILURE : kc_child_exit_status(child);
 }
@@ -796,6 +813,7 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .python = !no_torch,
                               .python_functions = python,
                               .openmp = openmp,
+                              .python_only = python_only,
                               .memory = memory.given,
                               .memory_bytes = KB_MAX(memory.bytes, 1),
                               .roctx = roctx,
@@ -807,6 +825,8 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .plugins_required = plugin_files.count != 0};
     kc_plugins_report(&plugins, note_failed_plugin, c);
     kineto_status status = kc_enter(&entry, note_failed_entry, c, err);
+    if (status == KINETO_OK && python_perf)
+        status = kc_perf_maps_request(err);
     if (status == KINETO_OK && memory.given)
         add_sampling_metadata(c, entry.memory_bytes);
     kc_waits_note(&waits, c);

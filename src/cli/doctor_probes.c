@@ -393,9 +393,9 @@ static void probe_perf_events(kc_probe_result *f)
                         "operators can have counters of the processor and of the kernel");
 }
 
-/* The first python3 in the PATH reports on its PyTorch in one line: "ok: …", "absent: …" or "note:
+/* The first python3 in the PATH reports on this subject in one line: "ok: …", "absent: …" or "note:
  * …". */
-static void probe_pytorch(kc_probe_result *f)
+static void ask_python(kc_probe_result *f, const char *subject)
 {
     static const struct {
         const char *word;
@@ -408,7 +408,7 @@ static void probe_pytorch(kc_probe_result *f)
                         "the Python package of ckineto is not installed next to its plug-ins");
         return;
     }
-    snprintf(command, sizeof command, "exec python3 '%s' 2>/dev/null", path);
+    snprintf(command, sizeof command, "exec python3 '%s' %s 2>/dev/null", path, subject);
     FILE *answer = popen(command, "re");
     bool answered = answer && fgets(line, sizeof line, answer);
     if (answer)
@@ -423,6 +423,9 @@ static void probe_pytorch(kc_probe_result *f)
     }
     kc_probe_answer(f, KC_PROBE_ABSENT, "no python3 in the PATH");
 }
+
+static void probe_python(kc_probe_result *f) { ask_python(f, "functions"); }
+static void probe_pytorch(kc_probe_result *f) { ask_python(f, "pytorch"); }
 
 const kc_probe kc_probes[] = {
     {"clock", probe_clock, true, false},
@@ -443,6 +446,7 @@ const kc_probe kc_probes[] = {
     {"roctx", probe_roctx, false, false},
     {"openmp", probe_openmp, false, false},
     {"perf events", probe_perf_events, false, false},
+    {"python", probe_python, false, false},
     {"pytorch", probe_pytorch, false, true},
 };
 const size_t kc_probe_count = KB_COUNT(kc_probes);

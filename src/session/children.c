@@ -27,15 +27,16 @@ struct ks_children {
     ks_surroundings surroundings;
 };
 
-ks_children *ks_children_create(uint32_t root_pid, bool python_left_out, const char *pool_path,
-                                uint64_t pool_bytes)
+ks_children *ks_children_create(uint32_t root_pid, const ks_collector_options *options,
+                                const char *pool_path, uint64_t pool_bytes)
 {
     ks_children *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
     c->root = root_pid;
     ks_surroundings_init(&c->surroundings, pool_path, pool_bytes);
-    c->surroundings.python_left_out = python_left_out;
+    c->surroundings.python_left_out = options->python_left_out;
+    c->surroundings.python_functions = options->python_functions;
     return c;
 }
 
@@ -212,10 +213,14 @@ static bool did_attach(const attached *a, const ks_image *it)
 
 /* Why an image is not recorded. A fork's child attaches with its first record: a child of an
  * attached exec that did not attach has nothing to record, whatever else would prevent it. */
-static ks_unrecorded unrecorded_reason(const attached *a, const ks_image *it)
+static ks_unrecorded unrecorded_reason(const ks_surroundings *s, const attached *a,
+                                       const ks_image *it)
 {
     if (it->exec_id && kb_map_find(&a->execs, it->exec_id))
         return KS_UNRECORDED_UNUSED;
+    if (s->python_functions && it->is_python &&
+        (it->why == KS_UNRECORDED_UNUSED || it->why == KS_UNRECORDED_TORCH))
+        return KS_UNRECORDED_PYTHON;
     return it->why == KS_UNRECORDED_UNUSED && it->has_recorder ? KS_UNRECORDED_NOT_ATTACHED
                                                                : it->why;
 }
@@ -267,11 +272,15 @@ static void report_unrecorded(const ks_children *c, const kf_pool *pool, const a
     add_other_versions(&c->surroundings, &others, &groups[KS_UNRECORDED_OTHER_VERSION][HAS_EVENTS]);
     for (size_t i = 0; i < c->all.count; i++) {
         const ks_image *it = &c->all.data[i];
-        if (did_attach(a, it) || ks_image_is_transient(it) || kb_map_find(&others, it->pid))
+        if (ks_image_is_transient(it) || kb_map_find(&others, it->pid))
             continue;
-        ks_unrecorded why = unrecorded_reason(a, it);
+        bool is_attached = did_attach(a, it);
+        if (is_attached && !ks_image_lacks_functions(&c->surroundings, it))
+            continue;
+        ks_unrecorded why =
+            is_attached ? KS_UNRECORDED_PYTHON : unrecorded_reason(&c->surroundings, a, it);
         KB_ASSERT(why < KS_UNRECORDED_COUNT);
-        bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED;
+        bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED && !is_attached;
         add_to_group(&groups[why][lost ? HAS_EVENTS : MAY_HAVE_EVENTS], kb_string(it->name),
                      it->pid);
     }

@@ -253,7 +253,7 @@ kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
 
 void ks_collector_follow(ks_collector *c, uint32_t pid)
 {
-    c->children = ks_children_create(pid, c->options.python_left_out, c->pool_path, c->pool.bytes);
+    c->children = ks_children_create(pid, &c->options, c->pool_path, c->pool.bytes);
     if (c->children)
         ks_children_sample(c->children);
 }

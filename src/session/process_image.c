@@ -375,6 +375,16 @@ static ks_unrecorded find_obstacle(const ks_surroundings *s, uint32_t pid)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
+/* By the name of its program file, such as python3.11: a script's process has the script's name. */
+static bool runs_python(uint32_t pid)
+{
+    char path[64], file[KS_PATH_BYTES];
+    ssize_t size = readlink(format_proc_path(pid, "exe", path), file, sizeof file - 1);
+    file[KB_MAX(size, 0)] = 0;
+    const char *slash = strrchr(file, '/');
+    return slash && strncmp(slash + 1, "python", 6) == 0;
+}
+
 static void look_at_program(const ks_surroundings *s, ks_image *it)
 {
     char path[64];
@@ -387,6 +397,7 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
     }
     it->device = st.st_dev;
     it->inode = st.st_ino;
+    it->is_python = runs_python(it->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     it->why = fd >= 0 ? classify_file(fd) : reason_of_rights(it->pid);
     if (fd >= 0)
@@ -400,21 +411,23 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
 /* ---- loaded libraries ------------------------------------------------------------------------ */
 
 typedef struct loaded {
-    bool torch, opencl, mpi, recorder;
+    bool torch, opencl, mpi, recorder, functions;
 } loaded;
 
-/* Reads /proc/PID/maps until the recorder is found. */
-static loaded search_libraries(uint32_t pid)
+/* Reads /proc/PID/maps until the recorder is found; to its end for the recorder of functions. */
+static loaded search_libraries(uint32_t pid, bool for_functions)
 {
     char path[64], line[4096];
-    loaded found = {false, false, false, false};
+    loaded found = {.torch = false};
     FILE *maps = fopen(format_proc_path(pid, "maps", path), "re");
-    while (maps && !found.recorder && fgets(line, sizeof line, maps)) {
+    while (maps && (for_functions || !found.recorder) && fgets(line, sizeof line, maps)) {
         found.torch |= strstr(line, "/libtorch_cpu.so") != NULL;
         found.opencl |= strstr(line, "/libOpenCL.so") != NULL;
         found.mpi |= strstr(line, "/libmpi.so") || strstr(line, "/libmpich.so") ||
                      strstr(line, "/libmpi_abi.so");
-        found.recorder = strstr(line, "/libckineto-rt.so") != NULL;
+        found.recorder |= strstr(line, "/libckineto-rt.so") != NULL;
+        found.functions |= strstr(line, "/stacks-profile.so") != NULL ||
+                           strstr(line, "/stacks-monitoring.abi3.so") != NULL;
     }
     if (maps)
         fclose(maps);
@@ -451,12 +464,23 @@ static void look_at_libraries(const ks_surroundings *s, ks_image *it)
         return;
     if (!it->was_searched && it->why == KS_UNRECORDED_ENVIRONMENT)
         look_at_program(s, it); /* it may have been examined in the middle of an exec */
-    loaded found = search_libraries(it->pid);
+    loaded found = search_libraries(it->pid, s->python_functions && it->is_python);
     it->was_searched = true;
+    it->searched_ns = it->cpu_ns;
     it->has_recorder |= found.recorder;
+    it->has_functions |= found.functions;
     if (has_worked)
         it->next_search_ns = 2 * it->cpu_ns;
     take_libraries(s, it, &found);
+}
+
+/* CPU time in which any Python has run its startup files, also on a slow machine. */
+#define STARTED_NS UINT64_C(100000000)
+
+bool ks_image_lacks_functions(const ks_surroundings *s, const ks_image *it)
+{
+    return s->python_functions && it->is_python && !it->has_functions &&
+           it->searched_ns >= STARTED_NS;
 }
 
 /* ---- examining ------------------------------------------------------------------------------- */

@@ -13,6 +13,9 @@
     X(TORCH, "runs PyTorch, and Python did not import ckineto's package (python -I, -E or -S, "    \
              "TORCH_DEVICE_BACKEND_AUTOLOAD=0, a PYTHONPATH that was replaced): run it without "   \
              "these, or install ckineto by pip and import it in the program")                      \
+    X(PYTHON, "runs Python, and it did not import ckineto's package, so its functions are not "    \
+              "recorded (python -I, -E or -S, a PYTHONPATH that was replaced, Python before 3.5), "\
+              "or it ended before that")                                                           \
     X(TORCH_LEFT_OUT, "runs PyTorch, and --no-torch or CKINETO_TORCH=0 leaves it out")             \
     X(OPENCL,                                                                                      \
       "an OpenCL library is loaded, and ckineto's layer is not (nothing of OpenCL was "            \
@@ -53,6 +56,7 @@ typedef struct ks_surroundings {
     ino_t pool_inode;
     uid_t pool_owner;
     bool python_left_out; /* by the command: Python processes are excluded on purpose */
+    bool python_functions; /* by the command: every Python process attaches */
     char pid_namespace[64], mount_namespace[64];
 } ks_surroundings;
 
@@ -69,6 +73,8 @@ typedef struct ks_image {
     ks_unrecorded why;            /* if it is not recorded */
     bool was_searched;            /* for libraries */
     bool has_recorder;            /* libckineto-rt is loaded into it */
+    bool is_python;               /* its program file is an interpreter of Python */
+    bool has_functions;           /* the recorder of Python functions is loaded into it */
     bool secure;                  /* the kernel raised its privileges at its exec */
     bool replaced;                /* by another image of its process */
     bool gone;                    /* the process has ended */
@@ -76,11 +82,15 @@ typedef struct ks_image {
     ino_t inode;
     uint64_t cpu_ns;         /* of the process, at the last examination */
     uint64_t next_search_ns; /* CPU time at which its libraries are searched again */
+    uint64_t searched_ns;    /* CPU time at the last search */
     char name[32];
 } ks_image;
 
 /** Was it replaced at once, like a shell that executes the program? */
 bool ks_image_is_transient(const ks_image *it);
+/** Does it run Python without the recorder of functions, although that was requested? True only after
+ *  enough CPU time for it to be loaded. */
+bool ks_image_lacks_functions(const ks_surroundings *s, const ks_image *it);
 /** Does the process still run this image? An unreadable process counts as unchanged. */
 bool ks_image_is_current(ks_image *it);
 /** Examine the process again: first its program, later the libraries that it loaded. */

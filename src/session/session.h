@@ -167,11 +167,12 @@ ks_rights ks_process_rights(uint32_t pid);
 
 /* ---- children.c: the processes below the recorded one ---------------------------------------- */
 typedef struct ks_children ks_children;
-/** @param python_left_out  the command does not attach to Python processes.
- *  @param pool_path        the buffer that processes attach to; pool_bytes: its size.
+struct ks_collector_options;
+/** @param options    what the command does with Python processes.
+ *  @param pool_path  the buffer that processes attach to; pool_bytes: its size.
  *  @return NULL: out of memory. */
-ks_children *ks_children_create(uint32_t root_pid, bool python_left_out, const char *pool_path,
-                                uint64_t pool_bytes);
+ks_children *ks_children_create(uint32_t root_pid, const struct ks_collector_options *options,
+                                const char *pool_path, uint64_t pool_bytes);
 /** A process attached: it is sampled from now on, wherever in the process tree it is. */
 void ks_children_attached(ks_children *c, uint32_t pid);
 /** Sample the process tree once; cheap enough for ten times a second. */
@@ -208,6 +209,7 @@ typedef struct ks_collector_options {
     const char *custom_config; /* for plug-ins, < KS_CONFIG_BYTES; NULL: none */
     uint32_t wants;            /* of operators: KF_WANT_…; 0: KF_WANT_USUAL */
     bool python_left_out;      /* for the ledger: nothing attaches to Python programs */
+    bool python_functions;     /* for the ledger: every Python program attaches */
     bool on_demand;            /* records only while a window is open: see windows.c. The policy and
                        keep_bytes are for each window */
     /* cost limit in millionths of the programs' CPU time, see self_cost.h; 0: none */

@@ -219,6 +219,8 @@ static void way_killed(const client *c)
 
 static void way_all(const client *c) { client_all_commands(c); }
 
+static void way_extensions(const client *c) { client_use_extensions(c); }
+
 static void way_api(const client *c)
 {
     client_say_queues(c);
@@ -240,6 +242,7 @@ static const struct way {
     {"killed", way_killed},
     {"all", way_all},
     {"api", way_api},
+    {"extensions", way_extensions},
 };
 
 int main(int argc, char **argv)

@@ -38,4 +38,6 @@ void client_say_events(const client *c);
 void client_say_errors(const client *c);
 /** One command of every sort (client_commands.c). */
 void client_all_commands(const client *c);
+/** Functions that are requested by name (client_extensions.c). */
+void client_use_extensions(const client *c);
 #endif

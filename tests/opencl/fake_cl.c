@@ -93,6 +93,10 @@ static cl_int CL_API_CALL queue_info(cl_command_queue queue, cl_command_queue_in
         return answer(&queue->properties, sizeof queue->properties, room, out, size);
     if (what == CL_QUEUE_PROPERTIES_ARRAY)
         return answer("", 0, room, out, size);
+    if (what == CL_QUEUE_CONTEXT) {
+        cl_context context = fake_cl_context();
+        return answer(&context, sizeof context, room, out, size);
+    }
     return CL_INVALID_VALUE;
 }
 
@@ -276,6 +280,133 @@ static cl_int CL_API_CALL event_times(cl_event event, cl_profiling_info what, si
                   size);
 }
 
+/* ---- extensions ------------------------------------------------------------------------------ */
+
+static atomic_int extension_calls[2];
+char fake_cl_device_memory[64], fake_cl_shared_memory[64];
+
+static cl_int CL_API_CALL get_memory_info(cl_context context, const void *memory, cl_uint what,
+                                          size_t room, void *out, size_t *size)
+{
+    cl_uint type = memory == fake_cl_device_memory   ? 0x4198
+                   : memory == fake_cl_shared_memory ? 0x4199
+                                                     : 0x4196;
+    (void)what;
+    if (context != fake_cl_context())
+        return CL_INVALID_CONTEXT;
+    return answer(&type, sizeof type, room, out, size);
+}
+
+/* The functions of both platforms. */
+#define PLATFORM(p)                                                                                \
+    static void *CL_API_CALL allocate_##p(cl_context context, cl_device_id device,                 \
+                                          const cl_ulong *properties, size_t size,                 \
+                                          cl_uint alignment, cl_int *error)                        \
+    {                                                                                              \
+        (void)context, (void)device, (void)properties, (void)size, (void)alignment;                \
+        atomic_fetch_add(&extension_calls[p], 1);                                                  \
+        if (error)                                                                                 \
+            *error = CL_SUCCESS;                                                                   \
+        return fake_cl_device_memory;                                                              \
+    }                                                                                              \
+    static cl_int CL_API_CALL copy_##p(cl_command_queue queue, cl_bool blocking, void *to,         \
+                                       const void *from, size_t size, cl_uint n,                   \
+                                       const cl_event *list, cl_event *event)                      \
+    {                                                                                              \
+        (void)blocking, (void)to, (void)from, (void)size, (void)n, (void)list;                     \
+        atomic_fetch_add(&extension_calls[p], 1);                                                  \
+        return enqueue(queue, event);                                                              \
+    }                                                                                              \
+    static cl_int CL_API_CALL fill_##p(cl_command_queue queue, void *memory, const void *pattern,  \
+                                       size_t pattern_size, size_t size, cl_uint n,                \
+                                       const cl_event *list, cl_event *event)                      \
+    {                                                                                              \
+        (void)memory, (void)pattern, (void)pattern_size, (void)size, (void)n, (void)list;          \
+        atomic_fetch_add(&extension_calls[p], 1);                                                  \
+        return enqueue(queue, event);                                                              \
+    }
+PLATFORM(0)
+PLATFORM(1)
+
+/* A command buffer is its queue with a number of references; one at a time is enough. */
+static struct {
+    cl_command_queue queue;
+    int references;
+} command_buffer;
+
+static void *CL_API_CALL make_command_buffer(cl_uint n, const cl_command_queue *list,
+                                             const cl_ulong *properties, cl_int *error)
+{
+    (void)properties;
+    if (error)
+        *error = n ? CL_SUCCESS : CL_INVALID_VALUE;
+    command_buffer.queue = n ? list[0] : NULL;
+    command_buffer.references = 1;
+    return n ? &command_buffer : NULL;
+}
+
+static cl_int CL_API_CALL release_command_buffer(void *buffer)
+{
+    return buffer == &command_buffer && command_buffer.references-- > 0 ? CL_SUCCESS
+                                                                        : CL_INVALID_VALUE;
+}
+
+static cl_int CL_API_CALL add_kernel(void *buffer, cl_command_queue queue,
+                                     const cl_ulong *properties, cl_kernel kernel, cl_uint dims,
+                                     const size_t *offset, const size_t *global,
+                                     const size_t *local, cl_uint n, const cl_uint *list,
+                                     cl_uint *point, void **handle)
+{
+    (void)queue, (void)properties, (void)dims, (void)offset, (void)global, (void)local, (void)n;
+    (void)list, (void)point, (void)handle;
+    return buffer == &command_buffer && kernel ? CL_SUCCESS : CL_INVALID_VALUE;
+}
+
+static cl_int CL_API_CALL run_command_buffer(cl_uint n, cl_command_queue *list, void *buffer,
+                                             cl_uint waits, const cl_event *wait_list,
+                                             cl_event *event)
+{
+    (void)waits, (void)wait_list;
+    if (buffer != &command_buffer || command_buffer.references == 0)
+        return CL_INVALID_VALUE;
+    return enqueue(n && list ? list[0] : command_buffer.queue, event);
+}
+
+static void *CL_API_CALL extension_address(cl_platform_id platform, const char *name)
+{
+    bool second = platform == fake_cl_platform(1);
+    const struct {
+        const char *name;
+        void (*function)(void);
+    } known[] = {
+        {"clGetMemAllocInfoINTEL", (void (*)(void))get_memory_info},
+        {"clDeviceMemAllocINTEL", (void (*)(void))(second ? allocate_1 : allocate_0)},
+        {"clEnqueueMemcpyINTEL", (void (*)(void))(second ? copy_1 : copy_0)},
+        {"clEnqueueMemFillINTEL", (void (*)(void))(second ? fill_1 : fill_0)},
+        {"clCreateCommandBufferKHR", (void (*)(void))make_command_buffer},
+        {"clReleaseCommandBufferKHR", (void (*)(void))release_command_buffer},
+        {"clCommandNDRangeKernelKHR", (void (*)(void))add_kernel},
+        {"clEnqueueCommandBufferKHR", (void (*)(void))run_command_buffer},
+        {"clUnwrappedVENDOR", (void (*)(void))make_command_buffer}};
+    void *address = NULL;
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0)
+            memcpy(&address, &known[i].function, sizeof address);
+    return address;
+}
+
+static void *CL_API_CALL any_extension_address(const char *name)
+{
+    return extension_address(fake_cl_platform(0), name);
+}
+
+cl_platform_id fake_cl_platform(int number)
+{
+    return (cl_platform_id)(uintptr_t)(8192 + 8 * number);
+}
+int fake_cl_extension_calls(int platform) { return atomic_load(&extension_calls[platform]); }
+
 /* ---- for the test ---------------------------------------------------------------------------- */
 
 void fake_cl_finish(void)
@@ -297,6 +428,8 @@ void fake_cl_reset(const fake_cl_behaviour *wanted)
     event_count = 0;
     atomic_store(&alive, 0);
     atomic_store(&misuses, 0);
+    atomic_store(&extension_calls[0], 0);
+    atomic_store(&extension_calls[1], 0);
     device_number++;
     behaviour = *wanted;
 }
@@ -319,6 +452,8 @@ const cl_icd_dispatch *fake_cl_table(void)
         .clSetEventCallback = set_callback,
         .clGetEventInfo = event_info,
         .clGetEventProfilingInfo = event_times,
+        .clGetExtensionFunctionAddress = any_extension_address,
+        .clGetExtensionFunctionAddressForPlatform = extension_address,
     };
 
     return &table;

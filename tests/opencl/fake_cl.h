@@ -46,4 +46,11 @@ cl_command_queue_properties fake_cl_queue_properties(void);
 void fake_cl_reuse_queue(void);
 /** The device's time now. */
 int64_t fake_cl_now(void);
+
+/* Two platforms, each with functions of its own under the names of extensions. */
+cl_platform_id fake_cl_platform(int number);
+/** Calls that the extension functions of a platform have got since the reset. */
+int fake_cl_extension_calls(int platform);
+/** Addresses that are memory of the device, and shared memory; others are unknown. */
+extern char fake_cl_device_memory[64], fake_cl_shared_memory[64];
 #endif

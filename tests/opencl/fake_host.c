@@ -108,6 +108,8 @@ static void take_metadata(fake_activity *a, const KinetoPlugin_Metadata *m)
         a->bad_timestamps = true;
     else if (strcmp(m->pKey, "bytes") == 0)
         a->bytes = m->u;
+    else if (strcmp(m->pKey, "kernels") == 0)
+        a->kernels = m->i;
     else if (strcmp(m->pKey, "memory bandwidth (GB/s)") == 0)
         a->has_bandwidth = true;
     else if (strcmp(m->pKey, "block") == 0)

@@ -14,6 +14,7 @@ typedef struct fake_activity {
     char name[96];
     bool bad_timestamps, has_bandwidth, has_block;
     uint64_t bytes;
+    int64_t kernels; /* of a command buffer */
     int64_t grid[3];
 } fake_activity;
 

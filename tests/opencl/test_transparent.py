@@ -3,8 +3,8 @@ tells them are equal without a layer, under an idle layer, and under one that re
 from support import LAYER, CLIENT, FAKE_HOST, check, environment, finish, need_device, run, \
     run_fake_host
 
-WAYS = ["api", "all", "props0", "with_properties", "threads", "many_queues", "fork",
-        "exit_running", "quick_exit"]
+WAYS = ["api", "all", "extensions", "props0", "with_properties", "threads", "many_queues",
+        "fork", "exit_running", "quick_exit"]
 
 
 def same(way, words, bare, other):

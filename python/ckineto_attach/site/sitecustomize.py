@@ -1,8 +1,10 @@
-"""Attaches ckineto to PyTorch before 2.5, which does not call entry points (newer ones do).
+"""Attaches ckineto to a Python program: the recorder of functions (`ckineto record --python`), and PyTorch before
+2.5, which does not call entry points (newer ones do).
 
 `ckineto record` puts this folder on PYTHONPATH. Python imports the first sitecustomize that it finds, so
 this one runs the sitecustomize of the distribution or environment, which it hides. Nothing else happens
-unless such a PyTorch is installed. Never raises.
+unless functions are requested or such a PyTorch is installed. Never raises, except what the hidden one raises.
+Any version of Python may read this file.
 """
 import os
 import sys
@@ -14,8 +16,25 @@ def _other_folders():
     return [p for p in sys.path if os.path.abspath(p or ".") != _HERE]
 
 
+def _run_hidden_of_python2():
+    import imp
+
+    try:
+        found = imp.find_module("sitecustomize", _other_folders())
+    except ImportError:
+        return
+    try:
+        imp.load_module("sitecustomize", *found)
+    finally:
+        if found[0]:
+            found[0].close()
+
+
 def _run_hidden():
     """Import the sitecustomize that would have been found without this one, under its own name."""
+    if sys.version_info < (3, 5):
+        _run_hidden_of_python2()
+        return
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
@@ -76,9 +95,24 @@ def _attach():
         pass
 
 
+def _start_functions():
+    """Record Python functions, if they are requested; last, so that those of other startup files have no rows."""
+    if os.environ.get("CKINETO_PYTHON", "") in ("", "0"):
+        return
+    try:
+        from ckineto_attach import stacks
+
+        stacks.start_requested()
+    except Exception:
+        pass
+
+
 try:
-    if _old_torch():
+    if sys.version_info >= (3, 5) and _old_torch():
         sys.meta_path.insert(0, _TorchFinder())
 except Exception:
     pass
-_run_hidden()
+try:
+    _run_hidden()
+finally:
+    _start_functions()

@@ -264,6 +264,32 @@ static bool find_python_folder(char *buf, size_t size)
     return strchr(buf, ':') == NULL;
 }
 
+bool kc_is_module_list(const char *list)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    for (const char *at = list;; at++) {
+        size_t size = 0;
+        while (at[size] && (strchr(letters, at[size]) || (unsigned char)at[size] >= 0x80))
+            size++;
+        at += size;
+        if (size == 0 || (*at && *at != '.' && *at != ','))
+            return false;
+        if (!*at)
+            return true;
+    }
+}
+
+/* What our sitecustomize reads. */
+static kineto_status request_python_functions(const kc_entry_options *o, kineto_error *err)
+{
+    if (!o->python_functions)
+        return KINETO_OK;
+    kineto_status status = set_environment_variable("CKINETO_PYTHON", "1", err);
+    if (status == KINETO_OK && o->python_only)
+        status = set_environment_variable("CKINETO_PYTHON_ONLY", o->python_only, err);
+    return status;
+}
+
 /* Python finds our packages first, and the sitecustomize in PYTHON_SITE. */
 static kineto_status set_python_path(const kc_entry_options *o, kc_entry_note *note, void *context,
                                      kineto_error *err)
@@ -280,9 +306,7 @@ static kineto_status set_python_path(const kc_entry_options *o, kc_entry_note *n
     kineto_status status = extend_variable("PYTHONPATH", site, ':', true, err);
     if (status == KINETO_OK)
         status = extend_variable("PYTHONPATH", folder, ':', true, err);
-    if (status == KINETO_OK && o->python_functions)
-        status = set_environment_variable("CKINETO_PYTHON", "1", err);
-    return status;
+    return status ? status : request_python_functions(o, err);
 }
 
 /* Libraries in the program write to the same log, whose path is made absolute. */

@@ -28,6 +28,8 @@ typedef struct kc_entry_options {
     bool python;
     /* record Python functions, too */
     bool python_functions;
+    /* of these packages and modules; NULL: of all */
+    const char *python_only;
     /* the allocator hook */
     bool memory;
     /* mean bytes between its samples */
@@ -47,6 +49,9 @@ typedef struct kc_entry_options {
     /* the user named them: failing to load them is an error */
     bool plugins_required;
 } kc_entry_options;
+
+/** Is it a list of dotted names of Python's modules, separated by commas? */
+bool kc_is_module_list(const char *list);
 
 #define KC_NO_PYTHON "ckineto's Python package" /* source of a ledger line */
 /** Called for each source that cannot enter the program. */
