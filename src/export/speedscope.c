@@ -1,8 +1,19 @@
-/* speedscope's file format: for each lane of each track a profile of open and close events, over
- * one shared list of frames. Times are nanoseconds since the start of the trace. */
+/* speedscope's file format: for each lane of each track a profile over one shared list of frames.
+ * Ranges are open and close events, at nanoseconds since the start of the trace. Sampled stacks are
+ * a list of stacks in the order of time, each with the CPU time that it stands for. */
 #include "export/stacks.h"
 
 #define EVENT_ROOM 80u
+
+/* A range of sampled stacks. Its own CPU time is spread over the gaps between the ranges in it, in
+ * proportion to their length: the stacks without those ranges. */
+typedef struct sampled_range {
+    kineto_row row;
+    uint32_t frame;
+    int64_t own_ns;  /* own CPU time that is not written yet */
+    int64_t gaps_ns; /* length of the gaps that are not written yet */
+    int64_t from_ns; /* where the next gap begins */
+} sampled_range;
 
 typedef struct speedscope_writer {
     const ke_job *job;
@@ -12,6 +23,9 @@ typedef struct speedscope_writer {
     KB_VEC(kineto_row) lane_rows;
     KB_VEC(uint64_t) lane_first;
     KB_VEC(kineto_row) open;
+    KB_VEC(sampled_range) sampled;  /* of the lane, by index */
+    KB_VEC(uint32_t) open_sampled;  /* indices into `sampled`, the innermost last */
+    KB_VEC(int64_t) weights;        /* of the samples that were written */
     uint64_t last_ns; /* time of the previous event of the profile */
     uint64_t events, profiles;
     /* The profile with the most rows, which is shown first. */
@@ -38,9 +52,7 @@ static uint32_t row_form(const speedscope_writer *s, kineto_row row)
 /* Index of the row's frame; sets `failed` if memory runs out. */
 static uint32_t row_frame(speedscope_writer *s, kineto_row row)
 {
-    const kt_block *b = kt_block_at(s->trace, row / KT_BLOCK_ROWS);
-    uint32_t i = row % KT_BLOCK_ROWS;
-    uint32_t frame = ke_stacks_frame(&s->frames, s->trace, b->name[i], b->kind[i]);
+    uint32_t frame = ke_stacks_frame(&s->frames, s->trace, row);
     s->failed |= frame == UINT32_MAX;
     return frame;
 }
@@ -93,6 +105,108 @@ static void put_lane_events(speedscope_writer *s, const kineto_row *rows, uint64
     close_frames_until(s, INT64_MAX);
 }
 
+/* ---- sampled stacks -------------------------------------------------------------------------- */
+
+/* Closes the ranges within the one that encloses a row. `write` is called for each before. */
+static void close_sampled(speedscope_writer *s, kineto_row enclosing,
+                          void (*write)(speedscope_writer *, sampled_range *))
+{
+    while (s->open_sampled.count) {
+        sampled_range *top = &s->sampled.data[s->open_sampled.data[s->open_sampled.count - 1]];
+        if (top->row == enclosing)
+            return;
+        if (write)
+            write(s, top);
+        s->open_sampled.count--;
+    }
+}
+
+/* Reads the ranges of a lane, and takes the CPU time of each from the range around it. */
+static bool load_sampled(speedscope_writer *s, const kineto_row *rows, uint64_t count)
+{
+    s->sampled.count = s->open_sampled.count = 0;
+    if (count > UINT32_MAX || !kb_vec_reserve(&s->sampled, count))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t cpu_ns = ke_sampled_of(s->trace, rows[i]).cpu_ns;
+        close_sampled(s, kineto_trace_parent(s->trace, rows[i]), NULL);
+        if (s->open_sampled.count) {
+            int64_t *own = &s->sampled.data[s->open_sampled.data[s->open_sampled.count - 1]].own_ns;
+            if (__builtin_sub_overflow(*own, cpu_ns, own))
+                *own = INT64_MIN;
+        }
+        s->sampled.data[i] = (sampled_range){.row = rows[i],
+                                             .frame = row_frame(s, rows[i]),
+                                             .own_ns = cpu_ns,
+                                             .gaps_ns = kineto_trace_self_ns(s->trace, rows[i]),
+                                             .from_ns = row_start_ns(s, rows[i])};
+        s->sampled.count++;
+        s->forms[row_form(s, rows[i])]++;
+        if (s->failed || !kb_vec_push(&s->open_sampled, i))
+            return false;
+    }
+    return true;
+}
+
+/* Writes the stack that is open now, with this weight. */
+static void put_sample(speedscope_writer *s, int64_t weight)
+{
+    kb_json_array_begin(&s->json);
+    for (size_t i = 0; i < s->open_sampled.count; i++)
+        kb_json_uint(&s->json, s->sampled.data[s->open_sampled.data[i]].frame);
+    kb_json_array_end(&s->json);
+    s->failed |= !kb_vec_push(&s->weights, weight);
+    s->events++;
+}
+
+/* Writes the gap of the innermost range until `ns`, if it has time. */
+static void put_gap(speedscope_writer *s, sampled_range *r, int64_t ns)
+{
+    int64_t gap = kb_length_ns(r->from_ns, ns);
+    int64_t part = gap >= r->gaps_ns
+                       ? r->own_ns
+                       : (int64_t)((double)r->own_ns * (double)gap / (double)r->gaps_ns);
+    if (r->own_ns <= 0 || part <= 0)
+        return;
+    put_sample(s, KB_MIN(part, r->own_ns));
+    r->own_ns -= KB_MIN(part, r->own_ns);
+    r->gaps_ns -= gap;
+}
+
+/* The rest of a range's own time, before it is closed. */
+static void put_rest(speedscope_writer *s, sampled_range *r)
+{
+    if (r->own_ns > 0)
+        put_sample(s, r->own_ns);
+    r->own_ns = 0;
+}
+
+/* The list of stacks of a lane, in the order of time. */
+static void put_samples(speedscope_writer *s)
+{
+    s->open_sampled.count = s->weights.count = 0;
+    for (uint32_t i = 0; i < s->sampled.count && !s->failed; i++) {
+        kineto_row row = s->sampled.data[i].row;
+        close_sampled(s, kineto_trace_parent(s->trace, row), put_rest);
+        if (s->open_sampled.count) {
+            sampled_range *around =
+                &s->sampled.data[s->open_sampled.data[s->open_sampled.count - 1]];
+            put_gap(s, around, row_start_ns(s, row));
+            around->from_ns = KB_MAX(around->from_ns, row_end_ns(s, row));
+        }
+        s->failed |= !kb_vec_push(&s->open_sampled, i);
+    }
+    close_sampled(s, KINETO_NO_ROW, put_rest);
+}
+
+static bool are_sampled(const speedscope_writer *s, const kineto_row *rows, uint64_t count)
+{
+    uint64_t i = 0;
+    while (i < count && ke_row_is_kind(s->trace, rows[i], KINETO_KIND_CPU_SAMPLE))
+        i++;
+    return i == count;
+}
+
 /* ---- profiles -------------------------------------------------------------------------------- */
 
 static void put_profile_name(speedscope_writer *s, uint32_t track, uint32_t lane)
@@ -100,8 +214,11 @@ static void put_profile_name(speedscope_writer *s, uint32_t track, uint32_t lane
     kineto_track view;
     char name[640];
     kineto_trace_track(s->trace, track, &view);
-    ke_label process = ke_process_label(s->trace, view.process),
-             row = ke_track_label(s->trace, track);
+    uint32_t tid;
+    bool of_thread = ke_cpu_track(s->trace, track, &tid) != KE_CPU_ROW_NONE;
+    ke_label process = ke_process_label(s->trace, view.process);
+    ke_label row =
+        of_thread ? ke_cpu_thread_label(s->trace, track) : ke_track_label(s->trace, track);
     int n = snprintf(name, sizeof name, "%.*s / %.*s", (int)process.size, process.text,
                      (int)row.size, row.text);
     if (lane)
@@ -109,15 +226,61 @@ static void put_profile_name(speedscope_writer *s, uint32_t track, uint32_t lane
     kb_json_put_string(&s->json, "name", (kineto_string){name, (size_t)n});
 }
 
-/* All profiles have the same range, so that they line up. */
-static void begin_profile(speedscope_writer *s)
+static void begin_profile_of(speedscope_writer *s, const char *type)
 {
     kb_json_newline(&s->json);
     kb_json_object_begin(&s->json);
-    kb_json_put_string(&s->json, "type", kb_string("evented"));
+    kb_json_put_string(&s->json, "type", kb_string(type));
     kb_json_put_string(&s->json, "unit", kb_string("nanoseconds"));
     kb_json_put_uint(&s->json, "startValue", 0);
+}
+
+/* All profiles of events have the same range, so that they line up. */
+static void begin_profile(speedscope_writer *s)
+{
+    begin_profile_of(s, "evented");
     kb_json_put_uint(&s->json, "endValue", ns_since_start(s, s->job->census.end_ns));
+}
+
+/* The range of a profile of samples is the sum of their weights. */
+static void put_sampled_members(speedscope_writer *s)
+{
+    uint64_t sum = 0;
+    kb_json_key_z(&s->json, "samples");
+    kb_json_array_begin(&s->json);
+    put_samples(s);
+    kb_json_array_end(&s->json);
+    kb_json_key_z(&s->json, "weights");
+    kb_json_array_begin(&s->json);
+    for (size_t i = 0; i < s->weights.count; i++) {
+        kb_json_int(&s->json, s->weights.data[i]);
+        sum += (uint64_t)s->weights.data[i];
+    }
+    kb_json_array_end(&s->json);
+    kb_json_put_uint(&s->json, "endValue", sum);
+}
+
+static void put_sampled_profile(speedscope_writer *s, uint32_t track, uint32_t lane,
+                                const kineto_row *rows, uint64_t count)
+{
+    begin_profile_of(s, "sampled");
+    put_profile_name(s, track, lane);
+    s->failed |= !load_sampled(s, rows, count);
+    if (!s->failed)
+        put_sampled_members(s);
+    kb_json_object_end(&s->json);
+}
+
+static void put_evented_profile(speedscope_writer *s, uint32_t track, uint32_t lane,
+                                const kineto_row *rows, uint64_t count)
+{
+    begin_profile(s);
+    put_profile_name(s, track, lane);
+    kb_json_key_z(&s->json, "events");
+    kb_json_array_begin(&s->json);
+    put_lane_events(s, rows, count);
+    kb_json_array_end(&s->json);
+    kb_json_object_end(&s->json);
 }
 
 /* Lanes without rows are left out. */
@@ -126,13 +289,10 @@ static void put_lane_profile(speedscope_writer *s, uint32_t track, uint32_t lane
 {
     if (count == 0)
         return;
-    begin_profile(s);
-    put_profile_name(s, track, lane);
-    kb_json_key_z(&s->json, "events");
-    kb_json_array_begin(&s->json);
-    put_lane_events(s, rows, count);
-    kb_json_array_end(&s->json);
-    kb_json_object_end(&s->json);
+    if (are_sampled(s, rows, count))
+        put_sampled_profile(s, track, lane, rows, count);
+    else
+        put_evented_profile(s, track, lane, rows, count);
     if (count > s->max_rows) {
         s->max_rows = count;
         s->active = s->profiles;
@@ -212,6 +372,8 @@ static void put_frame_list(speedscope_writer *s)
             ke_parse_python_name(f->text, &file, &line, &function)) {
             kb_json_put_string(j, "file", file);
             kb_json_put_uint(j, "line", line);
+        } else if (f->file.size) {
+            kb_json_put_string(j, "file", f->file);
         }
         kb_json_object_end(j);
     }
@@ -243,18 +405,34 @@ static void write_speedscope_file(speedscope_writer *s)
     kb_sink_write(s->job->sink, "\n", 1);
 }
 
+static uint64_t count_states(const kineto_trace *t)
+{
+    uint64_t count = 0;
+    for (kineto_row row = 0; row < kineto_trace_count(t); row++) {
+        uint32_t form = kt_block_at(t, row / KT_BLOCK_ROWS)->form[row % KT_BLOCK_ROWS];
+        count += ke_row_is_kind(t, row, KINETO_KIND_THREAD_STATE) && !kt_row_is_summary(t, row) &&
+                 (form == KINETO_FORM_SLICE || form == KINETO_FORM_ASYNC);
+    }
+    return count;
+}
+
 kineto_status ke_speedscope_write(ke_job *job, kineto_error *err)
 {
     speedscope_writer s = {.job = job, .trace = job->trace};
     kb_json_init(&s.json, job->sink);
     write_speedscope_file(&s);
-    ke_stacks_account(job, s.forms);
+    memcpy(s.frames.forms, s.forms, sizeof s.forms);
+    s.frames.states = count_states(job->trace);
+    ke_stacks_account(job, &s.frames);
     job->result->records = s.events;
     job->result->record_noun = "events";
     job->result->replaced_bytes = s.json.replaced_bytes;
     kb_vec_free(&s.lane_rows);
     kb_vec_free(&s.lane_first);
     kb_vec_free(&s.open);
+    kb_vec_free(&s.sampled);
+    kb_vec_free(&s.open_sampled);
+    kb_vec_free(&s.weights);
     ke_stacks_free(&s.frames);
     return s.failed ? ke_fail_memory(job, err) : KINETO_OK;
 }
