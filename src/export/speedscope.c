@@ -1,19 +1,10 @@
 /* speedscope's file format: for each lane of each track a profile over one shared list of frames.
  * Ranges are open and close events, at nanoseconds since the start of the trace. Sampled stacks are
  * a list of stacks in the order of time, each with the CPU time that it stands for. */
+#include "export/sampled_walk.h"
 #include "export/stacks.h"
 
 #define EVENT_ROOM 80u
-
-/* A range of sampled stacks. Its own CPU time is spread over the gaps between the ranges in it, in
- * proportion to their length: the stacks without those ranges. */
-typedef struct sampled_range {
-    kineto_row row;
-    uint32_t frame;
-    int64_t own_ns;  /* own CPU time that is not written yet */
-    int64_t gaps_ns; /* length of the gaps that are not written yet */
-    int64_t from_ns; /* where the next gap begins */
-} sampled_range;
 
 typedef struct speedscope_writer {
     const ke_job *job;
@@ -23,9 +14,8 @@ typedef struct speedscope_writer {
     KB_VEC(kineto_row) lane_rows;
     KB_VEC(uint64_t) lane_first;
     KB_VEC(kineto_row) open;
-    KB_VEC(sampled_range) sampled;  /* of the lane, by index */
-    KB_VEC(uint32_t) open_sampled;  /* indices into `sampled`, the innermost last */
-    KB_VEC(int64_t) weights;        /* of the samples that were written */
+    ke_sampled_walk walk;
+    KB_VEC(int64_t) weights; /* of the sampled stacks that were written */
     uint64_t last_ns; /* time of the previous event of the profile */
     uint64_t events, profiles;
     /* The profile with the most rows, which is shown first. */
@@ -107,96 +97,18 @@ static void put_lane_events(speedscope_writer *s, const kineto_row *rows, uint64
 
 /* ---- sampled stacks -------------------------------------------------------------------------- */
 
-/* Closes the ranges within the one that encloses a row. `write` is called for each before. */
-static void close_sampled(speedscope_writer *s, kineto_row enclosing,
-                          void (*write)(speedscope_writer *, sampled_range *))
+/* Writes a stack; its weight follows when all are written. */
+static bool put_sampled_stack(void *context, const ke_sampled_piece *piece)
 {
-    while (s->open_sampled.count) {
-        sampled_range *top = &s->sampled.data[s->open_sampled.data[s->open_sampled.count - 1]];
-        if (top->row == enclosing)
-            return;
-        if (write)
-            write(s, top);
-        s->open_sampled.count--;
-    }
-}
-
-/* Reads the ranges of a lane, and takes the CPU time of each from the range around it. */
-static bool load_sampled(speedscope_writer *s, const kineto_row *rows, uint64_t count)
-{
-    s->sampled.count = s->open_sampled.count = 0;
-    if (count > UINT32_MAX || !kb_vec_reserve(&s->sampled, count))
-        return false;
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t cpu_ns = ke_sampled_of(s->trace, rows[i]).cpu_ns;
-        close_sampled(s, kineto_trace_parent(s->trace, rows[i]), NULL);
-        if (s->open_sampled.count) {
-            int64_t *own = &s->sampled.data[s->open_sampled.data[s->open_sampled.count - 1]].own_ns;
-            if (__builtin_sub_overflow(*own, cpu_ns, own))
-                *own = INT64_MIN;
-        }
-        s->sampled.data[i] = (sampled_range){.row = rows[i],
-                                             .frame = row_frame(s, rows[i]),
-                                             .own_ns = cpu_ns,
-                                             .gaps_ns = kineto_trace_self_ns(s->trace, rows[i]),
-                                             .from_ns = row_start_ns(s, rows[i])};
-        s->sampled.count++;
-        s->forms[row_form(s, rows[i])]++;
-        if (s->failed || !kb_vec_push(&s->open_sampled, i))
-            return false;
-    }
-    return true;
-}
-
-/* Writes the stack that is open now, with this weight. */
-static void put_sample(speedscope_writer *s, int64_t weight)
-{
+    speedscope_writer *s = context;
+    if (piece->cpu_ns == 0)
+        return true;
     kb_json_array_begin(&s->json);
-    for (size_t i = 0; i < s->open_sampled.count; i++)
-        kb_json_uint(&s->json, s->sampled.data[s->open_sampled.data[i]].frame);
+    for (size_t i = 0; i < piece->depth; i++)
+        kb_json_uint(&s->json, row_frame(s, s->walk.rows[piece->stack[i]]));
     kb_json_array_end(&s->json);
-    s->failed |= !kb_vec_push(&s->weights, weight);
     s->events++;
-}
-
-/* Writes the gap of the innermost range until `ns`, if it has time. */
-static void put_gap(speedscope_writer *s, sampled_range *r, int64_t ns)
-{
-    int64_t gap = kb_length_ns(r->from_ns, ns);
-    int64_t part = gap >= r->gaps_ns
-                       ? r->own_ns
-                       : (int64_t)((double)r->own_ns * (double)gap / (double)r->gaps_ns);
-    if (r->own_ns <= 0 || part <= 0)
-        return;
-    put_sample(s, KB_MIN(part, r->own_ns));
-    r->own_ns -= KB_MIN(part, r->own_ns);
-    r->gaps_ns -= gap;
-}
-
-/* The rest of a range's own time, before it is closed. */
-static void put_rest(speedscope_writer *s, sampled_range *r)
-{
-    if (r->own_ns > 0)
-        put_sample(s, r->own_ns);
-    r->own_ns = 0;
-}
-
-/* The list of stacks of a lane, in the order of time. */
-static void put_samples(speedscope_writer *s)
-{
-    s->open_sampled.count = s->weights.count = 0;
-    for (uint32_t i = 0; i < s->sampled.count && !s->failed; i++) {
-        kineto_row row = s->sampled.data[i].row;
-        close_sampled(s, kineto_trace_parent(s->trace, row), put_rest);
-        if (s->open_sampled.count) {
-            sampled_range *around =
-                &s->sampled.data[s->open_sampled.data[s->open_sampled.count - 1]];
-            put_gap(s, around, row_start_ns(s, row));
-            around->from_ns = KB_MAX(around->from_ns, row_end_ns(s, row));
-        }
-        s->failed |= !kb_vec_push(&s->open_sampled, i);
-    }
-    close_sampled(s, KINETO_NO_ROW, put_rest);
+    return !s->failed && kb_vec_push(&s->weights, piece->cpu_ns);
 }
 
 static bool are_sampled(const speedscope_writer *s, const kineto_row *rows, uint64_t count)
@@ -242,13 +154,14 @@ static void begin_profile(speedscope_writer *s)
     kb_json_put_uint(&s->json, "endValue", ns_since_start(s, s->job->census.end_ns));
 }
 
-/* The range of a profile of samples is the sum of their weights. */
+/* Stacks, weights and, as the end of the profile, the sum of the weights. */
 static void put_sampled_members(speedscope_writer *s)
 {
     uint64_t sum = 0;
+    s->weights.count = 0;
     kb_json_key_z(&s->json, "samples");
     kb_json_array_begin(&s->json);
-    put_samples(s);
+    s->failed |= !ke_sampled_walk_run(&s->walk);
     kb_json_array_end(&s->json);
     kb_json_key_z(&s->json, "weights");
     kb_json_array_begin(&s->json);
@@ -265,9 +178,14 @@ static void put_sampled_profile(speedscope_writer *s, uint32_t track, uint32_t l
 {
     begin_profile_of(s, "sampled");
     put_profile_name(s, track, lane);
-    s->failed |= !load_sampled(s, rows, count);
-    if (!s->failed)
-        put_sampled_members(s);
+    s->walk.trace = s->trace;
+    s->walk.rows = rows;
+    s->walk.count = count;
+    s->walk.piece = put_sampled_stack;
+    s->walk.context = s;
+    for (uint64_t i = 0; i < count; i++)
+        s->forms[row_form(s, rows[i])]++;
+    put_sampled_members(s);
     kb_json_object_end(&s->json);
 }
 
@@ -430,8 +348,7 @@ kineto_status ke_speedscope_write(ke_job *job, kineto_error *err)
     kb_vec_free(&s.lane_rows);
     kb_vec_free(&s.lane_first);
     kb_vec_free(&s.open);
-    kb_vec_free(&s.sampled);
-    kb_vec_free(&s.open_sampled);
+    ke_sampled_walk_free(&s.walk);
     kb_vec_free(&s.weights);
     ke_stacks_free(&s.frames);
     return s.failed ? ke_fail_memory(job, err) : KINETO_OK;
