@@ -367,8 +367,8 @@ kineto_status ke_perfetto_write(const kineto_trace *trace, kb_sink *sink, const 
 {
     ke_perfetto w = {.trace = trace, .sink = sink, .all = {.format = "perfetto"}};
     uint64_t before = kb_sink_bytes(sink);
-    bool ok = ke_pf_plan(&w) && ke_pf_plan_sched(&w) && ke_pf_plan_args(&w) &&
-              ke_pf_plan_flows(&w);
+    bool ok = ke_pf_plan(&w) && ke_pf_plan_args(&w) && ke_pf_plan_flows(&w) &&
+              ke_pf_plan_sched(&w);
     if (ok)
         write_perfetto_file(&w, trace_name);
     ok = ok && !w.out_of_memory && !w.packets.failed && !w.interned.failed;

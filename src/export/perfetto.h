@@ -290,11 +290,13 @@ void ke_pf_begin_samples(ke_perfetto *w, uint64_t period_ns);
 uint64_t ke_pf_series_track(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key);
 
 /* ---- perfetto_sched.c ------------------------------------------------------------------------ */
-/** Finds the threads that the source "cpu" watched, and when they ran on which CPU. */
+/** Finds the threads that the source "cpu" watched, and when they ran on which CPU; after
+ *  ke_pf_plan_flows. */
 bool ke_pf_plan_sched(ke_perfetto *w);
 /** Writes the threads that have no other track, and the scheduler's events. */
 void ke_pf_write_sched(ke_perfetto *w);
-/** True if a state has args that the scheduler's events do not hold, so that it is also a slice. */
+/** True if a state has args or arrows that the scheduler's events do not hold, so that it is also a
+ *  slice. After ke_pf_plan_flows. */
 bool ke_pf_state_is_slice(const ke_perfetto *w, kineto_row row);
 /** The CPU on which a thread ran at this time; false: not known. */
 bool ke_pf_cpu_at(const ke_perfetto *w, uint32_t watched, int64_t ns, uint32_t *cpu);

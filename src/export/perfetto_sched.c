@@ -163,6 +163,8 @@ bool ke_pf_plan_sched(ke_perfetto *w)
 bool ke_pf_state_is_slice(const ke_perfetto *w, kineto_row row)
 {
     kineto_arg arg;
+    if (w->flow_first && w->flow_first[row + 1] > w->flow_first[row])
+        return true;
     return ke_state_of(w->trace, row) == KE_STATE_BLOCKED &&
            (kineto_args_find(w->trace, row, "in", &arg) ||
             kineto_args_find(w->trace, row, "Call stack", &arg));
