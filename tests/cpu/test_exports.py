@@ -3,6 +3,7 @@ the scheduler's events that the states of threads come of. Of random programs al
 
 import collections
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -115,6 +116,33 @@ class Exports(unittest.TestCase):
         r = subprocess.run([COMMAND, "convert", self.trace, "-o", self.at("x.svg"), "--weight", "heavy"],
                            capture_output=True, text=True)
         self.assertIn("--weight is time, cpu, samples or off-cpu, not 'heavy'", r.stderr)
+
+    def test_sql_finds_the_same_functions_and_states(self):
+        program = cpu_traces.Program(11)
+        program.write(self.trace)
+        page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "reference", "query.md")
+        with open(page, encoding="utf-8") as file:
+            questions = re.findall(r"^```sql\n(.*?)^```", file.read(), flags=re.S | re.M)
+        functions, = (q for q in questions if "kind = 'cpu_sample'" in q)
+        states, = (q for q in questions if "running_ms" in q)
+        wanted = collections.defaultdict(lambda: [0, 0.0])
+        for stack, (samples, cpu_ns) in program.totals().items():
+            wanted[stack[-1]][0] += samples
+            wanted[stack[-1]][1] += cpu_ns / 1e6
+        for name, samples, self_ms in self.query(functions):
+            self.assertEqual(samples, wanted[name][0])
+            self.assertAlmostEqual(self_ms, wanted[name][1], places=5)
+        times = program.state_times()
+        for thread, *found in self.query(states):
+            tid = int(re.search(r"thread (\d+)", thread)[1])
+            for name, ms in zip((cpu_traces.RUNNING, cpu_traces.WAITING, cpu_traces.BLOCKED), found):
+                self.assertAlmostEqual(ms or 0, times.get((tid, name), 0) / 1e6, places=5)
+
+    def query(self, question):
+        lines = self.run_command("query", self.trace, question, "--format", "json").stdout
+        rows = [list(row.values()) if isinstance(row, dict) else row for row in formats.parse_json(lines)]
+        self.assertTrue(rows)
+        return rows
 
     # ---- blocked time ----
 
