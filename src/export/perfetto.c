@@ -346,6 +346,7 @@ static void report_perfetto(ke_perfetto *w, uint64_t bytes, kineto_export_result
     w->all.slices -= w->first_states;
     ke_omit(&w->all, "activities", "states of threads before they ran for the first time",
             w->first_states);
+    ke_omit(&w->all, "samples", "more than a program can have", w->dropped_samples);
     ke_omit(&w->all, "times", "before 1970, moved there", w->clamped);
     ke_result_copy_out(&w->all, result);
 }

@@ -235,6 +235,7 @@ typedef struct ke_perfetto {
     KB_VEC(ke_pf_watched) watched;
     KB_VEC(ke_pf_run) runs;   /* by thread and time */
     int64_t realtime_minus_boottime_ns; /* 0: not known, the clock is declared to be the same */
+    uint64_t dropped_samples;
     uint64_t first_states; /* states of threads before they ran, which the scheduler's events lack */
     kb_map series; /* hash of (track, name, key) → uuid */
 

@@ -8,6 +8,12 @@
 
 #define NO_STACK UINT32_MAX
 
+/* Bounds for files whose numbers of samples cannot be true: more than one in a microsecond, beyond the
+ * first ones of a range, and all in all. */
+#define MAX_SAMPLES      ((size_t)1 << 24)
+#define SAMPLES_OF_RANGE  1000
+#define NS_BETWEEN        1000
+
 /* A stack, as a tree: its innermost frame and the stack without it. */
 typedef struct stack_node {
     uint32_t above; /* NO_STACK: none */
@@ -51,20 +57,31 @@ static uint32_t find_stack(sample_writer *s, uint32_t above, uint32_t frame)
     return !created || (s->nodes.count < NO_STACK && kb_vec_push(&s->nodes, fresh)) ? node : NO_STACK;
 }
 
+/* How many samples are written of a piece. */
+static int64_t bound_samples(sample_writer *s, const ke_sampled_piece *p)
+{
+    int64_t length = kb_length_ns(p->start_ns, p->end_ns);
+    int64_t most = s->samples.count < MAX_SAMPLES ? SAMPLES_OF_RANGE + length / NS_BETWEEN : 0;
+    int64_t count = KB_MIN(p->samples, KB_MIN(most, (int64_t)(MAX_SAMPLES - s->samples.count)));
+    s->w->dropped_samples += (uint64_t)(p->samples - count);
+    return count;
+}
+
 static bool add_piece(void *context, const ke_sampled_piece *p)
 {
     sample_writer *s = context;
     uint32_t stack = NO_STACK;
-    int64_t length = kb_length_ns(p->start_ns, p->end_ns);
+    int64_t length = kb_length_ns(p->start_ns, p->end_ns), count = bound_samples(s, p);
     for (size_t i = 0; i < p->depth; i++) {
         uint32_t frame = ke_stacks_frame(&s->frames, s->w->trace, s->walk.rows[p->stack[i]]);
         if ((stack = find_stack(s, stack, frame)) == NO_STACK)
             return false;
     }
-    for (int64_t i = 1; i <= p->samples; i++) {
-        double share = (double)i / (double)p->samples;
-        int64_t part = p->cpu_ns / p->samples + (i <= p->cpu_ns % p->samples);
-        sample one = {p->start_ns + (int64_t)((double)length * share), part, s->watched, stack};
+    for (int64_t i = 1; i <= count; i++) {
+        int64_t at = i == count ? p->end_ns
+                                : p->start_ns + (int64_t)((double)length * (double)i / (double)count);
+        int64_t part = p->cpu_ns / count + (i <= p->cpu_ns % count);
+        sample one = {at, part, s->watched, stack};
         if (!kb_vec_push(&s->samples, one))
             return false;
     }

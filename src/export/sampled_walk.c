@@ -22,17 +22,22 @@ static bool report_piece(ke_sampled_walk *w, ke_sampled_range *r, int64_t end_ns
     return (samples == 0 && cpu_ns == 0) || w->piece(w->context, &p);
 }
 
+/* A share of a number, rounded; share 1 is all of it. */
+static int64_t take_share(int64_t n, double share)
+{
+    double part = (double)n * share + 0.5;
+    return part >= (double)n ? n : (int64_t)part;
+}
+
 /* The gap of the innermost range until the next one in it: whole samples, and their CPU time. */
 static bool report_gap(ke_sampled_walk *w, ke_sampled_range *r, int64_t end_ns)
 {
     int64_t gap = kb_length_ns(r->from_ns, end_ns), all = KB_MAX(r->own.samples, INT64_C(0));
     if (gap <= 0 || all == 0 || r->gaps_ns <= 0)
         return true;
-    double share = KB_MIN((double)gap / (double)r->gaps_ns, 1.0);
-    int64_t samples = KB_MIN((int64_t)((double)all * share + 0.5), all);
-    int64_t cpu_ns = KB_MAX(r->own.cpu_ns, INT64_C(0));
-    if (samples < all)
-        cpu_ns = KB_MIN((int64_t)((double)cpu_ns * (double)samples / (double)all), cpu_ns);
+    int64_t samples = take_share(all, (double)gap / (double)r->gaps_ns);
+    int64_t cpu_ns =
+        take_share(KB_MAX(r->own.cpu_ns, INT64_C(0)), (double)samples / (double)all);
     r->gaps_ns -= gap;
     return report_piece(w, r, end_ns, samples, cpu_ns);
 }
