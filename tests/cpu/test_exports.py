@@ -14,7 +14,7 @@ import cpu_traces  # noqa: E402
 import formats  # noqa: E402
 
 COMMAND, TARGET = os.environ["CKINETO"], os.environ["CPU_TARGET"]
-PROGRAMS = 25
+PROGRAMS = 12
 
 
 def summed(pairs):
