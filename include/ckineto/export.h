@@ -35,6 +35,14 @@ typedef enum kineto_export_roots {
     KINETO_EXPORT_MERGED = 2    /**< nothing: the outermost activity */
 } kineto_export_roots;
 
+/** Weight of stacks: folded, flame, pprof. Activities without it are omitted. */
+typedef enum kineto_export_weight {
+    KINETO_EXPORT_WEIGHT_TIME = 0, /**< own time of ranges; of CPU samples their CPU time */
+    KINETO_EXPORT_WEIGHT_CPU = 1,  /**< CPU samples only, by their CPU time */
+    KINETO_EXPORT_WEIGHT_SAMPLES = 2, /**< CPU samples only, by their number */
+    KINETO_EXPORT_WEIGHT_OFF_CPU = 3  /**< time in which threads were blocked, by its call stacks */
+} kineto_export_weight;
+
 /** All zero but the size is fine. */
 typedef struct kineto_export_options {
     size_t size;        /**< sizeof(kineto_export_options) */
@@ -48,6 +56,7 @@ typedef struct kineto_export_options {
     /** chrome: activities that overlap without nesting get a thread id of their own, for viewers
      *  that drop them. False: every activity has the thread id that was recorded. */
     bool split_lanes;
+    uint64_t weight; /**< kineto_export_weight: folded, flame, pprof */
 } kineto_export_options;
 KINETO_INIT_FUNCTION(kineto_export_options)
 

@@ -102,7 +102,7 @@ class ExportOptions(Sized):
     _c_type_ = "kineto_export_options"
     _fields_ = [("size", size_t), ("format", char_p), ("trace_name", char_p),
                 ("progress", WRITE_PROGRESS), ("user", void_p), ("roots", u32), ("weight_ns", u32),
-                ("split_lanes", bool_)]
+                ("split_lanes", bool_), ("weight", u64)]
 
 
 class ReportOptions(Sized):

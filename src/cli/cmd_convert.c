@@ -4,7 +4,7 @@
 #include "cli/convert.h"
 #include "export/export.h"
 
-static const char *output, *format, *by, *unit, *rank;
+static const char *output, *format, *by, *unit, *weight, *rank;
 static bool split_lanes, list, quiet;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "OUT", "the new file; - is the standard output"},
@@ -14,6 +14,9 @@ static const kc_option option_list[] = {
      "folded, flame, pprof: first frame of stacks: track\n(the default), kind, or none: tracks are "
      "merged"},
     {"unit", 'u', KC_TEXT, &unit, "UNIT", "folded: unit of weights: ns (the default), us, ms"},
+    {"weight", 'w', KC_TEXT, &weight, "WEIGHT",
+     "folded, flame, pprof: time (the default: own time of\nranges, CPU time of CPU samples), cpu "
+     "and samples (CPU\nsamples only), or off-cpu (blocked threads)"},
     {"split-lanes", 's', KC_FLAG, &split_lanes, NULL,
      "chrome: activities of a thread or stream that overlap\nwithout nesting get thread ids of "
      "their own"},
@@ -45,6 +48,21 @@ static kineto_status parse_roots(kineto_export_options *o)
         }
     }
     return by ? kc_usage_error("convert", "--by is track, kind or none, not '%s'", by) : KINETO_OK;
+}
+
+/* --weight: of stacks. */
+static kineto_status parse_weight(kineto_export_options *o)
+{
+    static const char *const names[] = {"time", "cpu", "samples", "off-cpu"};
+    for (uint32_t i = 0; weight && i < KB_COUNT(names); i++) {
+        if (strcmp(weight, names[i]) == 0) {
+            o->weight = i;
+            return KINETO_OK;
+        }
+    }
+    return weight ? kc_usage_error("convert", "--weight is time, cpu, samples or off-cpu, not '%s'",
+                                   weight)
+                  : KINETO_OK;
 }
 
 /* --unit: the unit of weights. */
@@ -84,6 +102,8 @@ static kineto_status check_convert_options(int operands, char **argv, kineto_exp
     kineto_status status = parse_roots(o);
     if (status == KINETO_OK)
         status = parse_unit(o);
+    if (status == KINETO_OK)
+        status = parse_weight(o);
     return status ? status : check_convert_output(argv + 1, operands);
 }
 

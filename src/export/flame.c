@@ -10,6 +10,7 @@
 
 typedef struct flame_box {
     double total_ns; /* a double: sums of arbitrary times may not fit an integer */
+    uint64_t inner;  /* samples, or blocked states, of it and the boxes below */
     double x, width;
     uint32_t depth;
     uint32_t first, count; /* its range of flame.children */
@@ -34,8 +35,11 @@ static void sum_box_times(flame *f)
     for (size_t i = f->stacks->nodes.count; i-- > 0;) {
         double *to =
             nodes[i].parent == KE_NO_NODE ? &f->whole_ns : &f->boxes[nodes[i].parent].total_ns;
-        f->boxes[i].total_ns += (double)nodes[i].self_ns;
+        f->boxes[i].total_ns += (double)ke_stacks_weight(f->job, &nodes[i]);
         *to += f->boxes[i].total_ns;
+        f->boxes[i].inner += nodes[i].count ? 0 : ke_stacks_count(&nodes[i]);
+        if (nodes[i].parent != KE_NO_NODE)
+            f->boxes[nodes[i].parent].inner += f->boxes[i].inner;
     }
 }
 
@@ -140,9 +144,25 @@ KINETO_PRINTF(2, 3) static void write_svg(kb_sink *sink, const char *fmt, ...)
     kb_sink_write(sink, text, KB_MIN((size_t)KB_MAX(n, 0), sizeof text - 1));
 }
 
-static kb_text box_duration(double ns)
+/* A sum of weights: a duration, or a number of samples. */
+static kb_text box_weight(const flame *f, double weight)
 {
-    return kb_duration(ns < 0x1p63 ? (int64_t)ns : INT64_MAX);
+    kb_text text;
+    if (f->job->options->weight != KINETO_EXPORT_WEIGHT_SAMPLES)
+        return kb_duration(weight < 0x1p63 ? (int64_t)weight : INT64_MAX);
+    snprintf(text.s, sizeof text.s, "%.0f samples", weight);
+    return text;
+}
+
+/* How often a box was recorded: activities, samples within it, or how often threads were blocked. */
+static void write_box_count(flame *f, uint32_t node)
+{
+    const ke_frame *frame = &f->stacks->frames.data[f->stacks->nodes.data[node].frame];
+    bool is_sampled = frame->kind == KINETO_KIND_CPU_SAMPLE;
+    uint64_t count = is_sampled || frame->kind == KINETO_KIND_THREAD_STATE
+                         ? f->boxes[node].inner
+                         : f->stacks->nodes.data[node].count;
+    write_svg(f->job->sink, "%llu %s", (unsigned long long)count, is_sampled ? "samples" : "times");
 }
 
 /* Warm hues for the host, cool ones for devices; a name always has the same shade. */
@@ -176,10 +196,9 @@ static void write_box(flame *f, uint32_t node)
     write_box_colour(sink, frame);
     kb_sink_write_z(sink, "\"/><title>");
     kb_sink_write_xml(sink, name);
-    write_svg(sink, "\n%s, %.2f %%, %llu times</title><text x=\"%.2f\" y=\"%u\">",
-              box_duration(p->total_ns).s, p->width * 100 / WIDTH,
-              (unsigned long long)f->stacks->nodes.data[node].count, p->x + 3,
-              43 + p->depth * LINE);
+    write_svg(sink, "\n%s, %.2f %%, ", box_weight(f, p->total_ns).s, p->width * 100 / WIDTH);
+    write_box_count(f, node);
+    write_svg(sink, "</title><text x=\"%.2f\" y=\"%u\">", p->x + 3, 43 + p->depth * LINE);
     write_box_label(sink, name, p->width);
     kb_sink_write_z(sink, "</text></g>\n");
 }
@@ -224,7 +243,7 @@ static void write_flame_graph(flame *f)
               height, height);
     kb_sink_write_xml(sink, kb_string(f->job->trace_name ? f->job->trace_name : "trace"));
     write_svg(sink, ": %s in stacks; click a box to zoom in, the background to zoom out</text>\n",
-              box_duration(f->whole_ns).s);
+              box_weight(f, f->whole_ns).s);
     for (size_t i = 0; i < f->stacks->nodes.count && !kb_sink_failed(sink); i++)
         write_box(f, (uint32_t)i);
     kb_sink_write_z(sink, flame_script);
@@ -234,7 +253,7 @@ static void write_flame_graph(flame *f)
 kineto_status ke_flame_write(ke_job *job, kineto_error *err)
 {
     ke_stacks stacks;
-    bool ok = ke_stacks_make(&stacks, job, 0);
+    bool ok = ke_stacks_make(&stacks, job, 0, ke_stacks_rows(job));
     flame f = {.job = job, .stacks = &stacks};
     f.boxes = calloc(stacks.nodes.count + 1, sizeof *f.boxes);
     f.children = malloc((stacks.nodes.count + 1) * sizeof *f.children);
@@ -246,7 +265,7 @@ kineto_status ke_flame_write(ke_job *job, kineto_error *err)
     }
     if (ok)
         write_flame_graph(&f);
-    ke_stacks_account(job, stacks.forms);
+    ke_stacks_account(job, &stacks);
     job->result->records = stacks.nodes.count - f.dropped;
     job->result->record_noun = "boxes";
     free(f.boxes);

@@ -1,10 +1,11 @@
 /* Folded stacks, the input of flamegraph.pl and speedscope: "frame;frame;frame weight" on each
- * line, where the weight is the innermost frame's own time. Names keep their bytes, except those
+ * line, where the weight is the innermost frame's own time, or another weight (stacks.h). Names keep their bytes, except those
  * that would end a frame or a line: ";" becomes \x3b, control characters likewise, and a backslash
  * \\. */
 #include "export/stacks.h"
 
 typedef struct folded {
+    const ke_job *job;
     kb_sink *sink;
     const ke_stacks *stacks;
     uint64_t unit_ns, lines;
@@ -53,7 +54,8 @@ static bool collect_frames(folded *f, uint32_t node)
 static bool write_folded_line(folded *f, uint32_t node)
 {
     const ke_node *n = &f->stacks->nodes.data[node];
-    if (n->count == 0)
+    uint64_t weight = ke_stacks_weight(f->job, n);
+    if (ke_stacks_count(n) == 0 && weight == 0)
         return true;
     if (!collect_frames(f, node))
         return false;
@@ -63,8 +65,8 @@ static bool write_folded_line(folded *f, uint32_t node)
     }
     char number[24], *end = number;
     KB_ASSERT(f->unit_ns > 0);
-    uint64_t rest = n->self_ns % f->unit_ns; /* rounds to the nearest unit */
-    end = kb_json_format_uint(end, n->self_ns / f->unit_ns + (rest >= f->unit_ns - rest));
+    uint64_t rest = weight % f->unit_ns; /* rounds to the nearest unit */
+    end = kb_json_format_uint(end, weight / f->unit_ns + (rest >= f->unit_ns - rest));
     *end++ = '\n';
     kb_sink_write(f->sink, number, (size_t)(end - number));
     f->lines++;
@@ -74,12 +76,15 @@ static bool write_folded_line(folded *f, uint32_t node)
 kineto_status ke_folded_write(ke_job *job, kineto_error *err)
 {
     ke_stacks stacks;
-    folded f = {
-        .sink = job->sink, .stacks = &stacks, .unit_ns = KB_MAX(job->options->weight_ns, 1)};
-    bool ok = ke_stacks_make(&stacks, job, KE_MAX_FRAMES);
+    bool is_time = job->options->weight != KINETO_EXPORT_WEIGHT_SAMPLES;
+    folded f = {.job = job,
+                .sink = job->sink,
+                .stacks = &stacks,
+                .unit_ns = is_time ? KB_MAX(job->options->weight_ns, 1u) : 1};
+    bool ok = ke_stacks_make(&stacks, job, KE_MAX_FRAMES, ke_stacks_rows(job));
     for (size_t i = 0; ok && i < stacks.nodes.count && !kb_sink_failed(job->sink); i++)
         ok = write_folded_line(&f, (uint32_t)i);
-    ke_stacks_account(job, stacks.forms);
+    ke_stacks_account(job, &stacks);
     ke_stacks_account_depth(job, &stacks);
     job->result->records = f.lines;
     job->result->record_noun = "stacks";

@@ -276,6 +276,23 @@ static void write_all_lanes(ke_perfetto *w, uint32_t index, const kineto_row *ro
     free(first);
 }
 
+/* States that are the scheduler's events: only those with more args are slices too. */
+static void write_states_track(ke_perfetto *w, uint32_t index, const kineto_row *rows)
+{
+    const ke_pf_track *track = &w->tracks[index];
+    w->sorted.count = 0;
+    for (uint64_t i = 0; i < track->view.count; i++)
+        if (ke_pf_state_is_slice(w, rows[i]) && !kb_vec_push(&w->sorted, rows[i]))
+            w->out_of_memory = true;
+    uint64_t others = track->view.count - w->sorted.count;
+    w->all.slices += others;
+    w->all.activities += others;
+    if (!w->sorted.count || w->out_of_memory)
+        return;
+    ke_pf_describe_track(w, index);
+    write_lane_sequence(w, track->uuid, w->sorted.data, w->sorted.count);
+}
+
 static void write_perfetto_track(ke_perfetto *w, uint32_t index)
 {
     const ke_pf_track *track = &w->tracks[index];
@@ -284,6 +301,8 @@ static void write_perfetto_track(ke_perfetto *w, uint32_t index)
         return;
     if (!rows)
         w->out_of_memory = true;
+    else if (track->is_sched)
+        write_states_track(w, index, rows);
     else if (track->view.lane_count > 1)
         write_all_lanes(w, index, rows);
     else
@@ -298,6 +317,8 @@ static void free_perfetto(ke_perfetto *w)
     ke_proto_free(&w->interned);
     free(w->processes);
     free(w->tracks);
+    kb_vec_free(&w->watched);
+    kb_vec_free(&w->runs);
     kb_map_free(&w->series);
     kb_vec_free(&w->names.given);
     kb_vec_free(&w->categories.given);
@@ -321,6 +342,11 @@ static void report_perfetto(ke_perfetto *w, uint64_t bytes, kineto_export_result
     ke_omit(&w->all, "flows", "one end was not recorded", flows - w->all.flows);
     ke_omit(&w->all, "flow directions", "arrows that end before they begin point the other way",
             w->backward_flows);
+    w->all.activities -= w->first_states;
+    w->all.slices -= w->first_states;
+    ke_omit(&w->all, "activities", "states of threads before they ran for the first time",
+            w->first_states);
+    ke_omit(&w->all, "samples", "more than a program can have", w->dropped_samples);
     ke_omit(&w->all, "times", "before 1970, moved there", w->clamped);
     ke_result_copy_out(&w->all, result);
 }
@@ -328,8 +354,10 @@ static void report_perfetto(ke_perfetto *w, uint64_t bytes, kineto_export_result
 static void write_perfetto_file(ke_perfetto *w, const char *trace_name)
 {
     ke_pf_write_tables(w);
+    ke_pf_write_sched(w);
     for (uint32_t i = 0; i < kineto_trace_track_count(w->trace) && !w->out_of_memory; i++)
         write_perfetto_track(w, i);
+    ke_pf_write_samples(w);
     ke_pf_write_metadata(w, trace_name);
     ke_proto_flush(&w->packets, w->sink);
 }
@@ -340,7 +368,8 @@ kineto_status ke_perfetto_write(const kineto_trace *trace, kb_sink *sink, const 
 {
     ke_perfetto w = {.trace = trace, .sink = sink, .all = {.format = "perfetto"}};
     uint64_t before = kb_sink_bytes(sink);
-    bool ok = ke_pf_plan(&w) && ke_pf_plan_args(&w) && ke_pf_plan_flows(&w);
+    bool ok = ke_pf_plan(&w) && ke_pf_plan_args(&w) && ke_pf_plan_flows(&w) &&
+              ke_pf_plan_sched(&w);
     if (ok)
         write_perfetto_file(&w, trace_name);
     ok = ok && !w.out_of_memory && !w.packets.failed && !w.interned.failed;

@@ -6,7 +6,7 @@
 #ifndef KE_PERFETTO_H
 #define KE_PERFETTO_H
 
-#include "export/export.h"
+#include "export/cpu_rows.h"
 #include "export/proto.h"
 #include "trace/trace.h"
 
@@ -14,6 +14,7 @@
 enum {
     KE_PF_TRACE_PACKET = 1,
 
+    KE_PF_PACKET_FTRACE = 1,
     KE_PF_PACKET_CHROME_EVENTS = 5,
     KE_PF_PACKET_CLOCK_SNAPSHOT = 6,
     KE_PF_PACKET_TIMESTAMP = 8,
@@ -23,8 +24,10 @@ enum {
     KE_PF_PACKET_FLAGS = 13,
     KE_PF_PACKET_DEFAULTS = 59,
     KE_PF_PACKET_TRACK = 60,
+    KE_PF_PACKET_SAMPLE = 66,
 
     KE_PF_DEFAULTS_EVENT = 11,
+    KE_PF_DEFAULTS_SAMPLE = 12,
     KE_PF_DEFAULTS_CLOCK = 58,
 
     KE_PF_CLOCKS_CLOCK = 1,
@@ -36,6 +39,11 @@ enum {
     KE_PF_INTERNED_CATEGORY = 1,
     KE_PF_INTERNED_NAME = 2,
     KE_PF_INTERNED_KEY = 3,
+    KE_PF_INTERNED_FUNCTION = 5,
+    KE_PF_INTERNED_FRAME = 6,
+    KE_PF_INTERNED_CALLSTACK = 7,
+    KE_PF_INTERNED_PATH = 17,
+    KE_PF_INTERNED_MAPPING = 19,
     KE_PF_INTERNED_IID = 1,
     KE_PF_INTERNED_TEXT = 2,
 
@@ -80,6 +88,35 @@ enum {
     KE_PF_VALUE_ENTRY = 11,
     KE_PF_VALUE_ITEM = 12,
 
+    KE_PF_FRAME_FUNCTION = 2,
+    KE_PF_FRAME_MAPPING = 3,
+    KE_PF_FRAME_PC = 4,
+    KE_PF_CALLSTACK_FRAME = 2, /* the outermost first */
+    KE_PF_MAPPING_PATH = 7,
+
+    KE_PF_SAMPLE_CPU = 1,
+    KE_PF_SAMPLE_PID = 2,
+    KE_PF_SAMPLE_TID = 3,
+    KE_PF_SAMPLE_CALLSTACK = 4,
+    KE_PF_SAMPLE_MODE = 5,
+    KE_PF_SAMPLE_COUNT = 6, /* of the timebase: of the CPU, from its first sample on */
+    KE_PF_SAMPLE_DEFAULTS_TIMEBASE = 1,
+    KE_PF_TIMEBASE_PERIOD = 1,
+    KE_PF_TIMEBASE_COUNTER = 4,
+
+    KE_PF_FTRACE_CPU = 1,
+    KE_PF_FTRACE_EVENT = 2,
+    KE_PF_FTRACE_TIMESTAMP = 1,
+    KE_PF_FTRACE_PID = 2,
+    KE_PF_FTRACE_SWITCH = 4,
+    KE_PF_SWITCH_PREV_COMM = 1,
+    KE_PF_SWITCH_PREV_PID = 2,
+    KE_PF_SWITCH_PREV_PRIO = 3,
+    KE_PF_SWITCH_PREV_STATE = 4,
+    KE_PF_SWITCH_NEXT_COMM = 5,
+    KE_PF_SWITCH_NEXT_PID = 6,
+    KE_PF_SWITCH_NEXT_PRIO = 7,
+
     KE_PF_BUNDLE_METADATA = 2,
     KE_PF_METADATA_NAME = 1,
     KE_PF_METADATA_STRING = 2,
@@ -100,7 +137,15 @@ enum {
     KE_PF_TYPE_BEGIN = 1,
     KE_PF_TYPE_END = 2,
     KE_PF_TYPE_INSTANT = 3,
-    KE_PF_TYPE_COUNTER = 4
+    KE_PF_TYPE_COUNTER = 4,
+    KE_PF_MODE_KERNEL = 1, /* of a sample */
+    KE_PF_MODE_USER = 2,
+    KE_PF_COUNTER_TASK_CLOCK = 3,
+    /* States of a thread that leaves a CPU, as Linux 4.4 reports them: Perfetto assumes it where a
+     * trace does not name the kernel. */
+    KE_PF_LEFT_BLOCKED = 0x1,
+    KE_PF_LEFT_ENDED = 0x10,
+    KE_PF_LEFT_PREEMPTED = 0x800
 };
 
 /* Interned numbers of texts, by an index of the caller; assigned at the first use in a sequence. */
@@ -147,7 +192,25 @@ typedef struct ke_pf_track {
     uint64_t uuid;
     int64_t tid; /* 0: a plain track, not a thread */
     bool described;
+    uint32_t watched; /* index of its thread in `watched`, + 1; 0: not a row of the source "cpu" */
+    bool is_sched;    /* its states are written as events of the scheduler */
 } ke_pf_track;
+
+/* A thread with rows of the source "cpu". */
+typedef struct ke_pf_watched {
+    uint32_t process;
+    int64_t tid;
+    uint64_t uuid; /* of its track */
+    ke_label label;
+    bool described; /* it has a track of its own in the trace */
+} ke_pf_watched;
+
+/* A time on a CPU. */
+typedef struct ke_pf_run {
+    int64_t start_ns, end_ns;
+    uint32_t watched; /* index of the thread */
+    uint16_t cpu, left; /* KE_PF_LEFT_…; 0: it still runs */
+} ke_pf_run;
 
 typedef struct ke_pf_process {
     kineto_process view;
@@ -169,6 +232,11 @@ typedef struct ke_perfetto {
     uint64_t next_uuid;
     ke_pf_process *processes;
     ke_pf_track *tracks;
+    KB_VEC(ke_pf_watched) watched;
+    KB_VEC(ke_pf_run) runs;   /* by thread and time */
+    int64_t realtime_minus_boottime_ns; /* 0: not known, the clock is declared to be the same */
+    uint64_t dropped_samples;
+    uint64_t first_states; /* states of threads before they ran, which the scheduler's events lack */
     kb_map series; /* hash of (track, name, key) → uuid */
 
     ke_pf_ids names, categories, keys;
@@ -213,10 +281,30 @@ void ke_pf_write_tables(ke_perfetto *w);
 void ke_pf_describe_track(ke_perfetto *w, uint32_t track);
 /** Writes the description of a lane's track. @return its uuid. */
 uint64_t ke_pf_describe_lane(ke_perfetto *w, uint32_t track, uint32_t lane);
+/** Writes the description of a watched thread that has no track in the trace. */
+void ke_pf_describe_watched(ke_perfetto *w, uint32_t watched);
 /** Begins the next sequence, with this track as the default of its events. */
 void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid);
+/** Begins the sequence of samples, one for each `period_ns` of CPU time. */
+void ke_pf_begin_samples(ke_perfetto *w, uint64_t period_ns);
 /** The track of a counter's series, described at its first use. 0: out of memory. */
 uint64_t ke_pf_series_track(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key);
+
+/* ---- perfetto_sched.c ------------------------------------------------------------------------ */
+/** Finds the threads that the source "cpu" watched, and when they ran on which CPU; after
+ *  ke_pf_plan_flows. */
+bool ke_pf_plan_sched(ke_perfetto *w);
+/** Writes the threads that have no other track, and the scheduler's events. */
+void ke_pf_write_sched(ke_perfetto *w);
+/** True if a state has args or arrows that the scheduler's events do not hold, so that it is also a
+ *  slice. After ke_pf_plan_flows. */
+bool ke_pf_state_is_slice(const ke_perfetto *w, kineto_row row);
+/** The CPU on which a thread ran at this time; false: not known. */
+bool ke_pf_cpu_at(const ke_perfetto *w, uint32_t watched, int64_t ns, uint32_t *cpu);
+
+/* ---- perfetto_samples.c ---------------------------------------------------------------------- */
+/** Writes CPU samples with their stacks. */
+void ke_pf_write_samples(ke_perfetto *w);
 
 /* ---- perfetto_args.c ------------------------------------------------------------------------- */
 bool ke_pf_plan_args(ke_perfetto *w);

@@ -106,31 +106,61 @@ static void write_clock_packet(ke_perfetto *w)
     if (kt_clock_fit(w->trace, &fit)) {
         put_host_clock_reading(w, KE_PF_CLOCK_MONOTONIC, fit.realtime_minus_monotonic_ns);
         put_host_clock_reading(w, KE_PF_CLOCK_BOOTTIME, fit.realtime_minus_boottime_ns);
+    } else if (w->runs.count) {
+        put_clock_reading(&w->packets, KE_PF_CLOCK_BOOTTIME, w->base_ns);
     }
     ke_proto_end(&w->packets, mark);
     ke_pf_end_packet(w, packet);
 }
 
-void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid)
+/* Begins a sequence with an incremental clock; the caller adds defaults, and ends both. */
+typedef struct sequence_marks {
+    size_t packet, defaults;
+} sequence_marks;
+
+static sequence_marks begin_sequence_packet(ke_perfetto *w)
 {
     KB_ASSERT(!w->open.count && !w->interned.count);
     w->sequence++;
     w->last_ns = w->base_ns;
     w->names.next = w->categories.next = w->keys.next = 0;
+    sequence_marks m = {.packet = ke_pf_begin_packet(w)};
+    ke_proto_uint(&w->packets, KE_PF_PACKET_FLAGS, KE_PF_STATE_CLEARED);
+    m.defaults = ke_proto_begin(&w->packets, KE_PF_PACKET_DEFAULTS);
+    ke_proto_uint(&w->packets, KE_PF_DEFAULTS_CLOCK, KE_PF_CLOCK_OWN);
+    return m;
+}
+
+static void end_sequence_packet(ke_perfetto *w, sequence_marks m)
+{
     ke_proto *p = &w->packets;
-    size_t packet = ke_pf_begin_packet(w);
-    ke_proto_uint(p, KE_PF_PACKET_FLAGS, KE_PF_STATE_CLEARED);
-    size_t defaults = ke_proto_begin(p, KE_PF_PACKET_DEFAULTS);
-    ke_proto_uint(p, KE_PF_DEFAULTS_CLOCK, KE_PF_CLOCK_OWN);
-    size_t event = ke_proto_begin(p, KE_PF_DEFAULTS_EVENT);
-    ke_proto_uint(p, KE_PF_EVENT_TRACK, uuid);
-    ke_proto_end(p, event);
-    ke_proto_end(p, defaults);
+    ke_proto_end(p, m.defaults);
     size_t clocks = ke_proto_begin(p, KE_PF_PACKET_CLOCK_SNAPSHOT);
     put_clock_reading(p, KE_PF_CLOCK_REALTIME, w->base_ns);
     put_clock_reading(p, KE_PF_CLOCK_OWN, 0);
     ke_proto_end(p, clocks);
-    ke_pf_end_packet(w, packet);
+    ke_pf_end_packet(w, m.packet);
+}
+
+void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid)
+{
+    sequence_marks m = begin_sequence_packet(w);
+    size_t event = ke_proto_begin(&w->packets, KE_PF_DEFAULTS_EVENT);
+    ke_proto_uint(&w->packets, KE_PF_EVENT_TRACK, uuid);
+    ke_proto_end(&w->packets, event);
+    end_sequence_packet(w, m);
+}
+
+void ke_pf_begin_samples(ke_perfetto *w, uint64_t period_ns)
+{
+    sequence_marks m = begin_sequence_packet(w);
+    size_t sample = ke_proto_begin(&w->packets, KE_PF_DEFAULTS_SAMPLE);
+    size_t timebase = ke_proto_begin(&w->packets, KE_PF_SAMPLE_DEFAULTS_TIMEBASE);
+    ke_proto_uint(&w->packets, KE_PF_TIMEBASE_PERIOD, period_ns);
+    ke_proto_uint(&w->packets, KE_PF_TIMEBASE_COUNTER, KE_PF_COUNTER_TASK_CLOCK);
+    ke_proto_end(&w->packets, timebase);
+    ke_proto_end(&w->packets, sample);
+    end_sequence_packet(w, m);
 }
 
 /* ---- descriptions ---------------------------------------------------------------------------- */
@@ -223,16 +253,27 @@ static void write_process_description(ke_perfetto *w, uint32_t index)
 }
 
 /* A thread that Perfetto knows by its pid and tid. */
-static void put_thread_descriptor(ke_perfetto *w, const ke_pf_track *t)
+static void put_thread_descriptor(ke_perfetto *w, int64_t pid, int64_t tid, int64_t sort_index,
+                                  kineto_string name)
 {
     ke_proto *out = &w->packets;
     size_t mark = ke_proto_begin(out, KE_PF_TRACK_THREAD);
-    ke_proto_uint(out, KE_PF_THREAD_PID, (uint64_t)w->processes[t->view.process].pid);
-    ke_proto_uint(out, KE_PF_THREAD_TID, (uint64_t)t->tid);
-    ke_proto_int(out, KE_PF_THREAD_SORT_INDEX, clamp_sort_index(t->view.sort_index));
-    if (t->view.name.size)
-        ke_proto_string(out, KE_PF_THREAD_NAME, t->view.name);
+    ke_proto_uint(out, KE_PF_THREAD_PID, (uint64_t)pid);
+    ke_proto_uint(out, KE_PF_THREAD_TID, (uint64_t)tid);
+    ke_proto_int(out, KE_PF_THREAD_SORT_INDEX, clamp_sort_index(sort_index));
+    if (name.size)
+        ke_proto_string(out, KE_PF_THREAD_NAME, name);
     ke_proto_end(out, mark);
+}
+
+void ke_pf_describe_watched(ke_perfetto *w, uint32_t index)
+{
+    const ke_pf_watched *t = &w->watched.data[index];
+    const ke_pf_process *p = &w->processes[t->process];
+    description_marks d = begin_track_description(w, t->uuid, p->uuid);
+    put_thread_descriptor(w, p->pid, t->tid, t->tid, ke_cpu_thread_name(&t->label));
+    ke_proto_uint(&w->packets, KE_PF_TRACK_CHILD_ORDER, KE_PF_CHILDREN_EXPLICIT);
+    end_track_description(w, d);
 }
 
 void ke_pf_describe_track(ke_perfetto *w, uint32_t index)
@@ -241,11 +282,17 @@ void ke_pf_describe_track(ke_perfetto *w, uint32_t index)
     if (t->described)
         return;
     t->described = true;
-    description_marks d = begin_track_description(w, t->uuid, w->processes[t->view.process].uuid);
+    uint64_t above =
+        t->watched ? w->watched.data[t->watched - 1].uuid : w->processes[t->view.process].uuid;
+    description_marks d = begin_track_description(w, t->uuid, above);
     if (t->tid) {
-        put_thread_descriptor(w, t);
+        put_thread_descriptor(w, w->processes[t->view.process].pid, t->tid, t->view.sort_index,
+                              t->view.name);
     } else {
         ke_label label = ke_track_label(w->trace, index);
+        /* "samples 42" is below the thread 42. */
+        const char *number = t->watched ? memchr(label.text, ' ', label.size) : NULL;
+        label.size = number ? (size_t)(number - label.text) : label.size;
         put_track_name(w, label_text(&label), t->view.sort_index);
     }
     ke_proto_uint(&w->packets, KE_PF_TRACK_CHILD_ORDER, KE_PF_CHILDREN_EXPLICIT);
@@ -316,6 +363,6 @@ void ke_pf_write_tables(ke_perfetto *w)
     for (uint32_t i = 0; i < kineto_trace_process_count(w->trace); i++)
         write_process_description(w, i);
     for (uint32_t i = 0; i < kineto_trace_track_count(w->trace); i++)
-        if (w->tracks[i].view.type != KINETO_TRACK_COUNTER)
+        if (w->tracks[i].view.type != KINETO_TRACK_COUNTER && !w->tracks[i].is_sched)
             ke_pf_describe_track(w, i);
 }

@@ -1,11 +1,14 @@
-/* A profile for pprof: one sample for each different stack of each track, with its own time and the
- * number of activities. Message and field numbers are those of pprof's profile.proto. */
+/* A profile for pprof: one sample for each different stack of each track, with its own values: of
+ * activities their number and time; of CPU samples their number and CPU time; of blocked threads
+ * their time. The profile has those types of values that the trace has. Message and field numbers
+ * are those of pprof's profile.proto. */
 #include "export/proto.h"
 #include "export/stacks.h"
 
 enum { /* Profile */
        SAMPLE_TYPE = 1,
        SAMPLE = 2,
+       MAPPING = 3,
        LOCATION = 4,
        FUNCTION = 5,
        STRING_TABLE = 6,
@@ -19,7 +22,8 @@ enum { /* Profile */
 enum { VALUE_TYPE = 1, VALUE_UNIT = 2 };
 enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE = 2, SAMPLE_LABEL = 3 };
 enum { LABEL_KEY = 1, LABEL_STR = 2 };
-enum { LOCATION_ID = 1, LOCATION_LINE = 4 };
+enum { MAPPING_ID = 1, MAPPING_FILENAME = 5, MAPPING_HAS_FUNCTIONS = 7 };
+enum { LOCATION_ID = 1, LOCATION_MAPPING = 2, LOCATION_LINE = 4 };
 enum { LINE_FUNCTION = 1, LINE_LINE = 2 };
 enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM = 3, FUNCTION_FILE = 4 };
 
@@ -30,9 +34,21 @@ typedef struct pprof_writer {
     const ke_stacks *stacks;
     ke_proto p;
     kb_intern strings; /* the string table; pprof requires that id 0 is "" */
+    uint32_t types;      /* mask of the types of values, by pprof_type */
+    KB_VEC(uint32_t) mappings; /* by string id: the mapping's id; 0: none */
+    uint32_t mapping_count;
+    uint64_t cpu_ns, cpu_samples; /* sums */
     uint64_t samples;
     bool failed;
 } pprof_writer;
+
+/* Types of values, in the order of the values of a sample. */
+enum pprof_type { ACTIVITIES, TIME, SAMPLES, CPU, OFF_CPU, TYPES };
+static const char *const type_names[TYPES][2] = {{"activities", "count"},
+                                                 {"time", "nanoseconds"},
+                                                 {"samples", "count"},
+                                                 {"cpu", "nanoseconds"},
+                                                 {"offcpu", "nanoseconds"}};
 
 /* The index of a text in the string table, added at first use. */
 static uint64_t string_id(pprof_writer *f, kineto_string s)
@@ -80,16 +96,46 @@ static void put_pprof_labels(pprof_writer *f, const ke_node *n)
         return;
     kineto_track track;
     kineto_trace_track(t, n->track, &track);
-    ke_label process = ke_process_label(t, track.process), row = ke_track_label(t, n->track);
+    uint32_t tid;
+    bool of_thread = ke_cpu_track(t, n->track, &tid) != KE_CPU_ROW_NONE;
+    ke_label process = ke_process_label(t, track.process);
+    ke_label row = of_thread ? ke_cpu_thread_label(t, n->track) : ke_track_label(t, n->track);
     put_pprof_label(f, "process", (kineto_string){process.text, process.size});
-    put_pprof_label(f, ke_track_type_name(track.type), (kineto_string){row.text, row.size});
+    put_pprof_label(f, of_thread ? "thread" : ke_track_type_name(track.type),
+                    (kineto_string){row.text, row.size});
+}
+
+/* Own values of a node that are negative come of traces whose inner ranges have more. */
+static uint64_t value_of_type(const ke_node *n, uint32_t type)
+{
+    switch (type) {
+    case ACTIVITIES:
+        return n->count;
+    case TIME:
+        return n->self_ns;
+    case SAMPLES:
+        return (uint64_t)KB_MAX(n->samples, INT64_C(0));
+    case CPU:
+        return (uint64_t)KB_MAX(n->cpu_ns, INT64_C(0));
+    default:
+        return n->blocked_ns;
+    }
+}
+
+static void put_pprof_values(pprof_writer *f, const ke_node *n)
+{
+    size_t list = ke_proto_begin(&f->p, SAMPLE_VALUE);
+    for (uint32_t type = 0; type < TYPES; type++)
+        if (f->types & 1u << type)
+            ke_proto_item(&f->p, (uint64_t)clamp_to_int64(value_of_type(n, type)));
+    ke_proto_end(&f->p, list);
 }
 
 /* A node that no activity ended at has no sample. */
 static void put_pprof_sample(pprof_writer *f, uint32_t node)
 {
     const ke_node *n = &f->stacks->nodes.data[node];
-    if (n->count == 0)
+    if (ke_stacks_count(n) == 0 && n->cpu_ns <= 0)
         return;
     size_t m = ke_proto_begin(&f->p, SAMPLE);
     /* The innermost frame first. */
@@ -97,26 +143,65 @@ static void put_pprof_sample(pprof_writer *f, uint32_t node)
     for (uint32_t at = node; at != KE_NO_NODE; at = f->stacks->nodes.data[at].parent)
         ke_proto_item(&f->p, (uint64_t)f->stacks->nodes.data[at].frame + 1);
     ke_proto_end(&f->p, list);
-    list = ke_proto_begin(&f->p, SAMPLE_VALUE);
-    ke_proto_item(&f->p, (uint64_t)clamp_to_int64(n->count));
-    ke_proto_item(&f->p, (uint64_t)clamp_to_int64(n->self_ns));
-    ke_proto_end(&f->p, list);
+    put_pprof_values(f, n);
     put_pprof_labels(f, n);
     ke_proto_end(&f->p, m);
     f->samples++;
     flush_if_large(f);
 }
 
+/* The mapping of a file of code, written at its first use. Addresses are not known. 0: none. */
+static uint32_t mapping_id(pprof_writer *f, kineto_string file)
+{
+    if (!file.size)
+        return 0;
+    size_t name = (size_t)string_id(f, file), old = f->mappings.count;
+    if (f->failed || !kb_vec_reserve(&f->mappings, name + 1)) {
+        f->failed = true;
+        return 0;
+    }
+    if (name >= old) {
+        memset(f->mappings.data + old, 0, (name + 1 - old) * sizeof *f->mappings.data);
+        f->mappings.count = name + 1;
+    }
+    if (f->mappings.data[name])
+        return f->mappings.data[name];
+    f->mappings.data[name] = ++f->mapping_count;
+    size_t m = ke_proto_begin(&f->p, MAPPING);
+    ke_proto_uint(&f->p, MAPPING_ID, f->mapping_count);
+    ke_proto_uint(&f->p, MAPPING_FILENAME, name);
+    ke_proto_bool(&f->p, MAPPING_HAS_FUNCTIONS, true);
+    ke_proto_end(&f->p, m);
+    return f->mapping_count;
+}
+
+/* File and line of the source of a frame, as far as known; *code: the file of its code. */
+static void split_frame_place(const ke_frame *frame, kineto_string *file, uint32_t *line,
+                              kineto_string *code)
+{
+    kineto_string function;
+    *file = *code = (kineto_string){"", 0};
+    *line = frame->line;
+    if (frame->kind == KINETO_KIND_PYTHON_FUNCTION)
+        ke_parse_python_name(frame->text, file, line, &function);
+    else if (frame->line)
+        *file = frame->file;
+    else
+        *code = frame->file;
+}
+
 /* Each frame is a location and a function; their ids begin with 1. */
 static void put_location(pprof_writer *f, size_t index)
 {
     const ke_frame *frame = &f->stacks->frames.data[index];
-    kineto_string file = {"", 0}, function;
-    uint32_t line = 0;
-    if (frame->kind == KINETO_KIND_PYTHON_FUNCTION)
-        ke_parse_python_name(frame->text, &file, &line, &function);
+    kineto_string file, code;
+    uint32_t line;
+    split_frame_place(frame, &file, &line, &code);
+    uint32_t mapping = mapping_id(f, code);
     size_t m = ke_proto_begin(&f->p, LOCATION);
     ke_proto_uint(&f->p, LOCATION_ID, index + 1);
+    if (mapping)
+        ke_proto_uint(&f->p, LOCATION_MAPPING, mapping);
     size_t inner = ke_proto_begin(&f->p, LOCATION_LINE);
     ke_proto_uint(&f->p, LINE_FUNCTION, index + 1);
     if (line)
@@ -141,12 +226,15 @@ static void put_profile_trailer(pprof_writer *f)
     ke_proto_int(&f->p, TIME_NANOS, c->start_ns);
     ke_proto_int(&f->p, DURATION_NANOS,
                  clamp_to_int64((uint64_t)c->end_ns - (uint64_t)c->start_ns));
-    put_pprof_value_type(f, PERIOD_TYPE, "time", "nanoseconds");
-    ke_proto_uint(&f->p, PERIOD, 1); /* not sampled: every activity counts */
+    bool is_sampled = !(f->types & 1u << TIME) && f->cpu_samples;
+    uint32_t type = f->types & 1u << TIME ? TIME : f->types & 1u << CPU ? CPU : OFF_CPU;
+    put_pprof_value_type(f, PERIOD_TYPE, type_names[type][0], type_names[type][1]);
+    /* Else nothing is sampled: every activity counts. */
+    ke_proto_uint(&f->p, PERIOD, is_sampled ? f->cpu_ns / f->cpu_samples : 1);
     snprintf(comment, sizeof comment, "written by ckineto %s", kineto_version());
     ke_proto_uint(&f->p, COMMENT, word_id(f, comment));
     ke_proto_uint(&f->p, COMMENT, word_id(f, f->job->trace_name));
-    ke_proto_uint(&f->p, DEFAULT_SAMPLE_TYPE, word_id(f, "time"));
+    ke_proto_uint(&f->p, DEFAULT_SAMPLE_TYPE, word_id(f, type_names[type][0]));
     for (size_t i = 0; i < f->strings.strings.count; i++) {
         ke_proto_string(&f->p, STRING_TABLE, f->strings.strings.data[i]);
         flush_if_large(f);
@@ -156,8 +244,9 @@ static void put_profile_trailer(pprof_writer *f)
 /* The order of the value types is that of the values in samples. */
 static void write_profile(pprof_writer *f)
 {
-    put_pprof_value_type(f, SAMPLE_TYPE, "activities", "count");
-    put_pprof_value_type(f, SAMPLE_TYPE, "time", "nanoseconds");
+    for (uint32_t type = 0; type < TYPES; type++)
+        if (f->types & 1u << type)
+            put_pprof_value_type(f, SAMPLE_TYPE, type_names[type][0], type_names[type][1]);
     for (size_t i = 0; i < f->stacks->nodes.count && !f->failed && !f->p.failed; i++)
         put_pprof_sample(f, (uint32_t)i);
     for (size_t i = 0; i < f->stacks->frames.count && !f->failed && !f->p.failed; i++)
@@ -166,21 +255,50 @@ static void write_profile(pprof_writer *f)
     ke_proto_flush(&f->p, f->job->sink);
 }
 
+/* The types of values that the stacks have; a trace without any has the first two. */
+static void choose_types(pprof_writer *f)
+{
+    enum { OF_SAMPLES = 1u << SAMPLES | 1u << CPU, OF_RANGES = 1u << ACTIVITIES | 1u << TIME };
+    for (size_t i = 0; i < f->stacks->nodes.count; i++) {
+        const ke_node *n = &f->stacks->nodes.data[i];
+        f->types |= n->count ? OF_RANGES : 0;
+        f->types |= n->samples || n->cpu_ns ? OF_SAMPLES : 0;
+        f->types |= n->blocked ? 1u << OFF_CPU : 0;
+        f->cpu_ns += value_of_type(n, CPU);
+        f->cpu_samples += value_of_type(n, SAMPLES);
+    }
+    f->types = f->types ? f->types : OF_RANGES;
+}
+
+/* True if a blocked state of the trace has a stack: without any, its time says nothing of code. */
+static bool has_blocked_stacks(const kineto_trace *t)
+{
+    for (kineto_row row = 0; row < kineto_trace_count(t); row++)
+        if (ke_row_is_kind(t, row, KINETO_KIND_THREAD_STATE) && ke_state_stack(t, row).size)
+            return true;
+    return false;
+}
+
 kineto_status ke_pprof_write(ke_job *job, kineto_error *err)
 {
     ke_stacks stacks;
     pprof_writer f = {.job = job, .stacks = &stacks};
-    bool ok = ke_stacks_make(&stacks, job, KE_MAX_FRAMES);
+    uint32_t rows = ke_stacks_rows(job);
+    if (job->options->weight == KINETO_EXPORT_WEIGHT_TIME && has_blocked_stacks(job->trace))
+        rows |= KE_STACKS_BLOCKED;
+    bool ok = ke_stacks_make(&stacks, job, KE_MAX_FRAMES, rows);
+    choose_types(&f);
     if (ok)
         write_profile(&f);
     ok = ok && !f.failed && !f.p.failed;
-    ke_stacks_account(job, stacks.forms);
+    ke_stacks_account(job, &stacks);
     ke_stacks_account_depth(job, &stacks);
     job->result->records = f.samples;
     job->result->record_noun = "samples";
     job->result->replaced_bytes = f.p.replaced;
     ke_proto_free(&f.p);
     kb_intern_free(&f.strings);
+    kb_vec_free(&f.mappings);
     ke_stacks_free(&stacks);
     return ok ? KINETO_OK : ke_fail_memory(job, err);
 }

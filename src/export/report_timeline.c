@@ -1,6 +1,7 @@
 /* The timeline of the report, in a format that a browser decodes quickly: a JSON header with its
  * length in 4 bytes before it, then columns of varints (deltas, zigzag where they may be negative),
  * then the samples of counters. report/data.js reads it. */
+#include "export/cpu_rows.h"
 #include "export/report.h"
 #include "trace/model/steps.h"
 
@@ -318,11 +319,20 @@ static void put_timeline_track(timeline_writer *w, kb_json *j, uint32_t index, u
                                uint64_t count)
 {
     static const char *const types[] = {"thread", "stream", "counter", "other", "other"};
+    static const char *const shows[] = {"", "state", "samples"};
     kineto_track track;
-    ke_label label = ke_track_label(w->t->trace, index);
+    uint32_t tid;
+    ke_cpu_row_type type = ke_cpu_track(w->t->trace, index, &tid);
     kineto_trace_track(w->t->trace, index, &track);
+    /* States come first of a thread, and have its name. */
+    ke_label label = type == KE_CPU_ROW_STATE ? ke_cpu_thread_label(w->t->trace, index)
+                                              : ke_track_label(w->t->trace, index);
     kb_json_object_begin(j);
     kb_json_put_string(j, "name", (kineto_string){label.text, label.size});
+    if (type != KE_CPU_ROW_NONE)
+        kb_json_put_string(j, "shows", kb_string(shows[type]));
+    if (type != KE_CPU_ROW_NONE || track.type == KINETO_TRACK_THREAD)
+        kb_json_put_int(j, "thread", type != KE_CPU_ROW_NONE ? (int64_t)tid : track.id);
     kb_json_put_uint(j, "process", track.process);
     kb_json_put_string(j, "type", kb_string(types[KB_MIN(track.type, 4u)]));
     kb_json_put_uint(j, "first", first);

@@ -1,5 +1,7 @@
-/* speedscope's file format: for each lane of each track a profile of open and close events, over
- * one shared list of frames. Times are nanoseconds since the start of the trace. */
+/* speedscope's file format: for each lane of each track a profile over one shared list of frames.
+ * Ranges are open and close events, at nanoseconds since the start of the trace. Sampled stacks are
+ * a list of stacks in the order of time, each with the CPU time that it stands for. */
+#include "export/sampled_walk.h"
 #include "export/stacks.h"
 
 #define EVENT_ROOM 80u
@@ -12,6 +14,8 @@ typedef struct speedscope_writer {
     KB_VEC(kineto_row) lane_rows;
     KB_VEC(uint64_t) lane_first;
     KB_VEC(kineto_row) open;
+    ke_sampled_walk walk;
+    KB_VEC(int64_t) weights; /* of the sampled stacks that were written */
     uint64_t last_ns; /* time of the previous event of the profile */
     uint64_t events, profiles;
     /* The profile with the most rows, which is shown first. */
@@ -38,9 +42,7 @@ static uint32_t row_form(const speedscope_writer *s, kineto_row row)
 /* Index of the row's frame; sets `failed` if memory runs out. */
 static uint32_t row_frame(speedscope_writer *s, kineto_row row)
 {
-    const kt_block *b = kt_block_at(s->trace, row / KT_BLOCK_ROWS);
-    uint32_t i = row % KT_BLOCK_ROWS;
-    uint32_t frame = ke_stacks_frame(&s->frames, s->trace, b->name[i], b->kind[i]);
+    uint32_t frame = ke_stacks_frame(&s->frames, s->trace, row);
     s->failed |= frame == UINT32_MAX;
     return frame;
 }
@@ -93,6 +95,30 @@ static void put_lane_events(speedscope_writer *s, const kineto_row *rows, uint64
     close_frames_until(s, INT64_MAX);
 }
 
+/* ---- sampled stacks -------------------------------------------------------------------------- */
+
+/* Writes a stack; its weight follows when all are written. */
+static bool put_sampled_stack(void *context, const ke_sampled_piece *piece)
+{
+    speedscope_writer *s = context;
+    if (piece->cpu_ns == 0)
+        return true;
+    kb_json_array_begin(&s->json);
+    for (size_t i = 0; i < piece->depth; i++)
+        kb_json_uint(&s->json, row_frame(s, s->walk.rows[piece->stack[i]]));
+    kb_json_array_end(&s->json);
+    s->events++;
+    return !s->failed && kb_vec_push(&s->weights, piece->cpu_ns);
+}
+
+static bool are_sampled(const speedscope_writer *s, const kineto_row *rows, uint64_t count)
+{
+    uint64_t i = 0;
+    while (i < count && ke_row_is_kind(s->trace, rows[i], KINETO_KIND_CPU_SAMPLE))
+        i++;
+    return i == count;
+}
+
 /* ---- profiles -------------------------------------------------------------------------------- */
 
 static void put_profile_name(speedscope_writer *s, uint32_t track, uint32_t lane)
@@ -100,8 +126,11 @@ static void put_profile_name(speedscope_writer *s, uint32_t track, uint32_t lane
     kineto_track view;
     char name[640];
     kineto_trace_track(s->trace, track, &view);
-    ke_label process = ke_process_label(s->trace, view.process),
-             row = ke_track_label(s->trace, track);
+    uint32_t tid;
+    bool of_thread = ke_cpu_track(s->trace, track, &tid) != KE_CPU_ROW_NONE;
+    ke_label process = ke_process_label(s->trace, view.process);
+    ke_label row =
+        of_thread ? ke_cpu_thread_label(s->trace, track) : ke_track_label(s->trace, track);
     int n = snprintf(name, sizeof name, "%.*s / %.*s", (int)process.size, process.text,
                      (int)row.size, row.text);
     if (lane)
@@ -109,15 +138,67 @@ static void put_profile_name(speedscope_writer *s, uint32_t track, uint32_t lane
     kb_json_put_string(&s->json, "name", (kineto_string){name, (size_t)n});
 }
 
-/* All profiles have the same range, so that they line up. */
-static void begin_profile(speedscope_writer *s)
+static void begin_profile_of(speedscope_writer *s, const char *type)
 {
     kb_json_newline(&s->json);
     kb_json_object_begin(&s->json);
-    kb_json_put_string(&s->json, "type", kb_string("evented"));
+    kb_json_put_string(&s->json, "type", kb_string(type));
     kb_json_put_string(&s->json, "unit", kb_string("nanoseconds"));
     kb_json_put_uint(&s->json, "startValue", 0);
+}
+
+/* All profiles of events have the same range, so that they line up. */
+static void begin_profile(speedscope_writer *s)
+{
+    begin_profile_of(s, "evented");
     kb_json_put_uint(&s->json, "endValue", ns_since_start(s, s->job->census.end_ns));
+}
+
+/* Stacks, weights and, as the end of the profile, the sum of the weights. */
+static void put_sampled_members(speedscope_writer *s)
+{
+    uint64_t sum = 0;
+    s->weights.count = 0;
+    kb_json_key_z(&s->json, "samples");
+    kb_json_array_begin(&s->json);
+    s->failed |= !ke_sampled_walk_run(&s->walk);
+    kb_json_array_end(&s->json);
+    kb_json_key_z(&s->json, "weights");
+    kb_json_array_begin(&s->json);
+    for (size_t i = 0; i < s->weights.count; i++) {
+        kb_json_int(&s->json, s->weights.data[i]);
+        sum += (uint64_t)s->weights.data[i];
+    }
+    kb_json_array_end(&s->json);
+    kb_json_put_uint(&s->json, "endValue", sum);
+}
+
+static void put_sampled_profile(speedscope_writer *s, uint32_t track, uint32_t lane,
+                                const kineto_row *rows, uint64_t count)
+{
+    begin_profile_of(s, "sampled");
+    put_profile_name(s, track, lane);
+    s->walk.trace = s->trace;
+    s->walk.rows = rows;
+    s->walk.count = count;
+    s->walk.piece = put_sampled_stack;
+    s->walk.context = s;
+    for (uint64_t i = 0; i < count; i++)
+        s->forms[row_form(s, rows[i])]++;
+    put_sampled_members(s);
+    kb_json_object_end(&s->json);
+}
+
+static void put_evented_profile(speedscope_writer *s, uint32_t track, uint32_t lane,
+                                const kineto_row *rows, uint64_t count)
+{
+    begin_profile(s);
+    put_profile_name(s, track, lane);
+    kb_json_key_z(&s->json, "events");
+    kb_json_array_begin(&s->json);
+    put_lane_events(s, rows, count);
+    kb_json_array_end(&s->json);
+    kb_json_object_end(&s->json);
 }
 
 /* Lanes without rows are left out. */
@@ -126,13 +207,10 @@ static void put_lane_profile(speedscope_writer *s, uint32_t track, uint32_t lane
 {
     if (count == 0)
         return;
-    begin_profile(s);
-    put_profile_name(s, track, lane);
-    kb_json_key_z(&s->json, "events");
-    kb_json_array_begin(&s->json);
-    put_lane_events(s, rows, count);
-    kb_json_array_end(&s->json);
-    kb_json_object_end(&s->json);
+    if (are_sampled(s, rows, count))
+        put_sampled_profile(s, track, lane, rows, count);
+    else
+        put_evented_profile(s, track, lane, rows, count);
     if (count > s->max_rows) {
         s->max_rows = count;
         s->active = s->profiles;
@@ -212,6 +290,8 @@ static void put_frame_list(speedscope_writer *s)
             ke_parse_python_name(f->text, &file, &line, &function)) {
             kb_json_put_string(j, "file", file);
             kb_json_put_uint(j, "line", line);
+        } else if (f->file.size) {
+            kb_json_put_string(j, "file", f->file);
         }
         kb_json_object_end(j);
     }
@@ -243,18 +323,33 @@ static void write_speedscope_file(speedscope_writer *s)
     kb_sink_write(s->job->sink, "\n", 1);
 }
 
+static uint64_t count_states(const kineto_trace *t)
+{
+    uint64_t count = 0;
+    for (kineto_row row = 0; row < kineto_trace_count(t); row++) {
+        uint32_t form = kt_block_at(t, row / KT_BLOCK_ROWS)->form[row % KT_BLOCK_ROWS];
+        count += ke_row_is_kind(t, row, KINETO_KIND_THREAD_STATE) && !kt_row_is_summary(t, row) &&
+                 (form == KINETO_FORM_SLICE || form == KINETO_FORM_ASYNC);
+    }
+    return count;
+}
+
 kineto_status ke_speedscope_write(ke_job *job, kineto_error *err)
 {
     speedscope_writer s = {.job = job, .trace = job->trace};
     kb_json_init(&s.json, job->sink);
     write_speedscope_file(&s);
-    ke_stacks_account(job, s.forms);
+    memcpy(s.frames.forms, s.forms, sizeof s.forms);
+    s.frames.states = count_states(job->trace);
+    ke_stacks_account(job, &s.frames);
     job->result->records = s.events;
     job->result->record_noun = "events";
     job->result->replaced_bytes = s.json.replaced_bytes;
     kb_vec_free(&s.lane_rows);
     kb_vec_free(&s.lane_first);
     kb_vec_free(&s.open);
+    ke_sampled_walk_free(&s.walk);
+    kb_vec_free(&s.weights);
     ke_stacks_free(&s.frames);
     return s.failed ? ke_fail_memory(job, err) : KINETO_OK;
 }

@@ -198,3 +198,84 @@ def read_pprof(path):
             raise ValueError("values and their types differ")
         samples.append(Sample(tuple(reversed(stack)), tuple(values), labels))
     return types, samples
+
+
+# ---- CPU profiles -------------------------------------------------------------------------------
+
+def read_sampled(path):
+    """[(name, [(stack, weight)])] of the profiles of speedscope that consist of samples."""
+    file = parse_json(content(path).decode("utf-8"))
+    names = [f["name"] for f in file["shared"]["frames"]]
+    found = []
+    for p in file["profiles"]:
+        if p["type"] != "sampled":
+            continue
+        if len(p["samples"]) != len(p["weights"]) or p["endValue"] - p["startValue"] != sum(p["weights"]):
+            raise ValueError("weights and their sum differ")
+        found.append((p["name"], [(tuple(names[i] for i in s), w) for s, w in zip(p["samples"], p["weights"])]))
+    return found
+
+
+def first(message, field, default=0):
+    return message[field][0] if field in message else default
+
+
+class PerfettoCpu:
+    """Samples and events of the scheduler in Perfetto's format."""
+
+    def __init__(self, path):
+        self.samples = []   # (ns, tid, cpu, stack, count of the timebase)
+        self.switches = []  # (cpu, ns, previous tid, its state, next tid)
+        self.mappings = set()
+        self.clocks = {}
+        tables = collections.defaultdict(dict)  # (sequence, field of interned data) → number → message
+        times = {}
+        for packet in map(fields, fields(content(path))[1]):
+            sequence = first(packet, 10)
+            for snapshot in map(fields, packet[6]):
+                for clock in map(fields, snapshot[1]):
+                    if clock[1][0] < 64:
+                        self.clocks.setdefault(clock[1][0], clock[2][0])
+                    else:
+                        times[sequence] = self.clocks[1]
+            for interned in map(fields, packet[12]):
+                for field, entries in interned.items():
+                    for entry in map(fields, entries):
+                        tables[(sequence, field)][entry[1][0]] = entry
+            if 8 in packet:
+                times[sequence] += packet[8][0]
+            for sample in map(fields, packet[66]):
+                self.add_sample(sample, times[sequence], sequence, tables)
+            for bundle in map(fields, packet[1]):
+                for event in map(fields, bundle[2]):
+                    self.add_switch(first(bundle, 1), event)
+
+    def add_sample(self, sample, ns, sequence, tables):
+        stack = []
+        for number in tables[(sequence, 7)][sample[4][0]][2]:
+            frame = tables[(sequence, 6)][number]
+            mapping = tables[(sequence, 19)][frame[3][0]]
+            self.mappings.add(tables[(sequence, 17)][mapping[7][0]][2][0].decode())
+            stack.append(tables[(sequence, 5)][frame[2][0]][2][0].decode())
+        self.samples.append((ns, sample[3][0], first(sample, 1, None), tuple(stack), sample[6][0]))
+
+    def add_switch(self, cpu, event):
+        switch = fields(event[4][0])
+        ns = event[1][0] + self.clocks[1] - self.clocks[6]
+        self.switches.append((cpu, ns, first(switch, 2), first(switch, 4), first(switch, 6)))
+
+    def state_times(self):
+        """{(tid, state): ns}, as Perfetto finds them; raises if the events of a CPU do not fit together."""
+        sums, at, on = collections.Counter(), {}, {}
+        names = {0x1: "blocked", 0x800: "waiting for a CPU", 0x10: "ended"}
+        for cpu, ns, left, state, came in sorted(self.switches, key=lambda s: s[1]):
+            if on.get(cpu, left) != left:
+                raise ValueError("CPU %d: %d leaves, %d was on it" % (cpu, left, on[cpu]))
+            on[cpu] = came
+            for tid, now in ((left, names.get(state, "?")), (came, "running")):
+                if tid and tid in at:
+                    since, what = at[tid]
+                    sums[(tid, what)] += ns - since
+                if tid:
+                    at[tid] = (ns, now)
+        return dict(sums)

@@ -21,6 +21,8 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
+import cpu_traces  # noqa: E402
 
 COUNTERS = """select p.pid as pid, t.name as name, count(*) as n, min(c.value) as low,
     max(c.value) as high from counter c join process_counter_track t on c.track_id = t.id
@@ -43,6 +45,15 @@ IDS = """select count(*) as n, sum(a.int_value) as total from slice s join args 
 PROCESSES = "select pid, name from process where pid > 0"
 LANES = """select count(*) as n from track t left join track p on t.parent_id = p.id
     where t.name like '% (lane %' and p.id is null and t.type like 'global%'"""
+STATES = """select t.tid as tid, state, sum(dur) as ns from thread_state join thread t using (utid)
+    join process p using (upid) where dur > 0 and p.pid = %d group by 1, 2""" % cpu_traces.PID
+SAMPLES = """select f.name as name, count(*) as n from perf_sample s
+    join stack_profile_callsite c on s.callsite_id = c.id
+    join stack_profile_frame f on c.frame_id = f.id group by 1"""
+DEPTHS = """select c.depth as depth, count(*) as n from perf_sample s
+    join stack_profile_callsite c on s.callsite_id = c.id group by 1"""
+CPU_TIME = """select sum(m) as ns from (select max(c.value) as m from counter c
+    join perf_counter_track t on c.track_id = t.id group by t.id)"""
 OWN_QUERIES = [NAMED_COUNTERS, ALL_COUNTERS, SLICES, FLOWS, ERRORS, STICKING_OUT, NAMELESS, IDS,
                PROCESSES, LANES]
 
@@ -275,6 +286,36 @@ def check(program, source, work, ask, own_only=False):
     return same
 
 
+def check_cpu(program, work, ask, seed):
+    """States of threads as events of the scheduler, and samples: of a random program all is known."""
+    made = cpu_traces.Program(seed, threads=4, cpus=2)
+    trace, own = os.path.join(work, "cpu.json"), os.path.join(work, "cpu.pftrace")
+    made.write(trace)
+    subprocess.run([program, "again", trace, own], check=True, stderr=subprocess.DEVNULL)
+    states, samples, depths, cpu_time, errors = ask(own, [STATES, SAMPLES, DEPTHS, CPU_TIME, ERRORS])
+    names = {"Running": cpu_traces.RUNNING, "R+": cpu_traces.WAITING, "S": cpu_traces.BLOCKED}
+    found = {(row["tid"], names[row["state"]]): row["ns"] for row in states if row["state"] in names}
+    wanted = made.state_times()
+    for thread in made.threads:
+        if thread.states and thread.states[0][0] == cpu_traces.WAITING:
+            wanted[(thread.tid, cpu_traces.WAITING)] -= thread.states[0][2] - thread.states[0][1]
+    problems = list(differ_rest(0, 0, errors))
+    if found != {key: ns for key, ns in wanted.items() if ns}:
+        problems.append("other times in states: %s, %s" % (found, wanted))
+    by_name, by_depth, whole = collections.Counter(), collections.Counter(), 0
+    for stack, (count, cpu_ns) in made.totals().items():
+        by_name[stack[-1]] += count
+        by_depth[len(stack) - 1] += count
+        whole += cpu_ns
+    if {row["name"]: row["n"] for row in samples} != by_name:
+        problems.append("other samples: %s, %s" % (samples, by_name))
+    if {row["depth"]: row["n"] for row in depths} != by_depth:
+        problems.append("stacks of other depths: %s, %s" % (depths, by_depth))
+    if cpu_time[0]["ns"] != whole:
+        problems.append("CPU time %d, they say %s" % (whole, cpu_time[0]["ns"]))
+    return say("a program on CPUs", problems, {}, {}, 0)
+
+
 def main():
     program, folder = sys.argv[1:3]
     first = sys.argv[3:4]
@@ -291,6 +332,8 @@ def main():
         overlapping(overlaps)
         same = bool(check(program, recorded, work, ask))
         same = bool(check(program, overlaps, work, ask, own_only=True)) and same
+        for seed in range(3):
+            same = check_cpu(program, work, ask, seed) and same
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             results = list(pool.map(
                 lambda other: check(program, other, work, ask,

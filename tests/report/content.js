@@ -100,7 +100,7 @@ test('names that are markup are shown and not run', () =>
 
 test('an empty trace has a page that says so', () =>
   withReport([traces.empty()], async (page) => {
-    await page.getByText('the trace is empty').waitFor();
+    await page.getByText('the trace is empty', { exact: true }).waitFor();
     assert.match(await page.locator('.facts').textContent(), /0 activities/);
   }));
 

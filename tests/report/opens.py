@@ -12,7 +12,9 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "findings"))
+sys.path.insert(2, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "helpers"))
 import cases_1
+import cpu_traces
 import headless
 
 CKINETO = os.environ["CKINETO"]
@@ -48,16 +50,17 @@ class Opened(unittest.TestCase):
         cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         cls.browser = cls.enterClassContext(headless.Browser(headless.find()))
 
-    def report(self, *trace):
-        """The page of TRACE, drawn, and the answers of `analyze` about it."""
+    def report(self, *trace, tables=True):
+        """The page of TRACE, drawn, its tables too, and the answers of `analyze` about it."""
         out = os.path.join(self.folder, self.id() + ".html")
         subprocess.run([CKINETO, "report", *trace, "-o", out], check=True, stderr=subprocess.DEVNULL)
         facts = subprocess.run([CKINETO, "analyze", *trace, "--json", "-"], check=True, capture_output=True).stdout
         page = self.browser.open("file://" + out)
         page.wait_for("document.documentElement?.dataset.state")
         self.assertEqual(page.value("document.documentElement.dataset.state"), "ready")
-        page.value(OPEN)
-        page.wait_for(DRAWN)
+        if tables:
+            page.value(OPEN)
+            page.wait_for(DRAWN)
         return page, json.loads(facts)
 
     def check_manners(self, page):
@@ -81,11 +84,11 @@ class Opened(unittest.TestCase):
         self.assertGreater(compared, 20)
         self.check_manners(page)
 
-    def page_of(self, events, base=0):
+    def page_of(self, events, base=0, tables=True):
         trace = os.path.join(self.folder, self.id() + ".json")
         with open(trace, "w", encoding="utf-8") as file:
             json.dump({"baseTimeNanoseconds": base, "traceEvents": events}, file)
-        return self.report(trace)[0]
+        return self.report(trace, tables=tables)[0]
 
     def test_what_overlaps_does_not_lie_in_it(self):
         def kernel(name, tid, ts, dur):
@@ -99,6 +102,42 @@ class Opened(unittest.TestCase):
         self.assertEqual({name: rest for name, *rest in relatives},
                          {"early": [None, None], "late": [None, None], "outer": [None, "inner"],
                           "beside": [None, None], "inner": ["outer", None]})
+        self.check_manners(page)
+
+    def test_states_are_low_rows_above_the_samples_of_their_thread(self):
+        program = cpu_traces.Program(4, threads=3)
+        page = self.page_of(list(program.events()), tables=False)
+        page.wait_for("ckineto.timeline !== null")
+        rows = page.value("ckineto.timeline.rows.list.map((r) => [r.type, r.shows || '', r.name, r.height])")
+        tids = [t.tid for t in program.threads if t.states]
+        self.assertEqual([r[:3] for r in rows if r[0] == "track"],
+                         [row for tid in tids for row in (["track", "state", f"thread {tid} (t{tid})"],
+                                                          ["track", "samples", f"samples {tid}"])])
+        states, samples = ([r[3] for r in rows if r[1] == shows] for shows in ("state", "samples"))
+        self.assertLess(max(states), min(samples))
+        colors = page.value("""(() => {
+            const { painter, activities: a } = ckineto.timeline, found = {};
+            for (const dark of [false, true]) {
+              painter.setPalette(dark);
+              for (const p of a.name.keys()) {
+                if (a.kinds[a.kind[p]] !== 'thread_state') continue;
+                (found[`${dark} ${a.nameOf(p)}`] ??= new Set()).add(painter.colorOf(p));
+              }
+            }
+            return Object.entries(found).map(([name, set]) => [name, [...set]]); })()""")
+        self.assertEqual(len(colors), 6)
+        self.assertTrue(all(len(found) == 1 for _, found in colors), colors)
+        self.assertEqual(len({found[0] for _, found in colors}), 6)
+        self.assertEqual(page.value("document.querySelector('#kernels')"), None, "no device: no section about kernels")
+        self.assertEqual(page.value("document.querySelectorAll('.left-out').length"), 1)
+        # Where the pointer is, what is known of the state.
+        page.value("""(() => {
+            const { timeline } = ckineto, a = timeline.activities;
+            const place = [...a.name.keys()].find((p) => a.nameOf(p) === 'running');
+            timeline.hovered = place;
+            ckineto.showTip('running', 5, 5);
+            return timeline.addToTip(place, 'running', 5, 5); })()""")
+        self.assertRegex(page.value("document.querySelector('#tip').textContent"), r"^running\nCPU [01]$")
         self.check_manners(page)
 
     def test_counters_of_two_tracks_keep_their_times(self):

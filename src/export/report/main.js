@@ -136,9 +136,12 @@ async function showTimeline(reading) {
 
 function legendOf(timeline) {
   const isUsed = new Uint8Array(CLASSES.length);
-  const { kinds, talks } = timeline.painter.classes;
-  const { kind, count } = timeline.activities;
-  for (let i = 0; i < count; i++) isUsed[kinds[kind[i]]] = 1;
+  const { kinds, talks, states } = timeline.painter.classes;
+  const { kind, name, count } = timeline.activities;
+  for (let i = 0; i < count; i++) {
+    const group = kinds[kind[i]];
+    isUsed[group === BLOCKED ? states[name[i]] : group] = 1;
+  }
   if (talks.includes(1)) isUsed[COMMUNICATION] = 1;
   const colors = [
     'kernel',
@@ -150,6 +153,10 @@ function legendOf(timeline) {
     'python',
     'waiting',
     'other',
+    'function',
+    'running',
+    'ready',
+    'blocked',
   ];
   return legend(
     [...isUsed.keys()]

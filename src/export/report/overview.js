@@ -1,9 +1,11 @@
 'use strict';
-/* The overview: time of steps and devices. Each panel is shown if its table has rows. */
+/* The overview: time of threads, steps and devices. Each panel is shown if its table has rows. */
 
 const STEP_PARTS = ['kernel', 'communication', 'memcpy', 'memset', 'runtime', 'dataloader', 'cpu', 'other'];
 const RANKS_SHOWN = 32;
 const REASONS_SHOWN = 10;
+const THREADS_SHOWN = 16;
+const FUNCTIONS_SHOWN = 12;
 
 /* Rows of a table as objects, of the chosen rank. */
 function recordsOf(tables, name) {
@@ -26,6 +28,8 @@ function panel(title, ...children) {
 
 function showOverview(root, tables) {
   const parts = [
+    statesPanel(tables),
+    functionsPanel(tables),
     stepsPanel(tables),
     temporalPanel(tables),
     devicesPanel(tables),
@@ -35,6 +39,44 @@ function showOverview(root, tables) {
   ].filter((p) => p);
   if (!parts.length) root.append(make('p', { class: 'muted' }, 'No steps and no device work in this trace.'));
   root.append(make('div', { class: 'panels' }, ...parts));
+}
+
+/* Threads with the most time on a CPU, each with the time in its states. */
+function statesPanel(tables) {
+  const rows = recordsOf(tables, 'thread_states').sort((a, b) => b.running_us - a.running_us);
+  if (!rows.length) return null;
+  const states = ['running', 'waiting', 'blocked'];
+  const titles = ['running', 'waiting for a CPU', 'blocked'];
+  const bars = rows.slice(0, THREADS_SHOWN).map((r) =>
+    splitBar(
+      [rankText(r), r.thread].filter((t) => t).join(' · '),
+      states.map((s, i) => ({ title: titles[i], value: r[`${s}_us`], color: partColor(s, i) })),
+      r.lifetime_us,
+      showUs,
+    ),
+  );
+  const more = rows.length - bars.length;
+  const legendParts = states.map((s, i) => ({ title: titles[i], color: partColor(s, i) }));
+  return panel(
+    'Threads',
+    ...bars,
+    more > 0 ? make('p', { class: 'muted small' }, `and ${formatNumber(more, 0)} more`) : null,
+    legend(legendParts),
+  );
+}
+
+function functionsPanel(tables) {
+  const rows = recordsOf(tables, 'cpu_functions')
+    .filter((r) => r.self_us > 0)
+    .sort((a, b) => b.self_us - a.self_us);
+  if (!rows.length) return null;
+  const items = rows.slice(0, FUNCTIONS_SHOWN).map((r) => ({
+    title: r.function,
+    value: r.self_us,
+    share: r.self_pct,
+    color: 'function',
+  }));
+  return panel('Functions by their own CPU time', barList(items, showUs));
 }
 
 function stepsPanel(tables) {

@@ -43,8 +43,9 @@ class Painter {
 
   colorOf(place) {
     const a = this.activities;
-    const { kinds, shades, talks } = this.classes;
+    const { kinds, shades, talks, states } = this.classes;
     let group = kinds[a.kind[place]];
+    if (group === BLOCKED) group = states[a.name[place]];
     if (group === KERNEL && talks[a.name[place]]) group = COMMUNICATION;
     return this.palette.boxes[group * SHADES + shades[a.name[place]]];
   }
@@ -111,7 +112,7 @@ class Painter {
     const gap = x1 - x0 > 3 ? 1 : 0;
     this.line.fill(this.shown(this.colorOf(place), this.isFound(i, i + 1), 1), x0, x1 - gap);
     const seen = (x1 - x0) / this.ratio;
-    if (seen >= NARROW_TEXT) this.addText(place, x0 / this.ratio, row.y, seen);
+    if (seen >= NARROW_TEXT && row.height >= LANE) this.addText(place, x0 / this.ratio, row.y, seen);
     return i + 1;
   }
 

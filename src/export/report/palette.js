@@ -15,10 +15,35 @@ const CLASSES = [
   ['Python', 190, 38],
   ['waiting', 8, 62],
   ['other', 220, 10],
+  ['sampled functions', 20, 66],
+  ['running', 164, 100],
+  ['waiting for a CPU', 41, 100],
+  ['blocked', 220, 9],
 ];
-const [KERNEL, COMMUNICATION, COPY, OPERATOR, RUNTIME, RANGE, PYTHON, WAITING, OTHER] = CLASSES.keys();
+const [
+  KERNEL,
+  COMMUNICATION,
+  COPY,
+  OPERATOR,
+  RUNTIME,
+  RANGE,
+  PYTHON,
+  WAITING,
+  OTHER,
+  FUNCTION,
+  RUNNING,
+  READY,
+  BLOCKED,
+] = CLASSES.keys();
+
+/* States of threads have one shade each: a bluish green, an orange and a grey, which stay apart for colour-blind
+ * readers also by their lightness. Light and dark, in percent. */
+const STATE_LIGHTNESS = { [RUNNING]: [31, 36], [READY]: [52, 60], [BLOCKED]: [85, 29] };
+const STATES = { running: RUNNING, 'waiting for a CPU': READY };
 
 const KIND_CLASSES = [
+  [/^cpu_sample$/, FUNCTION],
+  [/^thread_state$/, BLOCKED],
   [/kernel/i, KERNEL],
   [/memcpy|memset|memory/i, COPY],
   [/sync|overhead/i, WAITING],
@@ -54,6 +79,9 @@ const PART_COLORS = {
   non_compute: 'communication',
   idle: 'idle',
   other: 'other',
+  running: 'running',
+  waiting: 'ready',
+  blocked: 'blocked',
 };
 const SPARE_COLORS = [
   'operator',
@@ -93,9 +121,11 @@ function isDark() {
 }
 
 function makePalette(dark) {
-  const boxes = CLASSES.flatMap(([, hue, saturation]) =>
+  const boxes = CLASSES.flatMap(([, hue, saturation], group) =>
     Array.from({ length: SHADES }, (_, i) =>
-      hslToRgb(hue + (i - 2) * 4, dark ? saturation * 0.8 : saturation, dark ? 27 + i * 2 : 83 - i * 3),
+      STATE_LIGHTNESS[group]
+        ? hslToRgb(hue, saturation, STATE_LIGHTNESS[group][dark ? 1 : 0])
+        : hslToRgb(hue + (i - 2) * 4, dark ? saturation * 0.8 : saturation, dark ? 27 + i * 2 : 83 - i * 3),
     ),
   );
   const [back, band, line, text, strong, weak] = dark
@@ -147,6 +177,7 @@ function colorClasses(activities) {
   });
   const shades = new Uint8Array(activities.strings.length);
   const talks = new Uint8Array(activities.strings.length);
+  const states = Uint8Array.from(activities.strings, (text) => STATES[text] || BLOCKED);
   activities.strings.forEach((text, i) => {
     const name = text.length > 100 ? text.slice(0, 100) : text;
     let hash = text.length;
@@ -154,5 +185,5 @@ function colorClasses(activities) {
     shades[i] = (hash >>> 4) % SHADES;
     talks[i] = IS_COMMUNICATION.test(name) ? 1 : 0;
   });
-  return { kinds, shades, talks };
+  return { kinds, shades, talks, states };
 }

@@ -5,6 +5,7 @@
 const PROCESS_ROW = 22;
 const COUNTER_ROW = 46;
 const TRACK_GAP = 5;
+const STATE_LANE = 11; /* lines with states of threads need no room for text */
 const MAX_INITIAL_LINES = 12; /* lines of a track that are shown at first */
 
 class Rows {
@@ -18,8 +19,28 @@ class Rows {
     this.tracksOf = activities.processes.map(() => []);
     this.countersOf = activities.processes.map(() => []);
     activities.tracks.forEach((track, t) => track.count && this.tracksOf[track.process].push(t));
+    for (const list of this.tracksOf) this.groupByThread(list);
     activities.counters.forEach((counter) => counter.count && this.countersOf[counter.process].push(counter));
     this.arrange();
+  }
+
+  /* A thread's states, ranges and samples are one below the other, where its first track is. */
+  groupByThread(list) {
+    const { tracks } = this.activities;
+    const order = { state: 0, samples: 2 };
+    const first = new Map();
+    list.forEach((t, i) => {
+      const { thread } = tracks[t];
+      if (thread !== undefined && !first.has(thread)) first.set(thread, i);
+    });
+    const key = (t, i) => (tracks[t].thread === undefined ? i : first.get(tracks[t].thread));
+    const keys = new Map(list.map((t, i) => [t, key(t, i)]));
+    const part = (t) => order[tracks[t].shows] ?? 1;
+    list.sort((a, b) => keys.get(a) - keys.get(b) || part(a) - part(b) || a - b);
+  }
+
+  laneHeight(track) {
+    return this.activities.tracks[track].shows === 'state' ? STATE_LANE : LANE;
   }
 
   depthOf(track) {
@@ -50,8 +71,9 @@ class Rows {
   }
 
   arrangeTrack(t) {
-    const height = this.lines[t] * LANE + TRACK_GAP;
-    const row = { type: 'track', track: t, name: this.activities.tracks[t].name, height };
+    const height = this.lines[t] * this.laneHeight(t) + TRACK_GAP;
+    const { name, shows } = this.activities.tracks[t];
+    const row = { type: 'track', track: t, name, height, shows };
     row.depth = this.depthOf(t);
     this.trackRows.set(t, row);
     this.push(row);
@@ -84,9 +106,10 @@ class Rows {
       const y = row.y - top;
       if (row.type !== 'track') drawn.push({ ...row, y });
       for (let k = 0; row.type === 'track' && k < this.lines[row.track]; k++) {
-        const at = y + 2 + k * LANE;
-        if (at + LANE < 0 || at > height) continue;
-        drawn.push({ y: at, height: LANE, lane: this.lanes.base[row.track] + k });
+        const size = this.laneHeight(row.track);
+        const at = y + 2 + k * size;
+        if (at + size < 0 || at > height) continue;
+        drawn.push({ y: at, height: size, lane: this.lanes.base[row.track] + k });
       }
     }
     return drawn;
@@ -95,7 +118,7 @@ class Rows {
   laneAt(y) {
     const [row] = this.between(y, 1);
     if (!row || row.type !== 'track') return null;
-    const k = Math.floor((y - row.y - 2) / LANE);
+    const k = Math.floor((y - row.y - 2) / this.laneHeight(row.track));
     return k >= 0 && k < this.lines[row.track] ? this.lanes.base[row.track] + k : null;
   }
 
@@ -110,7 +133,7 @@ class Rows {
     const row = this.trackRows.get(track);
     if (!row) return null;
     const k = this.lanes.laneOf(place) - this.lanes.base[track];
-    return row.y + 2 + Math.min(k, this.lines[track] - 1) * LANE;
+    return row.y + 2 + Math.min(k, this.lines[track] - 1) * this.laneHeight(track);
   }
 
   /* Opens the process and the lines that are needed to show an activity. */

@@ -22,11 +22,49 @@ class Page {
     this.tables = (summary.facts && summary.facts.tables) || {};
     this.shown = [];
     this.bodies = new Map();
-    for (const section of SECTIONS) this.addSection(section);
+    report.isHostOnly = this.hasNoDevices();
+    for (const section of this.order()) this.addSection(section);
     this.watch();
   }
 
+  /* Of a program that used no device, sections without rows are left out: they are about devices. */
+  hasNoDevices() {
+    const devices = (this.summary.traces || []).some((t) => t.devices && t.devices.length);
+    return !devices && !this.hasRows('gpu_summary') && !this.hasRows('kernels');
+  }
+
+  hasRows(name) {
+    return Boolean(this.tables[name] && this.tables[name].rows.length);
+  }
+
+  namesOf(id) {
+    return this.summary.sections[id] || [];
+  }
+
+  isLeftOut(id) {
+    const hasTables = report.isHostOnly && this.summary.sections[id] && id !== 'overview';
+    return hasTables && !this.namesOf(id).some((name) => this.hasRows(name));
+  }
+
+  /* Such a program's threads and functions come before the timeline. */
+  order() {
+    if (!report.isHostOnly) return SECTIONS;
+    const [first, last] = [SECTIONS.slice(0, 2), SECTIONS.slice(2)];
+    return [...first, ...last.filter((s) => s.id === 'cpu'), ...last.filter((s) => s.id !== 'cpu')];
+  }
+
+  /* Why tables are empty, of sections that are left out. */
+  addLeftOut() {
+    const names = SECTIONS.filter((s) => this.isLeftOut(s.id) || (report.isHostOnly && s.id === 'overview'))
+      .flatMap((s) => this.namesOf(s.id))
+      .filter((name) => this.tables[name] && !this.hasRows(name) && this.tables[name].note);
+    if (!names.length) return;
+    const summary = make('summary', {}, `${formatNumber(names.length, 0)} tables without rows`);
+    byId('main').append(make('details', { class: 'left-out' }, summary, this.notes(names)));
+  }
+
   addSection({ id, title }) {
+    if (this.isLeftOut(id)) return;
     if (id === 'diff' && !this.summary.diff) return;
     if (id === 'timeline' && !report.hasTimeline) return;
     if (id === 'tables' && !this.otherTables().length) return;
@@ -55,19 +93,13 @@ class Page {
   }
 
   async showRest() {
-    for (const id of [
-      'operators',
-      'kernels',
-      'memory',
-      'modules',
-      'collectives',
-      'critical',
-      'diff',
-      'tables',
-    ]) {
+    for (const { id } of SECTIONS) {
+      if (['findings', 'overview', 'timeline'].includes(id)) continue;
       if (this.bodies.has(id)) this.showSection(id);
       await pause();
     }
+    document.querySelectorAll('.left-out').forEach((n) => n.remove());
+    this.addLeftOut();
   }
 
   showSection(id) {
@@ -84,6 +116,7 @@ class Page {
 
   showMemory() {
     const body = this.bodies.get('memory');
+    if (!body) return;
     const old = body.querySelectorAll(':scope > .panel');
     old.forEach((n) => n.remove());
     memoryCurves(body, this.tables, report.timeline);
@@ -103,13 +136,13 @@ class Page {
   }
 
   /* The first `open` tables are shown, the others folded; those without rows only with the reason. */
-  addTables(id, open, names = this.summary.sections[id]) {
+  addTables(id, open, names = this.namesOf(id)) {
     const root = this.bodies.get(id);
     const given = names.filter((name) => this.tables[name]);
     const full = given.filter((name) => this.tables[name].rows.length);
     full.forEach((name, i) => root.append(this.folded(name, this.tables[name], i < open)));
     const empty = given.filter((name) => !this.tables[name].rows.length && this.tables[name].note);
-    if (empty.length) root.append(this.notes(empty));
+    if (empty.length && !(report.isHostOnly && id === 'overview')) root.append(this.notes(empty));
     if (!given.length && !root.childElementCount)
       root.append(make('p', { class: 'muted' }, 'Not in this report.'));
   }

@@ -6,6 +6,19 @@ const CLOSEST = 100; /* ns: the shortest visible range */
 const CLICK = 4; /* pixels: a press that moved further is a drag */
 const FRAMES_KEPT = 400;
 
+/* Arguments in the tip: key, title, and how a number is shown. */
+const TIP_ARGS = {
+  thread_state: [
+    ['cpu', 'CPU'],
+    ['in', 'in'],
+  ],
+  cpu_sample: [
+    ['cpu_ns', 'CPU time', formatTime],
+    ['samples', 'samples'],
+    ['module', 'in'],
+  ],
+};
+
 class Timeline {
   constructor(root, activities, lanes) {
     this.activities = activities;
@@ -148,7 +161,7 @@ class Timeline {
     const node = make(
       isFixed ? 'div' : 'button',
       {
-        class: `name ${row.type}`,
+        class: row.shows ? `name ${row.type} ${row.shows}` : `name ${row.type}`,
         type: isFixed ? null : 'button',
         title: oneLine(row.name),
         'aria-expanded': isFixed ? null : String(this.rows.isOpen(row)),
@@ -360,9 +373,11 @@ class Timeline {
     const place = node === this.canvas ? this.hit(event) : -1;
     const counter = node === this.canvas ? this.rows.counterAt(y) : null;
     const time = this.timeAt(this.xIn(event));
+    this.hovered = place;
     if (place >= 0) {
       const text = `${oneLine(this.activities.nameOf(place), 300)}\n${formatTime(this.activities.dur[place])}`;
       report.showTip(text, event.clientX, event.clientY);
+      this.addToTip(place, text, event.clientX, event.clientY);
     } else if (counter) {
       const i = lastUntil(counter.times, time);
       const show = isBytes(counter.name) ? formatBytes : formatShort;
@@ -374,6 +389,17 @@ class Timeline {
     } else {
       report.hideTip();
     }
+  }
+
+  /* What a state or a sampled function has in its arguments, which may have to be decoded first. */
+  async addToTip(place, text, x, y) {
+    const keys = TIP_ARGS[this.activities.kinds[this.activities.kind[place]]];
+    const values = keys && (await this.activities.args(place).catch(() => null));
+    if (!values || this.hovered !== place || byId('tip').hidden) return;
+    const more = keys
+      .filter(([key]) => values[key] !== undefined)
+      .map(([key, title, show]) => `${title} ${show ? show(Number(values[key])) : oneLine(String(values[key]), 200)}`);
+    report.showTip([text, ...more].join('\n'), x, y);
   }
 
   onDoubleClick(event) {
