@@ -163,6 +163,21 @@ def test_standing_aside(runtime, folder):
     expect("another tool: ledger", "another tool comes first" in json.dumps(trace["ckineto"]["ledger"]), True)
 
 
+def test_odd(runtime, folder):
+    """Results stay the same where the runtime reads and writes the data of constructs."""
+    program = os.path.join(folder, "odd")
+    if subprocess.run(["g++", "-fopenmp", "-O1", os.path.join(HERE, "odd.cc"), "-o", program],
+                      capture_output=True).returncode:
+        return
+    environment = {"OMP_CANCELLATION": "true"}
+    plain = subprocess.run([program], env={**runtime.environment, **environment}, capture_output=True, text=True)
+    _, out, trace = runtime.record(program, folder, **environment)
+    expect(f"{runtime.name}: output of odd.cc", out, plain.stdout)
+    expect(f"{runtime.name}: losses of odd.cc", ledger(trace), [])
+    expect(f"{runtime.name}: places without lines", any("main" in e["name"] or "run_" in e["name"] for e in rows(trace)),
+           True)
+
+
 def test_late(runtime, folder):
     """A library that brings its runtime after the program's start, in a process and its child."""
     source, library, program = os.path.join(HERE, "late.c"), os.path.join(folder, "work.so"), os.path.join(folder, "late")
@@ -200,6 +215,8 @@ def main():
             test_imbalance(runtime, folder)
             test_unrecorded(runtime, folder)
             test_late(runtime, folder)
+            if runtime.name == "gcc":
+                test_odd(runtime, folder)
             if runtime.name == "clang":
                 test_standing_aside(runtime, folder)
     if not usable:
