@@ -187,7 +187,7 @@ def test_late(runtime, folder):
     expect(f"{runtime.name}: sum and status of the child", out, "10 0\n")
     regions = collections.Counter(e["pid"] for e in rows(trace) if e["name"].startswith("omp parallel"))
     expect(f"{runtime.name}: regions of two processes", sorted(regions.values()), [5, 5])
-    expect(f"{runtime.name}: names without lines", {e["name"] for e in rows(trace)} & {"omp parallel work", "omp parallel work._omp_fn.0"} != set(), True)
+    expect(f"{runtime.name}: constructs without a name", [e["name"] for e in rows(trace) if "0x" in e["name"]], [])
 
 
 def test_unrecorded(runtime, folder):
