@@ -6,9 +6,12 @@
  * until its next region begins, and records the wait then, up to the time when the region ended. */
 #include "gomp.h"
 
+#include <string.h>
+
 /* ---- regions --------------------------------------------------------------------------------- */
 
 typedef struct region_call {
+    void *first; /* what the data begins with, which GOMP_parallel_reductions reads */
     ct_body *fn;
     void *data;
     const ct_gomp *next;
@@ -68,7 +71,11 @@ static bool begin_region_call(region_call *call, ct_body *fn, void *data, unsign
     if (next->has_tool || !ct_recording())
         return false;
     /* The symbol of the body is found by the return address of a call in it. */
-    *call = (region_call){fn, data, next, ct_begin_region((uintptr_t)fn + 1, threads), 0, work};
+    *call = (region_call){.fn = fn,
+                          .data = data,
+                          .next = next,
+                          .region = ct_begin_region((uintptr_t)fn + 1, threads),
+                          .work = work};
     return call->region != NULL;
 }
 
@@ -81,49 +88,54 @@ static void end_region_call(const region_call *call)
     ct_end_region(call->region);
 }
 
-/* A function that begins a region and returns when it has ended. `body` and `body_data` are replaced. */
-#define REGION(name, parameters, work, result, pass_on)                                            \
-    name parameters                                                                                \
+/* A function that begins a region and returns when it has ended. `call` passes `body` and `body_data` on in place
+ * of `fn` and `data`. */
+#define REGION(name, parameters, work, call)                                                       \
+    void name parameters                                                                           \
     {                                                                                              \
         const ct_gomp *next = CT_NEXT_OF(fn);                                                      \
-        region_call call;                                                                          \
-        bool is_recorded = begin_region_call(&call, fn, data, threads, next, work);                \
+        region_call made;                                                                          \
+        bool is_recorded = begin_region_call(&made, fn, data, threads, next, work);                \
         ct_body *body = is_recorded ? run_team_thread : fn;                                        \
-        void *body_data = is_recorded ? &call : data;                                              \
-        result next->pass_on;                                                                      \
+        void *body_data = is_recorded ? &made : data;                                              \
+        next->call;                                                                                \
         if (is_recorded)                                                                           \
-            end_region_call(&call);
+            end_region_call(&made);                                                                \
+    }
 
-void REGION(GOMP_parallel, (ct_body * fn, void *data, unsigned threads, unsigned flags),
-            CT_CONSTRUCT_COUNT, , GOMP_parallel(body, body_data, threads, flags)) }
-
-unsigned REGION(GOMP_parallel_reductions,
-                (ct_body * fn, void *data, unsigned threads, unsigned flags), CT_CONSTRUCT_COUNT,
-                unsigned team =, GOMP_parallel_reductions(body, body_data, threads, flags))
-    return team;
-}
-
-void REGION(GOMP_parallel_sections,
-            (ct_body * fn, void *data, unsigned threads, unsigned count, unsigned flags),
-            CT_SECTIONS, , GOMP_parallel_sections(body, body_data, threads, count, flags)) }
-
+REGION(GOMP_parallel, (ct_body * fn, void *data, unsigned threads, unsigned flags),
+       CT_CONSTRUCT_COUNT, GOMP_parallel(body, body_data, threads, flags))
+REGION(GOMP_parallel_sections,
+       (ct_body * fn, void *data, unsigned threads, unsigned count, unsigned flags), CT_SECTIONS,
+       GOMP_parallel_sections(body, body_data, threads, count, flags))
 #define CT_X(schedule)                                                                             \
-    void REGION(GOMP_parallel_loop_##schedule,                                                     \
-                (ct_body * fn, void *data, unsigned threads, long start, long end, long step,      \
-                 long chunk, unsigned flags),                                                      \
-                CT_LOOP, ,                                                                         \
-                GOMP_parallel_loop_##schedule(body, body_data, threads, start, end, step, chunk,   \
-                                              flags)) }
+    REGION(GOMP_parallel_loop_##schedule,                                                          \
+           (ct_body * fn, void *data, unsigned threads, long start, long end, long step,           \
+            long chunk, unsigned flags),                                                           \
+           CT_LOOP,                                                                                \
+           GOMP_parallel_loop_##schedule(body, body_data, threads, start, end, step, chunk, flags))
 CT_CHUNK_REGIONS(CT_X)
 #undef CT_X
 #define CT_X(schedule)                                                                             \
-    void REGION(GOMP_parallel_loop_##schedule,                                                     \
-                (ct_body * fn, void *data, unsigned threads, long start, long end, long step,      \
-                 unsigned flags),                                                                  \
-                CT_LOOP, ,                                                                         \
-                GOMP_parallel_loop_##schedule(body, body_data, threads, start, end, step, flags)) }
+    REGION(GOMP_parallel_loop_##schedule,                                                          \
+           (ct_body * fn, void *data, unsigned threads, long start, long end, long step,           \
+            unsigned flags),                                                                       \
+           CT_LOOP,                                                                                \
+           GOMP_parallel_loop_##schedule(body, body_data, threads, start, end, step, flags))
 CT_RUNTIME_REGIONS(CT_X)
 #undef CT_X
+
+unsigned GOMP_parallel_reductions(ct_body *fn, void *data, unsigned threads, unsigned flags)
+{
+    const ct_gomp *next = CT_NEXT_OF(fn);
+    region_call made;
+    if (!begin_region_call(&made, fn, data, threads, next, CT_CONSTRUCT_COUNT))
+        return next->GOMP_parallel_reductions(fn, data, threads, flags);
+    memcpy(&made.first, data, sizeof made.first);
+    unsigned team = next->GOMP_parallel_reductions(run_team_thread, &made, threads, flags);
+    end_region_call(&made);
+    return team;
+}
 
 void GOMP_parallel_start(ct_body *fn, void *data, unsigned threads)
 {

@@ -246,24 +246,27 @@ void kineto_rt_modules_note(bool anyway)
     kb_lock_drop(&modules_lock);
 }
 
-/* Addresses that were noted, by a hash, for the pool of the last call. Lost updates only cost another
- * look at the list. */
+/* Addresses that were noted, by a hash, for the pool and the process of the last call: a child of a fork has an
+ * entry of its own. Lost updates only cost another look at the list. */
 #define NOTED_CODE 256u
 static uintptr_t noted_code[NOTED_CODE];
 static const kf_pool *noted_pool;
+static uint32_t noted_process;
 
 void kineto_code_note(const void *address)
 {
     const kf_pool *pool = kr_pool_get();
+    uint32_t process = kineto_rt_process(); /* 0: not registered yet */
     uintptr_t code = (uintptr_t)address;
     uintptr_t *slot = &noted_code[(code ^ code >> 8 ^ code >> 16) % NOTED_CODE];
-    bool is_other_pool = kb_load_relaxed(&noted_pool) != pool;
-    if (!pool || (kb_load_relaxed(slot) == code && !is_other_pool))
+    bool is_other = kb_load_relaxed(&noted_pool) != pool || kb_load_relaxed(&noted_process) != process;
+    if (!pool || !process || (kb_load_relaxed(slot) == code && !is_other))
         return;
     if (kr_module_of(code) == KR_MODULE_UNKNOWN)
         kr_modules_set_stale();
-    kineto_rt_modules_note(is_other_pool);
+    kineto_rt_modules_note(is_other);
     kb_store_relaxed(&noted_pool, pool);
+    kb_store_relaxed(&noted_process, process);
     kb_store_relaxed(slot, code);
 }
 

@@ -8,9 +8,9 @@
 #define ROUNDS  8
 #define NUMBERS 64
 
-enum { REGIONS, MEMBERS, BARRIERS, TASKS, TASKWAITS, TASKGROUPS, CRITICALS, SINGLES, LOOPS, LOCKS, ORDERED, COUNTS };
+enum { REGIONS, MEMBERS, BARRIERS, TASKS, TASKWAITS, TASKGROUPS, CRITICALS, SINGLES, LOOPS, LOCKS, ORDERED, TASKLOOPS, COUNTS };
 static const char *const names[] = {"regions", "implicit_tasks", "barriers", "tasks", "taskwaits", "taskgroups",
-                                    "criticals", "singles", "loops", "locks", "ordered"};
+                                    "criticals", "singles", "loops", "locks", "ordered", "taskloops"};
 static long counts[COUNTS], checksum;
 static omp_lock_t lock;
 
@@ -118,6 +118,42 @@ static void run_tasks(void)
     }
 }
 
+/* Reductions over tasks: the runtime reads and writes the data of regions, tasks and loops. */
+static void reduce(void)
+{
+    long sum = 0, product = 1;
+    count(REGIONS);
+#pragma omp parallel num_threads(2) reduction(task, + : sum)
+    {
+        count(MEMBERS);
+#pragma omp single
+        {
+            count(SINGLES);
+            for (int i = 0; i < 4; i++) {
+#pragma omp task in_reduction(+ : sum) firstprivate(i)
+                {
+                    count(TASKS);
+                    sum += i;
+                }
+            }
+        }
+    }
+    count(REGIONS);
+#pragma omp parallel num_threads(2)
+    {
+        count(MEMBERS);
+#pragma omp single
+        {
+            count(SINGLES);
+            count(TASKLOOPS);
+#pragma omp taskloop num_tasks(3) reduction(* : product)
+            for (int i = 1; i < 6; i++)
+                product *= i;
+        }
+    }
+    add(sum * 1000 + product);
+}
+
 static void nest(void)
 {
     count(REGIONS);
@@ -145,6 +181,7 @@ static void *run_rounds(void *unused)
         share_work();
         combine();
         run_tasks();
+        reduce();
         nest();
     }
     return unused;
