@@ -1,6 +1,6 @@
 /* The unwinder's tables of program files, each read once: for an address, the entry of .eh_frame that
  * describes the function. */
-#include "cpu/unwind.h"
+#include "trace/unwind/unwind.h"
 #include "trace/from_recording/symbols.h"
 
 #define MAX_ENTRIES (UINT32_C(1) << 24)

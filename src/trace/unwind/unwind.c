@@ -3,7 +3,7 @@
  * the others are evaluated each time. Code without tables (generated code) is walked by its frame
  * pointers. The copy and the tables are untrusted: every read is checked, every frame has to be
  * above the one before. */
-#include "cpu/unwind.h"
+#include "trace/unwind/unwind.h"
 
 #define CACHED_ROWS 16384u /* a power of two */
 
