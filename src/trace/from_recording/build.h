@@ -144,6 +144,11 @@ typedef struct kt_build_sample {
     uint16_t count, kernel_count, flags; /* KF_SAMPLE_… */
 } kt_build_sample;
 
+/* A frame of a stack that was recorded by name: string ids. */
+typedef struct kt_build_frame {
+    uint32_t name, module;
+} kt_build_frame;
+
 /* Launches, or device activities, by correlation id. */
 typedef KB_VEC(kt_correlated) kt_correlated_list;
 
@@ -210,6 +215,7 @@ typedef struct kt_build_state {
     KB_VEC(kt_build_life) lives;
     KB_VEC(kt_build_sample) samples;
     KB_VEC(kt_build_sample) blocked; /* stacks of threads that had to wait */
+    KB_VEC(kt_build_frame) frames;   /* if there are any, addresses of samples are indices of them */
     kb_map ledger_of_text; /* hash of a ledger entry's texts → index of its line */
     uint64_t node_links;
     kt_build_keys function_keys;
@@ -229,6 +235,11 @@ typedef struct kt_build_state {
 } kt_build_state;
 
 /* ---- build.c ---- */
+/** A state without a recording, for readers of other tools' files: a tick is a nanosecond, the window
+ *  is open, all kinds are selected. */
+kineto_status kt_build_state_create(kt_build_state **out, kineto_error *err);
+/** Frees the state, and the builder with what it still owns. NULL is ignored. */
+void kt_build_state_free(kt_build_state *s);
 /** Sets the times of a row on the host, clipped at the window. False: outside. */
 bool kt_build_place(kt_build_state *s, uint64_t start_ticks, uint64_t end_ticks, bool is_open,
                     kt_row *row);

@@ -217,6 +217,9 @@ static ku_mapping *find_code(ku_images *images, ku_address_space *space, uint64_
     if (m && !m->is_looked_up) {
         m->image = ku_image_get(images, m->path, space->pid);
         m->is_looked_up = true;
+        if (m->image && m->build_id.size &&
+            !kb_string_equal(m->build_id, ku_image_build_id(m->image)))
+            m->image = NULL; /* the path has another file now */
     }
     return m;
 }

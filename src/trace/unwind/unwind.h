@@ -32,6 +32,7 @@ void ku_images_free(ku_images *all);
 typedef struct ku_mapping {
     uint64_t start, end, file_offset; /* file_offset: of start */
     char *path;
+    kineto_string build_id; /* of the file that was mapped; borrowed; empty: unknown */
     ku_image *image; /* NULL: not looked up yet, or generated code */
     bool is_looked_up;
     bool is_noted; /* the recording describes it */
