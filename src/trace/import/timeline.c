@@ -135,7 +135,7 @@ static void end_run(kt_timeline *t, kt_timeline_thread *thread, uint64_t end_ns,
 /* Only of threads whose runs are known: what another one did is not. */
 static void end_life(kt_timeline *t, const kt_timeline_thread *thread, uint64_t end_ns, uint32_t flags)
 {
-    if (!t->has_states || !thread->born_ns || !(thread->has_runs || thread->is_born_here))
+    if (!t->has_states || !thread->born_ns || !thread->has_runs)
         return;
     flags |= thread->is_born_here ? 0 : KF_LIFE_OPEN_START;
     kt_build_life life = {thread->born_ns, KB_MAX(end_ns, thread->born_ns), thread->index, flags};
