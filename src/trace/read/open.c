@@ -57,10 +57,14 @@ static kineto_status refuse_file(kt_reader *r, const char *at)
 {
     size_t before = (size_t)(at - r->input->base);
     r->refused_at_once = kt_input_ready(r->input, before + 1) > before;
-    kineto_string head = {r->input->base, kt_input_ready(r->input, 16)};
+    size_t ready = kt_input_ready(r->input, KT_IMPORT_HEAD_BYTES);
+    kineto_string head = {r->input->base, KB_MIN(ready, KT_IMPORT_HEAD_BYTES)};
     const char *problem = kt_foreign_format_problem(head);
-    return kt_read_fail(
-        r, at, problem ? problem : "expected an object: a Chrome trace begins with { or [");
+    const char *by_name = problem ? NULL : kt_foreign_name_problem(kb_string(r->input->path));
+    char text[400];
+    snprintf(text, sizeof text, "expected an object: a Chrome trace begins with { or [%s%s",
+             by_name ? ", and this is " : "", by_name ? by_name : "");
+    return kt_read_fail(r, at, problem ? problem : text);
 }
 
 /* Size of the byte order mark of UTF-8 at the beginning, 0: none. */
