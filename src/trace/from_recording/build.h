@@ -167,6 +167,7 @@ typedef struct kt_build_state {
     bool out_of_memory;
 
     KB_VEC(kt_build_process) processes;
+    kt_symbols *files; /* symbols of the first process, with whose files all are opened */
     kb_map process_of_entry; /* dictionary id → index */
     KB_VEC(kt_build_device) devices;
     KB_VEC(kt_build_resource) resources;
@@ -248,6 +249,9 @@ bool kt_build_place(kt_build_state *s, uint64_t start_ticks, uint64_t end_ticks,
 /** Callback of the decoder: one entry of the dictionary. */
 kineto_status kt_build_entry(void *state, uint32_t id, kf_entry_type type, const uint8_t *payload,
                              size_t size);
+/** Symbols of a process, which have no modules yet; has_map: also those of its perf map. NULL: out of
+ *  memory. */
+kt_symbols *kt_build_create_symbols(kt_build_state *s, uint32_t pid, bool has_map);
 /** Callback of the decoder: the name of a thread. */
 kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, uint32_t tid,
                                    kineto_string name, bool of_system);

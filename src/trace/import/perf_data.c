@@ -184,7 +184,7 @@ typedef struct perf_mapping {
 
 static bool parse_mapping(const perf_import *p, const uint8_t *record, perf_mapping *out)
 {
-    enum { HAS_BUILD_ID = 1 << 14, MOST_ID_BYTES = 20 };
+    enum { HAS_BUILD_ID = 1 << 14, MAX_ID_BYTES = 20 };
     struct perf_event_header header = kt_perf_header(record);
     size_t id_bytes = kt_perf_id_read(&p->file, record).bytes;
     kt_perf_cursor c = {record + sizeof header, record + header.size - id_bytes, false};
@@ -198,7 +198,7 @@ static bool parse_mapping(const perf_import *p, const uint8_t *record, perf_mapp
         (void)kt_perf_u64(&c); /* protection, flags */
         if (id && header.misc & HAS_BUILD_ID)
             out->build_id = (kineto_string){(const char *)id + 4,
-                                            KB_MIN(id[0], (uint8_t)MOST_ID_BYTES)};
+                                            KB_MIN(id[0], (uint8_t)MAX_ID_BYTES)};
     }
     out->name = kt_perf_rest_text(&c);
     return !c.failed && !(header.misc & PERF_RECORD_MISC_MMAP_DATA) &&
@@ -321,9 +321,10 @@ static kineto_status create_symbols(perf_import *p, const kt_timeline_process *p
                                     kineto_error *err)
 {
     kt_build_process *row = &p->timeline.s->processes.data[process->index];
-    kineto_status status = kt_symbols_create(&row->symbols, err);
-    if (!status && p->is_of_this_host)
-        status = kt_symbols_add_map(row->symbols, row->pid, NULL, err);
+    kineto_status status = KINETO_OK;
+    row->symbols = kt_build_create_symbols(p->timeline.s, row->pid, p->is_of_this_host);
+    if (!row->symbols)
+        return kb_fail_memory(err, "perf.data");
     for (size_t i = 0; i < process->space.mappings.count && !status; i++) {
         const ku_mapping *m = &process->space.mappings.data[i];
         kt_module module = {.start = m->start,

@@ -12,6 +12,7 @@ typedef struct ku_image ku_image;
 /* All files that were needed so far; zeroed at first. threads: owner. */
 typedef struct ku_images {
     KB_VEC(ku_image *) list;
+    kb_map of_path; /* hash of the path → index + 1 */
 } ku_images;
 /** The file at `path` as process `pid` sees it, read on first use. NULL: generated code, or out of
  *  memory. A file that cannot be read has no rows. */
