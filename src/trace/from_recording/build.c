@@ -717,6 +717,7 @@ void kt_build_state_free(kt_build_state *s)
     kb_vec_free(&s->collectives);
     kb_vec_free(&s->runs);
     kb_vec_free(&s->lives);
+    kb_vec_free(&s->wakes);
     kb_vec_free(&s->samples);
     kb_vec_free(&s->blocked);
     kb_vec_free(&s->frames);

@@ -131,12 +131,19 @@ typedef struct kt_device_clock {
 /* Records about threads that were watched from outside; `thread` is an index of kt_build_thread. */
 typedef struct kt_build_run {
     uint64_t start, end; /* ticks */
-    uint32_t thread, cpu, flags; /* KF_RUN_… */
+    uint32_t thread, cpu, flags; /* KF_RUN_…, KT_BUILD_RUN_UNSEEN */
 } kt_build_run;
+/* Only its end was seen: `start` is the same, and what was before is not known to be waiting. */
+#define KT_BUILD_RUN_UNSEEN (UINT32_C(1) << 30)
 typedef struct kt_build_life {
     uint64_t start, end;
     uint32_t thread, flags; /* KF_LIFE_… */
 } kt_build_life;
+/* The moment from which a blocked thread could run again, where it was seen. */
+typedef struct kt_build_wake {
+    uint64_t ticks;
+    uint32_t thread;
+} kt_build_wake;
 typedef struct kt_build_sample {
     uint64_t ticks, cpu_ns;
     const uint64_t *addresses; /* innermost first; the first kernel_count are of the kernel */
@@ -214,6 +221,7 @@ typedef struct kt_build_state {
     KB_VEC(kt_build_collective) collectives;
     KB_VEC(kt_build_run) runs;
     KB_VEC(kt_build_life) lives;
+    KB_VEC(kt_build_wake) wakes;
     KB_VEC(kt_build_sample) samples;
     KB_VEC(kt_build_sample) blocked; /* stacks of threads that had to wait */
     KB_VEC(kt_build_frame) frames;   /* if there are any, addresses of samples are indices of them */

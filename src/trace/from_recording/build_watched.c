@@ -3,7 +3,8 @@
  *
  * Only times on a CPU are recorded. What lies between two of them follows from how the first ended:
  * a thread that was preempted waits for a CPU, another one is blocked, until it runs again. The time
- * from being woken to running counts as blocked; ordinary users cannot see when a thread is woken. */
+ * from being woken to running counts as blocked where it is not known when the thread was woken: ordinary
+ * users cannot see it. */
 #include "trace/from_recording/build_watched.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
@@ -82,6 +83,12 @@ static int compare_lives(const void *left, const void *right)
     return a->thread != b->thread ? KB_COMPARE(a->thread, b->thread) : KB_COMPARE(a->start, b->start);
 }
 
+static int compare_wakes(const void *left, const void *right)
+{
+    const kt_build_wake *a = left, *b = right;
+    return a->thread != b->thread ? KB_COMPARE(a->thread, b->thread) : KB_COMPARE(a->ticks, b->ticks);
+}
+
 uint32_t kt_build_watched_track(kt_build_state *s, uint32_t thread, const char *what)
 {
     const kt_build_thread *t = &s->threads.data[thread];
@@ -141,6 +148,23 @@ static void append_state(kt_build_state *s, uint32_t track, uint32_t thread, uin
     (void)kt_append(s->b, &row);
 }
 
+/* What a thread did between two runs. A blocked one waits for a CPU from when it was woken first, if it is
+ * known when it got one. */
+static void append_state_between(kt_build_state *s, uint32_t track, uint32_t thread, uint32_t state,
+                                 uint64_t start, uint64_t end, bool is_end_known)
+{
+    size_t at = 0;
+    KB_LOWER_BOUND(at, s->wakes.count,
+                   s->wakes.data[at].thread < thread ||
+                       (s->wakes.data[at].thread == thread && s->wakes.data[at].ticks < start));
+    bool is_woken = state == STATE_BLOCKED && at < s->wakes.count &&
+                    s->wakes.data[at].thread == thread && s->wakes.data[at].ticks < end;
+    uint64_t woken = is_woken ? s->wakes.data[at].ticks : end;
+    append_state(s, track, thread, state, start, woken, NULL);
+    if (is_end_known)
+        append_state(s, track, thread, STATE_WAITING, woken, end, NULL);
+}
+
 /* The states of one thread, from its runs and, if it is known, its life. */
 static void append_thread_states(kt_build_state *s, const kt_build_run *runs, size_t count,
                                  const kt_build_life *life, uint32_t thread)
@@ -152,13 +176,14 @@ static void append_thread_states(kt_build_state *s, const kt_build_run *runs, si
      * was not running. */
     uint32_t state = is_born ? STATE_WAITING : STATE_BLOCKED;
     for (size_t i = 0; i < count; i++) {
-        append_state(s, track, thread, state, at, runs[i].start, NULL);
+        append_state_between(s, track, thread, state, at, runs[i].start,
+                             !(runs[i].flags & KT_BUILD_RUN_UNSEEN));
         append_state(s, track, thread, STATE_RUNNING, KB_MAX(runs[i].start, at), runs[i].end, &runs[i]);
         at = KB_MAX(at, runs[i].end);
         state = runs[i].flags & KF_RUN_PREEMPTED ? STATE_WAITING : STATE_BLOCKED;
     }
     if (life)
-        append_state(s, track, thread, state, at, life->end, NULL);
+        append_state_between(s, track, thread, state, at, life->end, false);
 }
 
 void kt_build_thread_states(kt_build_state *s)
@@ -168,6 +193,8 @@ void kt_build_thread_states(kt_build_state *s)
         qsort(s->runs.data, s->runs.count, sizeof *s->runs.data, compare_runs);
     if (s->blocked.count)
         qsort(s->blocked.data, s->blocked.count, sizeof *s->blocked.data, kt_build_compare_samples);
+    if (s->wakes.count)
+        qsort(s->wakes.data, s->wakes.count, sizeof *s->wakes.data, compare_wakes);
     if (s->lives.count)
         qsort(s->lives.data, s->lives.count, sizeof *s->lives.data, compare_lives);
     while (run < s->runs.count || life < s->lives.count) {

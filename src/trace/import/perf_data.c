@@ -125,6 +125,18 @@ static void apply_sched_switch(perf_import *p, const kt_perf_sample *sample)
     }
 }
 
+static void apply_waking(perf_import *p, const kt_perf_sample *sample)
+{
+    uint32_t tid;
+    kt_timeline_thread *thread = NULL;
+    if (!kt_perf_sched_waking_read(&p->events, sample, &tid))
+        p->bad_switches++;
+    else if (tid)
+        thread = kt_timeline_known_thread(&p->timeline, tid);
+    if (thread)
+        kt_timeline_wake(&p->timeline, thread, sample->time_ns);
+}
+
 static uint64_t cpu_time_of(const perf_import *p, const kt_perf_sample *sample)
 {
     double ns = (double)sample->period * p->events.of_attr[sample->attr].ns_per_unit;
@@ -167,6 +179,10 @@ static void apply_sample(perf_import *p, const uint8_t *record)
         return;
     if (role == KT_PERF_CPU_TIME && sample.tid == 0) {
         p->idle++;
+        return;
+    }
+    if (role == KT_PERF_SCHED_WAKING) {
+        apply_waking(p, &sample);
         return;
     }
     apply_stack_sample(p, &sample, in_kernel);

@@ -38,6 +38,12 @@ static bool is_switch_tracepoint(const kt_perf_attr *a)
     return a->type == PERF_TYPE_TRACEPOINT && kb_string_starts_with(a->name, "sched:sched_switch");
 }
 
+static bool is_waking_tracepoint(const kt_perf_attr *a)
+{
+    return a->type == PERF_TYPE_TRACEPOINT && (kb_string_starts_with(a->name, "sched:sched_waking") ||
+                                               kb_string_starts_with(a->name, "sched:sched_wakeup"));
+}
+
 static bool is_switch_counter(const kt_perf_attr *a)
 {
     return a->type == PERF_TYPE_SOFTWARE && a->config == PERF_COUNT_SW_CONTEXT_SWITCHES;
@@ -124,7 +130,7 @@ static bool estimate_units(const kt_perf_file *file, kt_perf_events *events)
 /* The offset of a field in the text that describes a tracepoint: "field:… prev_pid;\toffset:24;". */
 static void find_field(kineto_string format, const char *name, uint32_t *offset)
 {
-    const char *at = memmem(format.data, format.size, name, strlen(name));
+    const char *at = format.size == 0 ? NULL : memmem(format.data, format.size, name, strlen(name));
     const char *end = format.data + format.size;
     uint32_t value = 0;
     if (!at || end - at < 40)
@@ -137,22 +143,37 @@ static void find_field(kineto_string format, const char *name, uint32_t *offset)
     *offset = value;
 }
 
-static kt_perf_sched_switch find_switch_layout(const kt_perf_file *file)
+/* The text that describes a tracepoint. `begin` is its first line. Empty: there is none. */
+static kineto_string find_format(const kt_perf_file *file, const char *begin)
 {
-    static const char begin[] = "name: sched_switch\n";
-    kt_perf_sched_switch layout = {24, 32, 56}; /* as it has been since Linux 2.6.33 */
     kineto_string formats = file->features[KT_PERF_TRACING_DATA];
-    const char *at = formats.size ? memmem(formats.data, formats.size, begin, sizeof begin - 1)
-                                  : NULL;
+    const char *at = formats.size ? memmem(formats.data, formats.size, begin, strlen(begin)) : NULL;
     if (!at)
-        return layout;
+        return (kineto_string){"", 0};
     size_t left = (size_t)(formats.data + formats.size - at);
     const char *next = memmem(at + 1, left - 1, "\nname: ", 7);
-    kineto_string format = {at, next ? (size_t)(next - at) : KB_MIN(left, (size_t)4096)};
+    return (kineto_string){at, next ? (size_t)(next - at) : KB_MIN(left, (size_t)4096)};
+}
+
+static kt_perf_sched_switch find_switch_layout(const kt_perf_file *file)
+{
+    kt_perf_sched_switch layout = {24, 32, 56, 24}; /* as it has been since Linux 2.6.33 */
+    kineto_string format = find_format(file, "name: sched_switch\n");
     find_field(format, "prev_pid;\toffset:", &layout.prev_pid);
     find_field(format, "prev_state;\toffset:", &layout.prev_state);
     find_field(format, "next_pid;\toffset:", &layout.next_pid);
+    find_field(find_format(file, "name: sched_waking\n"), " pid;\toffset:", &layout.woken_pid);
     return layout;
+}
+
+bool kt_perf_sched_waking_read(const kt_perf_events *events, const kt_perf_sample *sample,
+                               uint32_t *tid)
+{
+    uint32_t at = events->sched_switch.woken_pid;
+    if (!sample->raw || sample->raw_bytes < sizeof *tid || at > sample->raw_bytes - sizeof *tid)
+        return false;
+    memcpy(tid, sample->raw + at, sizeof *tid);
+    return true;
 }
 
 bool kt_perf_sched_switch_read(const kt_perf_events *events, const kt_perf_sample *sample,
@@ -180,6 +201,8 @@ static void find_switch_events(const kt_perf_file *file, kt_perf_events *events)
         events->has_switches |= a->has_switches;
         if (is_switch_counter(a))
             events->of_attr[i].role = KT_PERF_SWITCH_STACK;
+        if (is_waking_tracepoint(a))
+            events->of_attr[i].role = KT_PERF_SCHED_WAKING;
     }
     for (size_t i = 0; i < file->attrs.count; i++) {
         if (!is_switch_tracepoint(&file->attrs.data[i]))
@@ -188,8 +211,7 @@ static void find_switch_events(const kt_perf_file *file, kt_perf_events *events)
         events->of_attr[i].role = events->by_tracepoint ? KT_PERF_SCHED_SWITCH
                                                         : KT_PERF_SWITCH_STACK;
     }
-    if (events->by_tracepoint)
-        events->sched_switch = find_switch_layout(file);
+    events->sched_switch = find_switch_layout(file);
     events->has_switches |= events->by_tracepoint;
 }
 

@@ -9,7 +9,8 @@ typedef enum kt_perf_role {
     KT_PERF_OTHER,       /* counted in the ledger */
     KT_PERF_CPU_TIME,    /* its samples are CPU time */
     KT_PERF_SWITCH_STACK,/* context-switches: the stack of a thread that loses its CPU */
-    KT_PERF_SCHED_SWITCH /* the kernel's tracepoint sched:sched_switch */
+    KT_PERF_SCHED_SWITCH,/* the kernel's tracepoint sched:sched_switch */
+    KT_PERF_SCHED_WAKING /* sched:sched_waking and sched_wakeup: a thread can run again */
 } kt_perf_role;
 
 typedef struct kt_perf_event {
@@ -19,9 +20,10 @@ typedef struct kt_perf_event {
     uint64_t samples;
 } kt_perf_event;
 
-/* Offsets in the raw data of sched:sched_switch. */
+/* Offsets in the raw data of sched:sched_switch, and of the events that wake. */
 typedef struct kt_perf_sched_switch {
     uint32_t prev_pid, prev_state, next_pid;
+    uint32_t woken_pid; /* of sched_waking */
 } kt_perf_sched_switch;
 
 typedef struct kt_perf_events {
@@ -37,4 +39,7 @@ void kt_perf_events_free(kt_perf_events *events);
 /** Raw data of sched:sched_switch. False: too short. */
 bool kt_perf_sched_switch_read(const kt_perf_events *events, const kt_perf_sample *sample,
                                uint32_t *prev_tid, uint32_t *next_tid, bool *is_preempted);
+/** The same of the events that wake. */
+bool kt_perf_sched_waking_read(const kt_perf_events *events, const kt_perf_sample *sample,
+                               uint32_t *tid);
 #endif

@@ -351,12 +351,32 @@ static void apply_script_tracepoint(script_import *x, const script_line *line)
         kt_timeline_switch_in(in, line->cpu, line->time_ns);
 }
 
+/* "comm=perf pid=2396 prio=120 target_cpu=000": a thread can run again. */
+static void apply_script_waking(script_import *x, const script_line *line)
+{
+    uint64_t tid = kt_line_number(find_value(line->rest, " pid="));
+    kt_timeline_thread *thread =
+        tid <= INT32_MAX ? kt_timeline_known_thread(&x->timeline, (uint32_t)tid) : NULL;
+    if (thread && tid)
+        kt_timeline_wake(&x->timeline, thread, line->time_ns);
+}
+
+static bool is_waking_event(kineto_string event)
+{
+    return kb_string_starts_with(event, "sched:sched_waking") ||
+           kb_string_starts_with(event, "sched:sched_wakeup");
+}
+
 /* Lines of other records: only switches are of interest. */
 static bool apply_script_record(script_import *x, const script_line *line)
 {
     bool is_record = kb_string_starts_with(line->event, "PERF_RECORD_");
     if (kb_string_starts_with(line->event, "sched:sched_switch")) {
         apply_script_tracepoint(x, line);
+        return true;
+    }
+    if (is_waking_event(line->event)) {
+        apply_script_waking(x, line);
         return true;
     }
     if (!is_record || !kb_string_starts_with(line->event, "PERF_RECORD_SWITCH") || !line->tid)
@@ -432,7 +452,8 @@ static void add_script_ledger(script_import *x)
                       x->delivered, false, x->events[x->chosen].name);
     for (uint32_t i = 0; i < x->event_count; i++)
         if (i != x->chosen && !kb_string_starts_with(x->events[i].name, "PERF_RECORD_") &&
-            !kb_string_starts_with(x->events[i].name, "sched:sched_switch"))
+            !kb_string_starts_with(x->events[i].name, "sched:sched_switch") &&
+            !is_waking_event(x->events[i].name))
             kt_ledger_add(b, perf,
                           kb_string("samples of an event that does not measure CPU time, not read"),
                           x->events[i].samples, false, x->events[i].name);

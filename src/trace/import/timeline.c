@@ -152,14 +152,24 @@ void kt_timeline_switch_in(kt_timeline_thread *thread, uint32_t cpu, uint64_t ti
 void kt_timeline_switch_out(kt_timeline *t, kt_timeline_thread *thread, bool is_preempted,
                             uint64_t time_ns)
 {
-    bool has_stack = thread->before.count && !is_preempted && thread->on_ns;
-    end_run(t, thread, time_ns, is_preempted ? KF_RUN_PREEMPTED : 0);
+    bool has_stack = thread->before.count && !is_preempted;
+    uint32_t flags = is_preempted ? KF_RUN_PREEMPTED : 0;
+    flags |= thread->on_ns ? 0 : KT_BUILD_RUN_UNSEEN;
+    thread->on_ns = thread->on_ns ? thread->on_ns : time_ns;
+    end_run(t, thread, time_ns, flags);
     if (has_stack) {
         thread->before.ticks = time_ns;
         thread->before.thread = thread->index;
         t->s->out_of_memory |= !kb_vec_push(&t->s->blocked, thread->before);
     }
     thread->before.count = 0;
+}
+
+void kt_timeline_wake(kt_timeline *t, const kt_timeline_thread *thread, uint64_t time_ns)
+{
+    kt_build_wake wake = {time_ns, thread->index};
+    if (!thread->on_ns)
+        t->s->out_of_memory |= !kb_vec_push(&t->s->wakes, wake);
 }
 
 /* ---- lives ----------------------------------------------------------------------------------- */

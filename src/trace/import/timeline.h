@@ -61,6 +61,8 @@ void kt_timeline_name(kt_timeline *t, kt_timeline_thread *thread, kineto_string 
 void kt_timeline_switch_in(kt_timeline_thread *thread, uint32_t cpu, uint64_t time_ns);
 void kt_timeline_switch_out(kt_timeline *t, kt_timeline_thread *thread, bool is_preempted,
                             uint64_t time_ns);
+/** A thread can run again. */
+void kt_timeline_wake(kt_timeline *t, const kt_timeline_thread *thread, uint64_t time_ns);
 /** A stack; its addresses are copied. blocked: of a thread that loses its CPU next. */
 void kt_timeline_sample(kt_timeline *t, kt_timeline_thread *thread, kt_build_sample sample,
                         bool is_blocked);
