@@ -35,6 +35,8 @@ static const foreign_format formats[] = {
      "which ckineto reads"},
     {"PERFFILE", 8, NULL, EXPECTED
      "a perf.data file of before 2010; run 'perf script -i FILE > FILE.txt', which ckineto reads"},
+    {"# To display the perf.data header", 33, NULL, EXPECTED
+     "the text of perf report, which has sums and no times; ckineto reads perf.data itself"},
     {"SQLite format 3", 15, "CUPTI_ACTIVITY_KIND", EXPECTED
      "an SQLite database of Nsight Systems; convert it with 'nsys2json -f FILE -o FILE.json'"},
     {"SQLite format 3", 15, "rocpd_", EXPECTED
@@ -143,6 +145,9 @@ const char *kt_foreign_entry_problem(kineto_string name)
 {
     if (kb_string_is(name, "default.opts"))
         return "data of uftrace; run 'uftrace dump -d DIRECTORY > FILE.txt', which ckineto reads";
+    if (kb_string_is(name, "data.0"))
+        return "data of 'perf record --threads'; run 'perf script -i DIRECTORY > FILE.txt', which ckineto "
+               "reads";
     if (kb_string_is(name, "perf.data"))
         return "a file perf.data, which ckineto reads if it is named";
     return kt_foreign_name_problem(name);

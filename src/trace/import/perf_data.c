@@ -40,12 +40,12 @@ static int dwarf_register(unsigned bit)
 #define IP_BIT 8u
 #endif
 
-/* False: there are none, or of another kind of processor. */
+/* False: there are none, no stack, or of another kind of processor. */
 static bool copy_registers(const perf_import *p, const kt_perf_sample *sample, ku_stack_copy *copy)
 {
     uint64_t mask = p->file.attrs.data[sample->attr].registers, value;
     const uint8_t *at = sample->registers;
-    if (!at || sample->registers_abi != PERF_SAMPLE_REGS_ABI_64 || !p->is_of_this_arch)
+    if (!at || !sample->stack || sample->registers_abi != PERF_SAMPLE_REGS_ABI_64 || !p->is_of_this_arch)
         return false;
     for (unsigned bit = 0; bit < 64; bit++) {
         if (!(mask >> bit & 1))
@@ -76,8 +76,8 @@ static void copy_chain(const kt_perf_sample *sample, uint64_t *frames, kt_build_
                        address >= (uint64_t)PERF_CONTEXT_GUEST_USER;
             continue;
         }
-        if (in_guest || (in_kernel && out->kernel_count != out->count))
-            continue;
+        if (in_guest || address == 0 || (in_kernel && out->kernel_count != out->count))
+            continue; /* 0: where frame pointers ended */
         frames[out->count++] = address;
         out->kernel_count += in_kernel;
     }
@@ -409,6 +409,7 @@ static void add_ledger(perf_import *p)
     add_line(p, "bytes of hardware traces (AUX), not read", p->file.aux_bytes, false, none);
     add_line(p, "the file ends inside a record", p->file.is_cut, true, none);
     add_line(p, "the file was not finished by perf record", p->file.is_unfinished, true, none);
+    add_line(p, "the file has no samples", p->events.samples == 0, false, none);
     add_event_lines(p);
 }
 
@@ -418,7 +419,7 @@ static void add_header(perf_import *p)
         const char *key;
         kt_perf_feature feature;
     } keys[] = {{"perf_version", KT_PERF_VERSION},
-                {"perf_hostname", KT_PERF_HOSTNAME},
+                {"hostname", KT_PERF_HOSTNAME},
                 {"perf_osrelease", KT_PERF_OSRELEASE},
                 {"perf_arch", KT_PERF_ARCH}};
     for (size_t i = 0; i < KB_COUNT(keys); i++) {
@@ -465,7 +466,7 @@ static kineto_status read_perf_data(perf_import *p, kineto_string bytes, kineto_
         return status;
     if (!kt_perf_events_read(&p->file, &p->events) || !(p->unwinder = ku_unwinder_create()))
         return kb_fail_memory(err, "perf.data");
-    if (!p->events.has_cpu_time && !p->events.has_switches && p->file.records.count)
+    if (!p->events.has_cpu_time && !p->events.has_switches && p->events.samples)
         return fail_without_time(p, err);
     p->is_of_this_arch = kt_perf_file_is_of_this_arch(&p->file);
     p->is_of_this_host = is_of_this_host(&p->file);

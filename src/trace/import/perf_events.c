@@ -56,8 +56,10 @@ static void count_samples(const kt_perf_file *file, kt_perf_events *events)
     kt_perf_sample sample;
     for (size_t i = 0; i < file->records.count; i++) {
         const uint8_t *at = file->records.data[i].at;
-        if (kt_perf_header(at).type == PERF_RECORD_SAMPLE && kt_perf_sample_read(file, at, &sample))
-            events->of_attr[sample.attr].samples++;
+        if (kt_perf_header(at).type != PERF_RECORD_SAMPLE || !kt_perf_sample_read(file, at, &sample))
+            continue;
+        events->of_attr[sample.attr].samples++;
+        events->samples++;
     }
 }
 

@@ -28,6 +28,7 @@ typedef struct kt_perf_sched_switch {
 
 typedef struct kt_perf_events {
     kt_perf_event *of_attr; /* by attribute */
+    uint64_t samples;       /* of all */
     kt_perf_sched_switch sched_switch;
     bool has_cpu_time, has_switches; /* has_switches: threads are seen to lose their CPU */
     bool by_tracepoint;              /* the latter by sched:sched_switch */
