@@ -13,11 +13,13 @@ import unittest
 COMMAND, TARGET, FRAMES, SOURCE = (os.environ[n] for n in ("CKINETO", "IMPORT_TARGET", "IMPORT_FRAMES", "IMPORT_SOURCE"))
 STATES = ("running", "waiting for a CPU", "blocked")
 folder = tempfile.TemporaryDirectory()
+# perf keeps copies of programs below the home directory.
+ENVIRONMENT = {**os.environ, "HOME": folder.name}
 
 
 def run(*command, status=0, **options):
     r = subprocess.run([str(c) for c in command], capture_output=True, text=True, errors="replace", timeout=120,
-                       cwd=folder.name, **options)
+                       cwd=folder.name, env=ENVIRONMENT, **options)
     assert r.returncode == status, (command, r.returncode, r.stdout[-1000:], r.stderr[-2000:])
     return r.stdout if status == 0 else r.stderr
 
@@ -26,12 +28,14 @@ def path(name):
     return os.path.join(folder.name, name)
 
 
+shutil.copy(TARGET, path("moved"))
 # perf waits for a second before it ends: all at once. Name → options, program.
 RECORDS = {"flat.data": ((), TARGET),
            "dwarf.data": (("--call-graph", "dwarf"), TARGET),
            "chains.data": (("-g",), FRAMES),
            "compressed.data": (("-z", "--call-graph", "dwarf"), TARGET),
            "states.data": (("--switch-events",), TARGET),
+           "moved.data": (("--call-graph", "dwarf"), path("moved")),
            "-": (("-g",), FRAMES),
            "faults.data": (("-e", "page-faults", "-c", "1"), TARGET)}
 
@@ -43,7 +47,7 @@ def record_all():
         event = ("-e", "cpu-clock", "-F", "1999") if "-e" not in options else ()
         with open(path("pipe.data"), "wb") if name == "-" else open(os.devnull, "wb") as out:
             running[name] = subprocess.Popen(["perf", "record", "-q", *event, *options, "-o", name, "--", program],
-                                             stdout=out, stderr=subprocess.DEVNULL, cwd=folder.name)
+                                             stdout=out, stderr=subprocess.DEVNULL, cwd=folder.name, env=ENVIRONMENT)
     return {name for name, process in running.items() if process.wait(timeout=120) == 0}
 
 
@@ -129,6 +133,16 @@ class Perf(unittest.TestCase):
         enclosed = sum(any(o["name"] in ("run_worker", "main") and o["tid"] == e["tid"] and o["ts"] <= e["ts"] and
                            e["ts"] + e["dur"] <= o["ts"] + o["dur"] + 0.002 for o in events) for e in inner)
         self.assertGreater(enclosed, 0.9 * len(inner))
+
+    def test_a_program_that_is_gone(self):
+        data = record("moved.data")
+        if not os.path.isdir(path(".debug/.build-id")):
+            self.skipTest("this perf keeps no copies")
+        os.unlink(path("moved"))
+        for _ in range(2):  # first there is no file, then another one
+            self.assertGreater(our_shares(data)["spend_most"], 0.5)
+            self.check_stacks(data)
+            shutil.copy("/bin/true", path("moved"))
 
     def test_compressed_records(self):
         data = record("compressed.data")
