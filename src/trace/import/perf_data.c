@@ -21,7 +21,7 @@ typedef struct perf_import {
     ku_images images;
     bool is_of_this_arch, is_of_this_host;
     uint64_t last_ns;
-    uint64_t lost, idle, cut_stacks, bad_switches, delivered;
+    uint64_t lost, idle, ended, cut_stacks, bad_switches, delivered;
 } perf_import;
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
@@ -150,6 +150,7 @@ static void apply_stack_sample(perf_import *p, const kt_perf_sample *sample, boo
     kt_perf_role role = p->events.of_attr[sample->attr].role;
     kt_timeline_thread *thread = kt_timeline_find_thread(&p->timeline, sample->pid, sample->tid,
                                                          sample->time_ns);
+    p->ended += !thread && role == KT_PERF_CPU_TIME;
     if (!thread)
         return;
     bool is_blocked = role != KT_PERF_CPU_TIME;
@@ -404,6 +405,7 @@ static void add_ledger(perf_import *p)
     add_line(p, "delivered", p->delivered, false, none);
     add_line(p, "lost by the kernel", p->lost, true, none);
     add_line(p, "samples of idle CPUs, left out", p->idle, false, none);
+    add_line(p, "samples of threads that had ended", p->ended, true, none);
     add_line(p, "stacks that end early", p->cut_stacks, false, none);
     add_line(p, "malformed records", p->file.bad_records + p->bad_switches, true, none);
     add_line(p, "bytes of hardware traces (AUX), not read", p->file.aux_bytes, false, none);

@@ -38,14 +38,18 @@ typedef struct script_import {
     bool has_sample;
     uint64_t frames[MAX_SCRIPT_FRAMES];
     uint32_t frame_count;
-    uint64_t first_ns, last_ns, delivered, idle, unread;
+    uint64_t first_ns, last_ns, delivered, idle, ended, unread;
 } script_import;
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* "25227" or "25172/25176". Only a thread's number: its process is not known, and is called the same. */
+/* "25227" or "25172/25176". Only a thread's number: its process is not known, and is called the same. Of a
+ * thread that has ended: "-1". */
 static bool parse_ids(kineto_string word, script_line *out)
 {
+    out->pid = out->tid = UINT32_MAX;
+    if (kb_string_is(word, "-1") || kb_string_is(word, "-1/-1"))
+        return true;
     const char *slash = word.size ? memchr(word.data, '/', word.size) : NULL;
     kineto_string first = {word.data, slash ? (size_t)(slash - word.data) : word.size};
     kineto_string second = slash ? kb_string_skip(word, first.size + 1) : first;
@@ -85,7 +89,7 @@ static bool parse_before_time(kineto_string text, script_line *out)
             return false;
     }
     out->comm = text;
-    return text.size != 0 && parse_ids(last, out);
+    return parse_ids(last, out);
 }
 
 /* After the time: a period, and an event with a colon. */
@@ -316,8 +320,11 @@ static void finish_sample(script_import *x)
                               .cpu_ns = period,
                               .addresses = x->frames,
                               .count = (uint16_t)x->frame_count};
-    if (thread)
-        kt_timeline_sample(&x->timeline, thread, sample, false);
+    if (!thread) {
+        x->ended++;
+        return;
+    }
+    kt_timeline_sample(&x->timeline, thread, sample, false);
     note_pair(x, line, period);
     x->delivered++;
 }
@@ -444,6 +451,8 @@ static void add_script_ledger(script_import *x)
         kt_ledger_add(b, perf, kb_string("delivered"), x->delivered, false, none);
     if (x->idle)
         kt_ledger_add(b, perf, kb_string("samples of idle CPUs, left out"), x->idle, false, none);
+    if (x->ended)
+        kt_ledger_add(b, perf, kb_string("samples of threads that had ended"), x->ended, true, none);
     if (x->unread)
         kt_ledger_add(b, perf, kb_string("lines that are not of perf script"), x->unread, true, none);
     if (x->delivered && !is_period_time(x))
