@@ -232,11 +232,12 @@ typedef struct kineto_open_options {
 KINETO_INIT_FUNCTION(kineto_open_options)
 
 /** Read a Kineto/Chrome trace, plain or compressed with gzip or zstd (detected by content).
- *  Broken text is repaired: see kineto_trace_repair.
+ *  Broken text is repaired: see kineto_trace_repair. Recordings of perf and uftrace are read as well.
  *  @param path  "-" is standard input.
  *  @param out  receives a trace to release. NULL on failure.
  *  @return KINETO_E_IO, KINETO_E_NOT_FOUND, KINETO_E_PERMISSION, KINETO_E_MEMORY, or KINETO_E_FORMAT
- *          with the byte offset (of the decompressed text). threads: any. */
+ *          with the byte offset (of the decompressed text); of recordings also KINETO_E_UNSUPPORTED,
+ *          KINETO_E_LIMIT. threads: any. */
 KINETO_API kineto_status kineto_trace_open(const char *path, kineto_trace **out,
                                            kineto_error *err);
 /** The same with options. *out is to be released.

@@ -2,7 +2,7 @@
  * where the caller's frame is and where its registers were saved.
  *
  * Used in two places: by the recorder inside a program, for its own stack (record/unwind_cfi.c), and
- * by the recording command, for copied stacks of other programs (cpu/unwind.c).
+ * by the recording command, for copied stacks of other programs (trace/unwind/unwind.c).
  *
  * Names and numbers: DWARF 5 sections 6.4 and 7.24, and the Linux Standard Base for .eh_frame. */
 #ifndef KB_CFI_H

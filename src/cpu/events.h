@@ -2,7 +2,7 @@
 #ifndef KU_EVENTS_H
 #define KU_EVENTS_H
 
-#include "cpu/unwind.h"
+#include "trace/unwind/unwind.h"
 
 /* What the kernel lets this user see of the program, from the most to the least. */
 typedef enum ku_rights {

@@ -2,7 +2,7 @@
 #ifndef KU_WATCHED_H
 #define KU_WATCHED_H
 
-#include "cpu/unwind.h"
+#include "trace/unwind/unwind.h"
 #include "cpu/writer.h"
 
 #define KU_NAME_BYTES 16u

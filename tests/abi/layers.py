@@ -10,7 +10,7 @@ import sys
 ROOMS = ["base", "format", "record", "trace", "session", "cpu", "analyze", "export", "profiler", "ondemand", "plugincheck", "cli"]
 # Large rooms have modules, for which the same holds; a header of the room itself (trace.h) is for all.
 MODULES = {
-    "trace": ["bytes", "repair", "model", "from_recording", "read", "files", "transform"],
+    "trace": ["bytes", "repair", "model", "from_recording", "unwind", "import", "read", "files", "transform"],
     "ondemand": ["request", "support", "output", "dynolog", "controller", "wire", "listen", "capture", "process"],
     "analyze": ["verify", "summary", "classes", "tables", "dataset", "facts", "critical", "findings", "diff", "compat"],
     "cli": ["summary", "live", "launch", "ondemand", "query", "diff", "report"],

@@ -1,7 +1,7 @@
 /* Stacks from copies: the C library's own backtrace() of the same moment is the independent answer. */
 #include "unit.h"
 
-#include "cpu/unwind.h"
+#include "trace/unwind/unwind.h"
 
 #include <execinfo.h>
 #include <ucontext.h>

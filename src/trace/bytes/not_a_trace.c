@@ -17,34 +17,138 @@ bool kt_is_utf16_or_utf32(kineto_string head)
            (head.data[2] == 0 || head.data[3] == 0);
 }
 
+#define EXPECTED "expected an object: a Chrome trace begins with { or [, and this is "
+
+/* A format: the bytes that its files begin with, and a text that is in their first bytes (NULL: any).
+ * The first row that fits counts. */
+typedef struct foreign_format {
+    const char *begin;
+    size_t bytes;
+    const char *contains;
+    const char *problem;
+} foreign_format;
+
+static const foreign_format formats[] = {
+    /* ---- other profilers ---- */
+    {"2ELIFREP", 8, NULL, EXPECTED
+     "a perf.data file of a machine with the other byte order; there, run 'perf script > FILE.txt', "
+     "which ckineto reads"},
+    {"PERFFILE", 8, NULL, EXPECTED
+     "a perf.data file of before 2010; run 'perf script -i FILE > FILE.txt', which ckineto reads"},
+    {"# To display the perf.data header", 33, NULL, EXPECTED
+     "the text of perf report, which has sums and no times; ckineto reads perf.data itself"},
+    {"SQLite format 3", 15, "CUPTI_ACTIVITY_KIND", EXPECTED
+     "an SQLite database of Nsight Systems; convert it with 'nsys2json -f FILE -o FILE.json'"},
+    {"SQLite format 3", 15, "rocpd_", EXPECTED
+     "an SQLite database of ROCm; convert it with 'rpd2tracing.py FILE FILE.json' (RPD), or 'rocpd "
+     "convert -i FILE --output-format pftrace' and 'traceconv json' (rocprofv3)"},
+    {"SQLite format 3", 15, NULL, EXPECTED
+     "an SQLite database"},
+    {"QDSTRM", 6, NULL, EXPECTED
+     "a raw file of Nsight Systems; import it with Nsight Systems, then 'nsys export --type sqlite' and "
+     "'nsys2json -f FILE.sqlite -o FILE.json'"},
+    {"NVR\0", 4, NULL, EXPECTED
+     "a report of Nsight Compute, which has counters of kernels and no times; 'ncu --import FILE' prints "
+     "it"},
+    {"tlZ\x04", 4, NULL, EXPECTED "a capture of Tracy; 'tracy-csvexport -u FILE' prints its zones"},
+    {"tZst", 4, NULL, EXPECTED "a capture of Tracy; 'tracy-csvexport -u FILE' prints its zones"},
+    {"tr\xfdP", 4, NULL, EXPECTED "a capture of Tracy; 'tracy-csvexport -u FILE' prints its zones"},
+    {"FLR\0", 4, NULL, EXPECTED
+     "a recording of Java Flight Recorder; 'jfr print FILE' prints it"},
+    {"Ftrace!", 7, NULL, EXPECTED
+     "a part of uftrace's data; run 'uftrace dump -d DIRECTORY > FILE.txt', which ckineto reads"},
+    {"\x17\x08\x44tracing", 10, NULL, EXPECTED
+     "a recording of trace-cmd; 'trace-cmd report FILE' prints it, ui.perfetto.dev opens that text"},
+    {"\xc1\x1f\xfc\xc1", 4, NULL, EXPECTED
+     "a stream of a CTF trace (LTTng); 'babeltrace2 DIRECTORY' prints it"},
+    {"/* CTF", 6, NULL, EXPECTED
+     "the description of a CTF trace (LTTng); 'babeltrace2 DIRECTORY' prints it"},
+    {"v 1", 3, "\nX ", EXPECTED "a recording of heaptrack; 'heaptrack_print FILE' prints it"},
+    {"# callgrind format", 18, NULL, EXPECTED
+     "a profile of callgrind, which has sums and no times; 'callgrind_annotate FILE' prints it"},
+    {"version: 1\ncreator: callgrind", 29, NULL, EXPECTED
+     "a profile of callgrind, which has sums and no times; 'callgrind_annotate FILE' prints it"},
+    {"gmon", 4, NULL, EXPECTED
+     "a profile of gprof, which has sums and no times; 'gprof PROGRAM FILE' prints it"},
+    {"memray\0", 7, NULL, EXPECTED "a recording of memray; 'memray flamegraph FILE' shows it"},
+    {"\"Kind\",\"Agent_Id\"", 17, NULL, EXPECTED
+     "a table of rocprofv3; record with '--output-format pftrace' and convert it with 'traceconv json'"},
+    {"\"Domain\",\"Function\"", 19, NULL, EXPECTED
+     "a table of rocprofv3; record with '--output-format pftrace' and convert it with 'traceconv json'"},
+    {"\"Index\",\"KernelName\"", 20, NULL, EXPECTED
+     "a table of rocprof; record with '--sys-trace', which writes a .json that ckineto reads"},
+    {"Index,KernelName", 16, NULL, EXPECTED
+     "a table of rocprof; record with '--sys-trace', which writes a .json that ckineto reads"},
+    {"\n\x04\x08", 3, NULL, EXPECTED
+     "a profile of pprof, which has sums and no times; 'go tool pprof -top FILE' prints it"},
+    {"\n", 1, NULL, EXPECTED
+     "binary, a Perfetto trace perhaps: ui.perfetto.dev opens it, and 'traceconv json FILE FILE.json' "
+     "makes a .json that ckineto reads"},
+    /* ---- other compression ---- */
+    {"\xfd"
+     "7zXZ", 5, NULL, EXPECTED "compressed with xz; decompress it with 'xz -d'"},
+    {"BZh", 3, NULL, EXPECTED "compressed with bzip2; decompress it with 'bzip2 -d'"},
+    {"\x04\x22\x4d\x18", 4, NULL, EXPECTED "compressed with lz4; decompress it with 'lz4 -d'"},
+    {"PK\x03\x04", 4, NULL, EXPECTED "a zip archive; unpack it with 'unzip'"},
+    /* ---- other files ---- */
+    {"\x89PNG", 4, NULL, EXPECTED "a picture (PNG)"},
+    {"\x7f"
+     "ELF", 4, NULL, EXPECTED "a program or library; 'ckineto record -- PROGRAM' records a program"},
+    {"\x80\x02", 2, NULL, EXPECTED "a Python pickle"},
+    {"\x80\x04", 2, NULL, EXPECTED "a Python pickle"},
+    {"\x80\x05", 2, NULL, EXPECTED "a Python pickle"},
+    {"\x89HDF", 4, NULL, EXPECTED "an HDF5 file"},
+    {"PAR1", 4, NULL, EXPECTED "a Parquet file"},
+    {"ARROW1", 6, NULL, EXPECTED "an Arrow file"},
+    {"<", 1, NULL, EXPECTED "a page or XML"},
+};
+#undef EXPECTED
+
 const char *kt_foreign_format_problem(kineto_string head)
 {
-    static const struct {
-        const char *begin;
-        size_t bytes;
-        const char *problem;
-    } known[] = {
-#define EXPECTED "expected an object: a Chrome trace begins with { or [, and this is "
-        {"\x89PNG", 4, EXPECTED "a picture (PNG)"},
-        {"SQLite format 3", 15, EXPECTED "an SQLite database"},
-        {"\x7f"
-         "ELF",
-         4, EXPECTED "a program or library"},
-        {"PK\x03\x04", 4, EXPECTED "a zip archive"},
-        {"\x80\x02", 2, EXPECTED "a Python pickle"},
-        {"\x80\x04", 2, EXPECTED "a Python pickle"},
-        {"\x80\x05", 2, EXPECTED "a Python pickle"},
-        {"\n", 1, EXPECTED
-         "binary, a Perfetto trace perhaps: ui.perfetto.dev opens it, and ckineto reads the .json "
-         "that it can write as well"},
-        {"<", 1, EXPECTED "a page or XML"},
-#undef EXPECTED
-    };
     if (kt_is_utf16_or_utf32(head))
         return "the text is UTF-16 or UTF-32, and a trace is UTF-8; convert it with "
                "'iconv -f UTF-16 -t UTF-8'";
-    for (size_t i = 0; i < KB_COUNT(known); i++)
-        if (head_begins_with(head, known[i].begin, known[i].bytes))
-            return known[i].problem;
+    for (size_t i = 0; i < KB_COUNT(formats); i++)
+        if (head_begins_with(head, formats[i].begin, formats[i].bytes) &&
+            (!formats[i].contains || kb_string_contains(head, formats[i].contains)))
+            return formats[i].problem;
     return NULL;
+}
+
+/* Tools whose files cannot be told by their first bytes, and tools that write directories. */
+static const struct {
+    const char *ending, *remedy;
+} endings[] = {
+    {".nsys-rep", "a report of Nsight Systems; run 'nsys export --type sqlite FILE', then 'nsys2json -f "
+                  "FILE.sqlite -o FILE.json'"},
+    {".qdrep", "a report of Nsight Systems; run 'nsys export --type sqlite FILE', then 'nsys2json -f "
+               "FILE.sqlite -o FILE.json'"},
+    {".ncu-rep", "a report of Nsight Compute, which has counters of kernels and no times; 'ncu --import "
+                 "FILE' prints it"},
+    {".vtune", "a result of VTune; 'vtune -report hotspots -r DIRECTORY' prints it"},
+    {".xplane.pb", "a profile of XLA; the profiler of JAX writes a .trace.json.gz next to it if it is "
+                   "started with create_perfetto_trace=True"},
+    {".otf2", "a trace of Score-P (OTF2); 'otf2-print FILE' prints it"},
+    {".etl", "a recording of Event Tracing for Windows; 'tracerpt FILE' converts it to text"},
+};
+
+const char *kt_foreign_name_problem(kineto_string name)
+{
+    for (size_t i = 0; i < KB_COUNT(endings); i++)
+        if (kb_string_ends_with(name, endings[i].ending))
+            return endings[i].remedy;
+    return NULL;
+}
+
+const char *kt_foreign_entry_problem(kineto_string name)
+{
+    if (kb_string_is(name, "default.opts"))
+        return "data of uftrace; run 'uftrace dump -d DIRECTORY > FILE.txt', which ckineto reads";
+    if (kb_string_is(name, "data.0"))
+        return "data of 'perf record --threads'; run 'perf script -i DIRECTORY > FILE.txt', which ckineto "
+               "reads";
+    if (kb_string_is(name, "perf.data"))
+        return "a file perf.data, which ckineto reads if it is named";
+    return kt_foreign_name_problem(name);
 }

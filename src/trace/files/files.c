@@ -2,6 +2,7 @@
  * .json.zst of given directories (not of their subdirectories). Implements kineto_files of
  * <ckineto/files.h>; the list is in the order of ranks, then of names. A file is identified by
  * device and inode, so that it is listed once however it is named. */
+#include "trace/bytes/not_a_trace.h"
 #include "trace/files/identity.h"
 
 #include <dirent.h>
@@ -98,6 +99,19 @@ static kineto_status add_directory_entry(kineto_files *files, const char *direct
     return status;
 }
 
+/* What another tool's directory is, and how to convert it; NULL: unknown. */
+static const char *find_directory_remedy(const char *path)
+{
+    const char *found = NULL;
+    DIR *d = opendir(path);
+    if (!d)
+        return NULL;
+    for (struct dirent *entry; !found && (entry = readdir(d)) != NULL;)
+        found = kt_foreign_entry_problem(kb_string(entry->d_name));
+    closedir(d);
+    return found;
+}
+
 /* Reports a directory without traces. `skipped` and `directories` are the counters from before it
  * was read. */
 static kineto_status fail_empty_directory(const kineto_files *files, const char *path,
@@ -110,6 +124,10 @@ static kineto_status fail_empty_directory(const kineto_files *files, const char 
     unsigned long long entries = files->skipped - skipped;
     if (!entries)
         return kb_fail(err, KINETO_E_NOT_FOUND, "%s: this directory is empty", path);
+    const char *remedy = find_directory_remedy(path);
+    if (remedy)
+        return kb_fail(err, KINETO_E_NOT_FOUND, "%s: no trace in this directory: it has %s", path,
+                       remedy);
     return kb_fail(
         err, KINETO_E_NOT_FOUND,
         "%s: no trace in this directory: none of its %llu entries is a file that ends in "

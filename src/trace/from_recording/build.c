@@ -689,9 +689,10 @@ static kineto_status run_build_passes(kt_build_state *s, kineto_error *err)
     return s->out_of_memory ? KINETO_E_MEMORY : KINETO_OK;
 }
 
-/* Frees the state, and the builder with what it still owns. */
-static void free_build_state(kt_build_state *s)
+void kt_build_state_free(kt_build_state *s)
 {
+    if (!s)
+        return;
     for (size_t i = 0; i < s->clocks.count; i++)
         kb_vec_free(&s->clocks.data[i].samples);
     kb_vec_free(&s->clocks);
@@ -719,8 +720,10 @@ static void free_build_state(kt_build_state *s)
     kb_vec_free(&s->runs);
     kb_vec_free(&s->lives);
     kb_map_free(&s->thread_of_tid);
+    kb_vec_free(&s->wakes);
     kb_vec_free(&s->samples);
     kb_vec_free(&s->blocked);
+    kb_vec_free(&s->frames);
     kb_map_free(&s->set_of_entry);
     kb_map_free(&s->ledger_of_text);
     kb_map_free(&s->code_names);
@@ -730,6 +733,24 @@ static void free_build_state(kt_build_state *s)
     kb_arena_free(&s->arena);
     kt_builder_destroy(s->b);
     free(s);
+}
+
+kineto_status kt_build_state_create(kt_build_state **out, kineto_error *err)
+{
+    kt_build_state *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s || kt_builder_create(&s->b, err) != KINETO_OK) {
+        free(s);
+        return kb_fail_memory(err, "building a trace");
+    }
+    s->options.kinds = KINETO_KINDS_ALL;
+    s->options.wants = UINT32_MAX;
+    s->start_ns = INT64_MIN;
+    s->end_ns = INT64_MAX;
+    s->fit = (kb_clock_fit){.mult = UINT64_C(1) << 32, .shift = 32, .ns_per_tick = 1.0};
+    intern_common_keys(s);
+    *out = s;
+    return KINETO_OK;
 }
 
 kineto_status kt_build(const kf_input *input, const kf_control *control,
@@ -754,7 +775,7 @@ kineto_status kt_build(const kf_input *input, const kf_control *control,
         status = run_build_passes(s, &why);
     if (!status)
         status = kt_builder_finish(s->b, out, &why);
-    free_build_state(s);
+    kt_build_state_free(s);
     if (status == KINETO_OK)
         return KINETO_OK;
     return kb_fail(err, status, "%s",

@@ -131,20 +131,32 @@ typedef struct kt_device_clock {
 /* Records about threads that were watched from outside; `thread` is an index of kt_build_thread. */
 typedef struct kt_build_run {
     uint64_t start, end; /* ticks */
-    uint32_t thread, cpu, flags; /* KF_RUN_… */
-    uint32_t waker_tid;
-    uint64_t woken; /* ticks; WOKEN: these two are known */
+    uint32_t thread, cpu, flags; /* KF_RUN_…, KT_BUILD_RUN_UNSEEN */
 } kt_build_run;
+/* Only its end was seen: `start` is the same, and what was before is not known to be waiting. */
+#define KT_BUILD_RUN_UNSEEN (UINT32_C(1) << 30)
 typedef struct kt_build_life {
     uint64_t start, end;
     uint32_t thread, flags; /* KF_LIFE_… */
 } kt_build_life;
+/* The moment from which a blocked thread could run again, where it was seen. */
+typedef struct kt_build_wake {
+    uint64_t ticks;
+    uint32_t thread;
+    bool has_waker;
+    uint32_t waker_tid; /* 0: an interrupt */
+} kt_build_wake;
 typedef struct kt_build_sample {
     uint64_t ticks, cpu_ns;
     const uint64_t *addresses; /* innermost first; the first kernel_count are of the kernel */
     uint32_t thread;
     uint16_t count, kernel_count, flags; /* KF_SAMPLE_… */
 } kt_build_sample;
+
+/* A frame of a stack that was recorded by name: string ids. */
+typedef struct kt_build_frame {
+    uint32_t name, module;
+} kt_build_frame;
 
 /* Launches, or device activities, by correlation id. */
 typedef KB_VEC(kt_correlated) kt_correlated_list;
@@ -164,6 +176,7 @@ typedef struct kt_build_state {
     bool out_of_memory;
 
     KB_VEC(kt_build_process) processes;
+    kt_symbols *files; /* symbols of the first process, with whose files all are opened */
     kb_map process_of_entry; /* dictionary id → index */
     KB_VEC(kt_build_device) devices;
     KB_VEC(kt_build_resource) resources;
@@ -211,9 +224,11 @@ typedef struct kt_build_state {
     KB_VEC(kt_build_run) runs;
     kb_map thread_of_tid; /* for those that woke others */
     KB_VEC(kt_build_life) lives;
+    KB_VEC(kt_build_wake) wakes;
     KB_VEC(kt_build_sample) samples;
     KB_VEC(kt_build_sample) blocked; /* stacks of threads that had to wait */
     kb_map code_names;     /* hash of process, site and address → string id, see build_code.c */
+    KB_VEC(kt_build_frame) frames;   /* if there are any, addresses of samples are indices of them */
     kb_map ledger_of_text; /* hash of a ledger entry's texts → index of its line */
     uint64_t node_links;
     kt_build_keys function_keys;
@@ -233,6 +248,11 @@ typedef struct kt_build_state {
 } kt_build_state;
 
 /* ---- build.c ---- */
+/** A state without a recording, for readers of other tools' files: a tick is a nanosecond, the window
+ *  is open, all kinds are selected. */
+kineto_status kt_build_state_create(kt_build_state **out, kineto_error *err);
+/** Frees the state, and the builder with what it still owns. NULL is ignored. */
+void kt_build_state_free(kt_build_state *s);
 /** Sets the times of a row on the host, clipped at the window. False: outside. */
 bool kt_build_place(kt_build_state *s, uint64_t start_ticks, uint64_t end_ticks, bool is_open,
                     kt_row *row);
@@ -241,6 +261,9 @@ bool kt_build_place(kt_build_state *s, uint64_t start_ticks, uint64_t end_ticks,
 /** Callback of the decoder: one entry of the dictionary. */
 kineto_status kt_build_entry(void *state, uint32_t id, kf_entry_type type, const uint8_t *payload,
                              size_t size);
+/** Symbols of a process, which have no modules yet; has_map: also those of its perf map. NULL: out of
+ *  memory. */
+kt_symbols *kt_build_create_symbols(kt_build_state *s, uint32_t pid, bool has_map);
 /** Callback of the decoder: the name of a thread. */
 kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, uint32_t tid,
                                    kineto_string name, bool of_system);

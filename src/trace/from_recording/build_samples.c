@@ -59,6 +59,9 @@ static open_frame name_frame(sampling *a, kt_symbols *symbols, uint64_t return_a
     kt_build_state *s = a->s;
     kt_symbol_text text;
     char number[32];
+    if (s->frames.count && return_address < s->frames.count)
+        return (open_frame){.name = s->frames.data[return_address].name,
+                            .module = s->frames.data[return_address].module};
     if (symbols && kt_symbol_function(symbols, return_address, &text))
         return (open_frame){
             .name = kt_string(s->b, text.function.size ? text.function : text.text),
@@ -91,7 +94,7 @@ static uint32_t name_frames(sampling *a, const kt_build_sample *sample, open_fra
     kt_symbols *symbols = s->processes.data[s->threads.data[a->thread].process].symbols;
     uint32_t count = 0;
     for (uint32_t i = sample->count; i > sample->kernel_count && count < MAX_OPEN - 1; i--) {
-        bool is_exact = i - 1 == sample->kernel_count;
+        bool is_exact = i - 1 == sample->kernel_count && !s->frames.count;
         frames[count++] = name_frame(a, symbols, sample->addresses[i - 1] + (is_exact ? 1 : 0));
     }
     return sample->kernel_count ? name_kernel_frames(a, sample, frames, count) : count;

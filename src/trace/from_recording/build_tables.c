@@ -609,17 +609,20 @@ static bool read_meta_entry(kt_build_state *s, const uint8_t *payload, size_t si
     return true;
 }
 
-/* Symbols of a process, with the names of code that it generated in memory (perf map);
- * NULL: out of memory. */
-static kt_symbols *create_process_symbols(const kt_build_process *p)
+kt_symbols *kt_build_create_symbols(kt_build_state *s, uint32_t pid, bool has_map)
 {
     kt_symbols *symbols;
     if (kt_symbols_create(&symbols, NULL))
         return NULL;
-    if (kt_symbols_add_map(symbols, p->pid, NULL, NULL) == KINETO_OK)
-        return symbols;
-    kt_symbols_destroy(symbols);
-    return NULL;
+    if (has_map && kt_symbols_add_map(symbols, pid, NULL, NULL) != KINETO_OK) {
+        kt_symbols_destroy(symbols);
+        return NULL;
+    }
+    if (s->files)
+        kt_symbols_share_files(symbols, s->files);
+    else
+        s->files = symbols;
+    return symbols;
 }
 
 static bool read_module_entry(kt_build_state *s, const uint8_t *payload, size_t size)
@@ -638,7 +641,7 @@ static bool read_module_entry(kt_build_state *s, const uint8_t *payload, size_t 
         return false;
     kt_build_process *p = &s->processes.data[*process];
     if (!p->symbols)
-        p->symbols = create_process_symbols(p);
+        p->symbols = kt_build_create_symbols(s, p->pid, true);
     if (!p->symbols) {
         s->out_of_memory = true;
         return true;

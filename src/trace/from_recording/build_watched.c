@@ -3,7 +3,8 @@
  *
  * Only times on a CPU are recorded. What lies between two of them follows from how the first ended:
  * a thread that was preempted waits for a CPU, another one is blocked, until it runs again. Where it is
- * known when the thread was woken, it waits for a CPU from then on; else that time counts as blocked. */
+ * known when the thread was woken, it waits for a CPU from then on; else, for example for ordinary users,
+ * that time counts as blocked. */
 #include "trace/from_recording/build_watched.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
@@ -30,10 +31,11 @@ kineto_status kt_build_thread_run(void *state, const kf_thread_run *run)
                           .end = run->end,
                           .thread = s->here_thread,
                           .cpu = run->cpu,
-                          .flags = run->flags,
-                          .waker_tid = run->waker_tid,
-                          .woken = run->woken};
+                          .flags = run->flags};
+        kt_build_wake w = {run->woken, s->here_thread, true, run->waker_tid};
         s->out_of_memory |= !kb_vec_push(&s->runs, r);
+        if (run->flags & KF_RUN_WOKEN)
+            s->out_of_memory |= !kb_vec_push(&s->wakes, w);
     }
     return finish_record(s);
 }
@@ -90,6 +92,12 @@ static int compare_lives(const void *left, const void *right)
     return a->start != b->start ? KB_COMPARE(a->start, b->start) : KB_COMPARE(b->end, a->end);
 }
 
+static int compare_wakes(const void *left, const void *right)
+{
+    const kt_build_wake *a = left, *b = right;
+    return a->thread != b->thread ? KB_COMPARE(a->thread, b->thread) : KB_COMPARE(a->ticks, b->ticks);
+}
+
 uint32_t kt_build_watched_track(kt_build_state *s, uint32_t thread, const char *what)
 {
     const kt_build_thread *t = &s->threads.data[thread];
@@ -131,22 +139,24 @@ static void stage_blocked_stack(kt_build_state *s, uint32_t thread, uint64_t tic
 }
 
 /* "thread 42 (worker)", "an interrupt". */
-static void stage_waker(kt_build_state *s, const kt_build_run *run)
+static void stage_waker(kt_build_state *s, const kt_build_wake *wake)
 {
     char text[64] = "an interrupt";
-    const uint64_t *at = run->waker_tid ? kb_map_find(&s->thread_of_tid, run->waker_tid) : NULL;
+    const uint64_t *at = wake->waker_tid ? kb_map_find(&s->thread_of_tid, wake->waker_tid) : NULL;
     kineto_string name = at ? kt_build_thread_name_of(s, (uint32_t)*at) : (kineto_string){"", 0};
-    if (run->waker_tid)
-        snprintf(text, sizeof text, name.size ? "thread %u (%.*s)" : "thread %u%.*s", run->waker_tid,
+    if (wake->waker_tid)
+        snprintf(text, sizeof text, name.size ? "thread %u (%.*s)" : "thread %u%.*s", wake->waker_tid,
                  (int)KB_MIN(name.size, (size_t)32), name.size ? name.data : "");
     kt_args_put_shared(s->b, kt_string(s->b, kb_string("woken by")), KINETO_ARG_STRING,
                        kt_string(s->b, kb_string(text)));
 }
 
 /* One state of a thread, if a part of it is in the window.
- * @param run  of RUNNING: this one; of WAITING: the next one, if the thread was woken for it; else NULL. */
+ * @param run   of RUNNING: this one; else NULL.
+ * @param wake  of WAITING: after it; else NULL. */
 static void append_state(kt_build_state *s, uint32_t track, uint32_t thread, uint32_t state,
-                         uint64_t start, uint64_t end, const kt_build_run *run)
+                         uint64_t start, uint64_t end, const kt_build_run *run,
+                         const kt_build_wake *wake)
 {
     kt_row row = {.track = track,
                   .kind = KINETO_KIND_THREAD_STATE,
@@ -154,8 +164,8 @@ static void append_state(kt_build_state *s, uint32_t track, uint32_t thread, uin
                   .name = kt_string(s->b, kb_string(state_names[state]))};
     if (start >= end || !kt_build_place(s, start, end, false, &row))
         return;
-    if (state == STATE_WAITING && run) {
-        stage_waker(s, run);
+    if (wake && wake->has_waker) {
+        stage_waker(s, wake);
     } else if (run) {
         row.flags |= run->flags & KF_RUN_OPEN_END ? KINETO_ACTIVITY_OPEN_END : 0;
         if (!(run->flags & KF_RUN_POLLED))
@@ -164,17 +174,6 @@ static void append_state(kt_build_state *s, uint32_t track, uint32_t thread, uin
         stage_blocked_stack(s, thread, start);
     }
     (void)kt_append(s->b, &row);
-}
-
-/* What lies before a run. */
-static void append_wait(kt_build_state *s, uint32_t track, uint32_t thread, uint32_t state, uint64_t at,
-                        const kt_build_run *next)
-{
-    bool is_woken = next->flags & KF_RUN_WOKEN && state == STATE_BLOCKED && next->woken >= at &&
-                    next->woken < next->start;
-    append_state(s, track, thread, state, at, is_woken ? next->woken : next->start, NULL);
-    if (is_woken)
-        append_state(s, track, thread, STATE_WAITING, next->woken, next->start, next);
 }
 
 /* Runs that go on in the next record become one. @return how many there are then. */
@@ -192,6 +191,23 @@ static size_t join_runs(kt_build_run *runs, size_t count)
     return count ? kept + 1 : 0;
 }
 
+/* What a thread did between two runs. A blocked one waits for a CPU from when it was woken first, if it is
+ * known when it got one. */
+static void append_state_between(kt_build_state *s, uint32_t track, uint32_t thread, uint32_t state,
+                                 uint64_t start, uint64_t end, bool is_end_known)
+{
+    size_t at = 0;
+    KB_LOWER_BOUND(at, s->wakes.count,
+                   s->wakes.data[at].thread < thread ||
+                       (s->wakes.data[at].thread == thread && s->wakes.data[at].ticks < start));
+    bool is_woken = state == STATE_BLOCKED && at < s->wakes.count &&
+                    s->wakes.data[at].thread == thread && s->wakes.data[at].ticks < end;
+    const kt_build_wake *wake = is_woken ? &s->wakes.data[at] : NULL;
+    append_state(s, track, thread, state, start, wake ? wake->ticks : end, NULL, NULL);
+    if (is_end_known && wake)
+        append_state(s, track, thread, STATE_WAITING, wake->ticks, end, NULL, wake);
+}
+
 /* The states of one thread, from its runs and, if it is known, its life. */
 static void append_thread_states(kt_build_state *s, const kt_build_run *runs, size_t count,
                                  const kt_build_life *life, uint32_t thread)
@@ -203,13 +219,15 @@ static void append_thread_states(kt_build_state *s, const kt_build_run *runs, si
      * was not running. */
     uint32_t state = is_born ? STATE_WAITING : STATE_BLOCKED;
     for (size_t i = 0; i < count; i++) {
-        append_wait(s, track, thread, state, at, &runs[i]);
-        append_state(s, track, thread, STATE_RUNNING, KB_MAX(runs[i].start, at), runs[i].end, &runs[i]);
+        append_state_between(s, track, thread, state, at, runs[i].start,
+                             !(runs[i].flags & KT_BUILD_RUN_UNSEEN));
+        append_state(s, track, thread, STATE_RUNNING, KB_MAX(runs[i].start, at), runs[i].end, &runs[i],
+                     NULL);
         at = KB_MAX(at, runs[i].end);
         state = runs[i].flags & KF_RUN_PREEMPTED ? STATE_WAITING : STATE_BLOCKED;
     }
     if (life)
-        append_state(s, track, thread, state, at, life->end, NULL);
+        append_state_between(s, track, thread, state, at, life->end, false);
 }
 
 void kt_build_thread_states(kt_build_state *s)
@@ -221,6 +239,8 @@ void kt_build_thread_states(kt_build_state *s)
         qsort(s->runs.data, s->runs.count, sizeof *s->runs.data, compare_runs);
     if (s->blocked.count)
         qsort(s->blocked.data, s->blocked.count, sizeof *s->blocked.data, kt_build_compare_samples);
+    if (s->wakes.count)
+        qsort(s->wakes.data, s->wakes.count, sizeof *s->wakes.data, compare_wakes);
     if (s->lives.count)
         qsort(s->lives.data, s->lives.count, sizeof *s->lives.data, compare_lives);
     while (run < s->runs.count || life < s->lives.count) {

@@ -40,8 +40,10 @@ typedef struct resolved {
 } resolved;
 
 struct kt_symbols {
+    kt_symbols *owner; /* of the files: itself, or the handle that it shares them with */
     kb_intern texts;
     KB_VEC(file) files;
+    kb_map file_of_key; /* hash of what identifies a file → index */
     KB_VEC(part) parts;
     KB_VEC(made) made; /* by start */
     KB_VEC(resolved) resolved;
@@ -57,7 +59,16 @@ struct kt_symbols {
 kineto_status kt_symbols_create(kt_symbols **out, kineto_error *err)
 {
     *out = calloc(1, sizeof **out);
-    return *out ? KINETO_OK : kb_fail_memory(err, "symbols");
+    if (!*out)
+        return kb_fail_memory(err, "symbols");
+    (*out)->owner = *out;
+    return KINETO_OK;
+}
+
+void kt_symbols_share_files(kt_symbols *s, kt_symbols *owner)
+{
+    KB_ASSERT(s->parts.count == 0 && s->files.count == 0);
+    s->owner = owner;
 }
 
 void kt_symbols_destroy(kt_symbols *s)
@@ -76,6 +87,7 @@ void kt_symbols_destroy(kt_symbols *s)
     kb_vec_free(&s->stack_texts);
     kb_vec_free(&s->line);
     kb_vec_free(&s->files);
+    kb_map_free(&s->file_of_key);
     kb_vec_free(&s->parts);
     kb_vec_free(&s->made);
     kb_vec_free(&s->resolved);
@@ -87,20 +99,25 @@ void kt_symbols_destroy(kt_symbols *s)
 /* ---- modules --------------------------------------------------------------------------------- */
 
 /* Index of the file of a module, added on first use; UINT32_MAX: out of memory. */
-static uint32_t find_or_add_file(kt_symbols *s, const kt_module *module)
+static uint32_t find_or_add_file(kt_symbols *user, const kt_module *module)
 {
+    kt_symbols *s = user->owner;
     uint32_t path = kb_intern_id(&s->texts, module->path);
     uint32_t id = kb_intern_id(&s->texts, module->build_id);
     if (path == KB_INTERN_NONE || id == KB_INTERN_NONE)
         return UINT32_MAX;
     kineto_string build_id = kb_intern_get(&s->texts, id);
-    for (uint32_t i = 0; i < s->files.count; i++)
-        if (s->files.data[i].path == path && s->files.data[i].is_gone == module->is_gone &&
-            kb_string_equal(s->files.data[i].build_id, build_id))
-            return i;
+    uint32_t key[3] = {path, id, module->is_gone};
+    bool is_new = false;
+    const uint64_t *index =
+        kb_map_insert(&s->file_of_key, kb_hash(key, sizeof key), s->files.count, &is_new);
+    if (!index || !is_new)
+        return index ? (uint32_t)*index : UINT32_MAX;
     file f = {.path = path, .build_id = build_id, .is_gone = module->is_gone};
-    if (!kb_vec_push(&s->files, f))
+    if (!kb_vec_push(&s->files, f)) {
+        kb_map_free(&s->file_of_key); /* it names an index that does not exist */
         return UINT32_MAX;
+    }
     return (uint32_t)s->files.count - 1;
 }
 
@@ -277,6 +294,20 @@ static kt_elf *open_debug_elf(const char *path, const kt_elf *e)
     return found ? found : open_debug_at("/usr/lib/debug", folder, "/", link, id);
 }
 
+bool kt_symbols_cached_file(kineto_string build_id, char *path, size_t bytes)
+{
+    const char *home = kb_os_getenv("HOME");
+    if (!home || home[0] != '/' || build_id.size < 3 || build_id.size > 64)
+        return false;
+    int at = snprintf(path, bytes, "%s/.debug/.build-id/", home);
+    for (size_t i = 0; i < build_id.size && at > 0 && (size_t)at < bytes; i++)
+        at += snprintf(path + at, bytes - (size_t)at, i == 0 ? "%02x/" : "%02x",
+                       (uint8_t)build_id.data[i]);
+    if (at > 0 && (size_t)at < bytes)
+        at += snprintf(path + at, bytes - (size_t)at, "/elf");
+    return at > 0 && (size_t)at < bytes && access(path, R_OK) == 0;
+}
+
 /* Opens the tables of a file, once; missing ones stay NULL. */
 static void open_module_file(kt_symbols *s, file *f)
 {
@@ -295,6 +326,8 @@ static void open_module_file(kt_symbols *s, file *f)
     memcpy(path, text.data, text.size);
     path[text.size] = '\0';
     f->elf = open_elf_build(path, f->build_id);
+    if (!f->elf && kt_symbols_cached_file(f->build_id, path, sizeof path))
+        f->elf = open_elf_build(path, f->build_id);
     if (f->elf && !kt_elf_is_full(f->elf))
         f->stripped = open_debug_elf(path, f->elf);
 }
@@ -407,7 +440,7 @@ static void look_up_symbol(kt_symbols *s, file *f, uint64_t file_offset, bool wi
     if ((f->stripped && kt_elf_function(f->stripped, at, &name)) ||
         kt_elf_function(f->elf, at, &name))
         out->function = demangle_name(s, cut_version(name));
-    if (with_lines && (lines = lines_of_file(s, f)) != NULL &&
+    if (with_lines && (lines = lines_of_file(s->owner, f)) != NULL &&
         kt_lines_find(lines, at, &source, &out->line))
         out->file = intern_symbol_text(s, kb_string(source));
     else
@@ -438,11 +471,11 @@ static resolved resolve_address(kt_symbols *s, uint64_t address, bool with_lines
     r.found = p != NULL;
     uint64_t offset = p ? call - p->start + p->file_offset : 0;
     kineto_string name;
-    if (p && kb_intern_get(&s->texts, s->files.data[p->file].path).size) {
-        file *f = &s->files.data[p->file];
+    file *f = p ? &s->owner->files.data[p->file] : NULL;
+    if (f && kb_intern_get(&s->owner->texts, f->path).size) {
         if (!f->is_open)
-            open_module_file(s, f);
-        r.text.module = file_base_name(kb_intern_get(&s->texts, f->path));
+            open_module_file(s->owner, f);
+        r.text.module = file_base_name(kb_intern_get(&s->owner->texts, f->path));
         look_up_symbol(s, f, offset, with_lines, &r.text);
     }
     if (!r.text.function.size && find_generated_name(s, call, &name)) {

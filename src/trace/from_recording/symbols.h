@@ -27,9 +27,14 @@ typedef struct kt_symbol_text {
 
 kineto_status kt_symbols_create(kt_symbols **out, kineto_error *err);
 void kt_symbols_destroy(kt_symbols *s); /* NULL is ignored */
+/* The files of modules are opened in `owner`, once for all processes that share them. Before the first
+ * module; the owner is in use until `s` is not any more. */
+void kt_symbols_share_files(kt_symbols *s, kt_symbols *owner);
 /* Adds a module. Where modules overlap, the last one counts. @return KINETO_E_MEMORY,
  * KINETO_E_ARGUMENT for a module that ends before it starts. */
 kineto_status kt_symbols_add(kt_symbols *s, const kt_module *module, kineto_error *err);
+/* The copy of a file that `perf record` keeps below ~/.debug. False: it has none with this build id. */
+bool kt_symbols_cached_file(kineto_string build_id, char *path, size_t bytes);
 /* Adds names of generated code, as Java, node and others write them for perf. `path` NULL:
  * /tmp/perf-PID.map. Only a file of this user or root is trusted; a missing file is not an
  * error. @return KINETO_E_MEMORY. */

@@ -8,6 +8,7 @@
 #include "trace/read/read.h"
 
 #include "trace/bytes/not_a_trace.h"
+#include "trace/import/import.h"
 
 /* Text that one item may hold in memory, however small the memory limit is. */
 #define MIN_ITEM_BYTES ((size_t)32 << 20)
@@ -56,10 +57,14 @@ static kineto_status refuse_file(kt_reader *r, const char *at)
 {
     size_t before = (size_t)(at - r->input->base);
     r->refused_at_once = kt_input_ready(r->input, before + 1) > before;
-    kineto_string head = {r->input->base, kt_input_ready(r->input, 16)};
+    size_t ready = kt_input_ready(r->input, KT_IMPORT_HEAD_BYTES);
+    kineto_string head = {r->input->base, KB_MIN(ready, KT_IMPORT_HEAD_BYTES)};
     const char *problem = kt_foreign_format_problem(head);
-    return kt_read_fail(
-        r, at, problem ? problem : "expected an object: a Chrome trace begins with { or [");
+    const char *by_name = problem ? NULL : kt_foreign_name_problem(kb_string(r->input->path));
+    char text[400];
+    snprintf(text, sizeof text, "expected an object: a Chrome trace begins with { or [%s%s",
+             by_name ? ", and this is " : "", by_name ? by_name : "");
+    return kt_read_fail(r, at, problem ? problem : text);
 }
 
 /* Size of the byte order mark of UTF-8 at the beginning, 0: none. */
@@ -482,8 +487,27 @@ static kineto_status prefix_error_with_path(kineto_status status, const char *pa
     return status;
 }
 
+/* The importer for a file of another tool; NULL: none, or it is JSON. */
+static const kt_importer *find_importer(kt_reader *r)
+{
+    size_t ready = kt_input_ready(r->input, 16);
+    if (!ready || r->input->base[0] == '{' || r->input->base[0] == '[')
+        return NULL;
+    ready = kt_input_ready(r->input, KT_IMPORT_HEAD_BYTES);
+    return kt_importer_find((kineto_string){r->input->base, KB_MIN(ready, KT_IMPORT_HEAD_BYTES)});
+}
+
+static kineto_status import_trace(kt_reader *r, const kt_importer *importer, kineto_trace **out)
+{
+    kineto_string bytes = {r->input->base, kt_input_wait(r->input, SIZE_MAX)};
+    return importer->read(bytes, out, r->err);
+}
+
 static kineto_status read_trace(kt_reader *r, kineto_trace **out)
 {
+    const kt_importer *importer = find_importer(r);
+    if (importer)
+        return import_trace(r, importer, out);
     outline o = {.cursor = calloc(1, sizeof(kt_cursor))};
     kineto_status status = o.cursor ? kt_builder_create(&r->b, r->err) : kt_read_no_memory(r);
     if (status == KINETO_OK) {

@@ -1,6 +1,6 @@
 /* The code in the memory of a process: which file is mapped where, as the kernel reports it while
  * the process runs. Unmapping is not reported, so a mapping stays until another one replaces it. */
-#include "cpu/unwind.h"
+#include "trace/unwind/unwind.h"
 
 #define MAX_MAPPINGS 65536u
 

@@ -3,7 +3,8 @@
  * the others are evaluated each time. Code without tables (generated code) is walked by its frame
  * pointers. The copy and the tables are untrusted: every read is checked, every frame has to be
  * above the one before. */
-#include "cpu/unwind.h"
+#include "trace/unwind/unwind.h"
+#include "trace/from_recording/symbols.h"
 
 #define CACHED_ROWS 16384u /* a power of two */
 
@@ -210,12 +211,31 @@ static bool step_by_frame_pointer(walk *w)
     return enter_caller(w, frame + 16, back, false);
 }
 
+static bool is_mapped_build(const ku_mapping *m, const ku_image *image)
+{
+    return m->build_id.size == 0 || kb_string_equal(m->build_id, ku_image_build_id(image));
+}
+
+/* The file of a mapping. If its path has another file now, perf may have kept a copy. NULL: it is gone,
+ * or generated code. */
+static ku_image *find_mapped_image(ku_images *images, const ku_mapping *m, uint32_t pid)
+{
+    char copy[4096];
+    ku_image *image = ku_image_get(images, m->path, pid);
+    if (!image || is_mapped_build(m, image))
+        return image;
+    image = kt_symbols_cached_file(m->build_id, copy, sizeof copy)
+                ? ku_image_get(images, copy, pid)
+                : NULL;
+    return image && is_mapped_build(m, image) ? image : NULL;
+}
+
 /* The mapping with the code of the frame, its file opened. */
 static ku_mapping *find_code(ku_images *images, ku_address_space *space, uint64_t address)
 {
     ku_mapping *m = ku_space_find(space, address);
     if (m && !m->is_looked_up) {
-        m->image = ku_image_get(images, m->path, space->pid);
+        m->image = find_mapped_image(images, m, space->pid);
         m->is_looked_up = true;
     }
     return m;

@@ -12,6 +12,7 @@ typedef struct ku_image ku_image;
 /* All files that were needed so far; zeroed at first. threads: owner. */
 typedef struct ku_images {
     KB_VEC(ku_image *) list;
+    kb_map of_path; /* hash of the path → index + 1 */
 } ku_images;
 /** The file at `path` as process `pid` sees it, read on first use. NULL: generated code, or out of
  *  memory. A file that cannot be read has no rows. */
@@ -32,6 +33,7 @@ void ku_images_free(ku_images *all);
 typedef struct ku_mapping {
     uint64_t start, end, file_offset; /* file_offset: of start */
     char *path;
+    kineto_string build_id; /* of the file that was mapped; borrowed; empty: unknown */
     ku_image *image; /* NULL: not looked up yet, or generated code */
     bool is_looked_up;
     bool is_noted; /* the recording describes it */

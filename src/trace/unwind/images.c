@@ -1,6 +1,6 @@
 /* The unwinder's tables of program files, each read once: for an address, the entry of .eh_frame that
  * describes the function. */
-#include "cpu/unwind.h"
+#include "trace/unwind/unwind.h"
 #include "trace/from_recording/symbols.h"
 
 #define MAX_ENTRIES (UINT32_C(1) << 24)
@@ -85,9 +85,11 @@ ku_image *ku_image_get(ku_images *all, const char *path, uint32_t pid)
 {
     if (path[0] != '/' && strcmp(path, "[vdso]") != 0)
         return NULL;
-    for (size_t i = 0; i < all->list.count; i++)
-        if (strcmp(all->list.data[i]->path, path) == 0)
-            return all->list.data[i];
+    uint64_t *place = kb_map_insert(&all->of_path, kb_hash(path, strlen(path)), 0, NULL);
+    if (!place || *place)
+        return place && strcmp(all->list.data[*place - 1]->path, path) == 0
+                   ? all->list.data[*place - 1]
+                   : NULL;
     ku_image *image = calloc(1, sizeof *image);
     char *own_path = image ? strdup(path) : NULL;
     if (!own_path || !kb_vec_push(&all->list, image)) {
@@ -95,6 +97,7 @@ ku_image *ku_image_get(ku_images *all, const char *path, uint32_t pid)
         free(image);
         return NULL;
     }
+    *place = all->list.count;
     image->path = own_path;
     image->number = (uint32_t)all->list.count;
     open_image(image, pid);
@@ -139,4 +142,5 @@ void ku_images_free(ku_images *all)
         free(image);
     }
     kb_vec_free(&all->list);
+    kb_map_free(&all->of_path);
 }
