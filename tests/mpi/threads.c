@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { THREADS = 4, ROUNDS = 20, MESSAGES = 50 };
+enum { THREADS = 3, ROUNDS = 8, MESSAGES = 50 };
 static int rank;
 static MPI_Comm comms[THREADS];
 
