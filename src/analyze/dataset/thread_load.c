@@ -4,7 +4,7 @@
 /* A state begins or ends. */
 typedef struct load_change {
     int64_t ns;
-    int8_t running, waiting;
+    int8_t running, waiting, blocked;
 } load_change;
 typedef KB_VEC(load_change) load_changes;
 
@@ -14,15 +14,18 @@ static int compare_changes(const void *left, const void *right)
     return KB_COMPARE(a->ns, b->ns);
 }
 
-static bool add_changes(const ka_watched *w, const ka_watched_thread *t, load_changes *out)
+static bool add_changes(const ka_watched *w, const ka_watched_thread *t, const uint8_t *marked,
+                        load_changes *out)
 {
     for (uint32_t i = t->first; i < t->first + t->count; i++) {
         const ka_state *s = &w->states.data[i];
-        int8_t running = s->state == KA_STATE_RUNNING, waiting = s->state == KA_STATE_WAITING;
-        if ((!running && !waiting) || s->end_ns <= s->start_ns)
-            continue;
-        if (!kb_vec_push(out, ((load_change){s->start_ns, running, waiting})) ||
-            !kb_vec_push(out, ((load_change){s->end_ns, (int8_t)-running, (int8_t)-waiting})))
+        load_change at = {.ns = s->start_ns,
+                          .running = s->state == KA_STATE_RUNNING,
+                          .waiting = s->state == KA_STATE_WAITING,
+                          .blocked = s->state == KA_STATE_BLOCKED && marked && marked[i]};
+        load_change end = {s->end_ns, (int8_t)-at.running, (int8_t)-at.waiting, (int8_t)-at.blocked};
+        bool counts = at.running || at.waiting || at.blocked;
+        if (counts && s->end_ns > s->start_ns && (!kb_vec_push(out, at) || !kb_vec_push(out, end)))
             return false;
     }
     return true;
@@ -42,31 +45,33 @@ static int64_t ran_since(const ka_load_point *p, int64_t ns)
 static bool sum_changes(const load_changes *changes, ka_load *out)
 {
     ka_load_point p = {0};
-    int64_t running = 0, waiting = 0;
+    int64_t running = 0, waiting = 0, blocked = 0;
     for (size_t i = 0; i < changes->count;) {
         int64_t ns = changes->data[i].ns;
         p.ran_ns = out->points.count ? ran_since(&p, ns) : 0;
         for (; i < changes->count && changes->data[i].ns == ns; i++) {
             running += changes->data[i].running;
             waiting += changes->data[i].waiting;
+            blocked += changes->data[i].blocked;
         }
-        KB_ASSERT(running >= 0 && waiting >= 0);
+        KB_ASSERT(running >= 0 && waiting >= 0 && blocked >= 0);
         p.ns = ns;
         p.running = (uint32_t)running;
         p.waiting = (uint32_t)waiting;
+        p.blocked = (uint32_t)blocked;
         if (!kb_vec_push(&out->points, p))
             return false;
     }
     return true;
 }
 
-bool ka_load_make(const ka_watched *w, const uint8_t *chosen, ka_load *out)
+bool ka_load_make(const ka_watched *w, const uint8_t *chosen, const uint8_t *marked, ka_load *out)
 {
     load_changes changes = {0};
     bool ok = true;
     *out = (ka_load){0};
     for (uint32_t i = 0; ok && i < w->threads.count; i++)
-        ok = (chosen && !chosen[i]) || add_changes(w, &w->threads.data[i], &changes);
+        ok = (chosen && !chosen[i]) || add_changes(w, &w->threads.data[i], marked, &changes);
     if (changes.count)
         qsort(changes.data, changes.count, sizeof *changes.data, compare_changes);
     ok = ok && sum_changes(&changes, out);

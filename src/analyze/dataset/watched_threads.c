@@ -217,7 +217,7 @@ static ka_sampled *find_sampled(collecting *c, uint32_t name, uint32_t module, u
     uint64_t id = (uint64_t)name << 32 | module;
     uint64_t key = kb_hash_seeded(of_all ? 0 : thread + UINT64_C(1), &id, sizeof id) | 1;
     size_t count = of_all ? c->w->of_all.count : c->w->functions.count;
-    ka_sampled fresh = {.name = name, .module = module, .thread = thread};
+    ka_sampled fresh = {.name = name, .module = module, .thread = thread, .row = KINETO_NO_ROW};
     for (;; key += 2) { /* the next key if another function has the same hash */
         uint64_t *at =
             kb_map_insert(of_all ? &c->all_functions : &c->functions, key, count, &created);
@@ -252,6 +252,10 @@ static void add_sampled_to(collecting *c, const ka_sampled *add, const ka_sample
     if (!f)
         return;
     f->samples += add->samples;
+    if (f->row == KINETO_NO_ROW || add->self_ns > f->longest_ns) {
+        f->longest_ns = add->self_ns;
+        f->row = add->row;
+    }
     f->self_ns = sum_ns(f->self_ns, add->self_ns);
     f->total_ns = sum_ns(f->total_ns, add->total_ns);
     f = caller ? find_sampled(c, caller->name, caller->module, thread) : NULL;
@@ -274,6 +278,7 @@ static void add_sample(collecting *c, kineto_row row, const kineto_activity *a)
     ka_sampled add = {.name = a->name_id,
                       .module = intern_arg(c, row, "module"),
                       .samples = (uint64_t)samples,
+                      .row = row,
                       .self_ns = cpu_ns,
                       .total_ns = is_recursive(c->t, row, a->name_id) ? 0 : cpu_ns};
     ka_sampled caller = {.name = around.name_id,

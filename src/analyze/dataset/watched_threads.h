@@ -42,6 +42,8 @@ typedef struct ka_sampled {
     uint32_t thread; /* index of threads */
     uint64_t samples;
     int64_t self_ns, total_ns; /* total: a function inside itself counts once */
+    int64_t longest_ns;        /* the range that stands for the most CPU time, … */
+    kineto_row row;            /* … and its row */
 } ka_sampled;
 
 /** Time that threads were blocked in a function (record --off-cpu). */
@@ -87,15 +89,17 @@ uint32_t ka_watched_state_after(const ka_watched *w, uint32_t thread, int64_t ns
 /* ---- thread_load.c: how many threads were running, or could have been, over time ------------- */
 typedef struct ka_load_point {
     int64_t ns;                /* from here to the next point … */
-    uint32_t running, waiting; /* … so many threads were running, and waiting for a CPU */
+    uint32_t running, waiting; /* … so many threads were running, and waiting for a CPU, */
+    uint32_t blocked;          /* and in states that were marked */
     int64_t ran_ns;            /* sum of the running times of all threads before this point */
 } ka_load_point;
 typedef struct ka_load {
     KB_VEC(ka_load_point) points; /* by time; the last one has no thread */
 } ka_load;
-/** Of the threads for which chosen[index] is not 0; NULL: of all. False: out of memory; free it in any
- *  case. */
-bool ka_load_make(const ka_watched *w, const uint8_t *chosen, ka_load *out);
+/** Of the threads for which chosen[index] is not 0; NULL: of all.
+ *  @param marked  by index of states: blocked states that count, not 0; NULL: none.
+ *  @return false: out of memory; free it in any case. */
+bool ka_load_make(const ka_watched *w, const uint8_t *chosen, const uint8_t *marked, ka_load *out);
 void ka_load_free(ka_load *load);
 /** Sum of the running times of all threads within [start_ns, end_ns). */
 int64_t ka_load_ran_ns(const ka_load *load, int64_t start_ns, int64_t end_ns);

@@ -84,7 +84,7 @@ static bool put_waits(const ka_dataset *s, const ka_watched *w, ka_table *t)
 {
     ka_load load;
     longest_waits l = {.count = 0};
-    bool ok = ka_load_make(w, NULL, &load);
+    bool ok = ka_load_make(w, NULL, NULL, &load);
     if (ok)
         find_longest_waits(w, &l);
     for (uint32_t i = 0; i < l.count; i++) {

@@ -1,0 +1,263 @@
+/* Threads that compute, and are blocked in between: by what, where the recorder saw the functions in
+ * which they were blocked (record --off-cpu). Time in which a thread waits for work or for the end of
+ * another one is not counted. */
+#include "analyze/findings/find_threads.h"
+
+#define MIN_BLOCKED_PERCENT 5.0  /* of the life of a thread */
+#define MIN_UNKNOWN_PERCENT 10.0 /* the same, if it is not known in what */
+#define MIN_BLOCKED_NS INT64_C(20000000)
+
+enum { BLOCKED_OTHER, BLOCKED_LOCK, BLOCKED_SLEEP, BLOCKED_FILE, BLOCKED_BARRIER, BLOCKED_COUNT };
+
+static const struct {
+    const char *subject, *what, *advice;
+} classes[BLOCKED_COUNT] = {
+    [BLOCKED_OTHER] = {"", "", ""},
+    [BLOCKED_LOCK] = {"locks", "waiting for locks",
+                      "Hold locks for less time (no sleep and no I/O while holding one), use one lock for "
+                      "each piece of data, or data of each thread; 'ckineto record --waits' shows which "
+                      "lock it is and which thread held it"},
+    [BLOCKED_SLEEP] = {"sleep", "sleeping",
+                       "Wait for what the program really waits for (a condition variable, poll() with a "
+                       "timeout) instead of a fixed time"},
+    [BLOCKED_FILE] = {"files", "in calls that read, write, open or flush files",
+                      "Do it in a thread of its own, in larger pieces and less often; flush (fsync) once "
+                      "for many writes"},
+    [BLOCKED_BARRIER] = {"barriers", "waiting at barriers for other threads",
+                         "Divide the work more evenly among threads, in smaller pieces that are handed "
+                         "out as threads become free"},
+};
+
+/* ---- by function ----------------------------------------------------------------------------- */
+
+static bool is_any(kineto_string text, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (kb_string_contains(text, words[i]))
+            return true;
+    return false;
+}
+
+/* "__GI___libc_write" is "write" for users: without the prefixes of libc, and what follows a name. */
+static kineto_string strip_libc_name(kineto_string name)
+{
+    static const char *const prefixes[] = {"_", "GI_", "libc_", "x64_sys_"};
+    static const char *const endings[] = {"64", "_nocancel", "_time"};
+    for (size_t i = 0; i < KB_COUNT(prefixes); i++) {
+        size_t size = strlen(prefixes[i]);
+        if (kb_string_starts_with(name, prefixes[i]) && name.size > size) {
+            name = (kineto_string){name.data + size, name.size - size};
+            i = SIZE_MAX; /* from the first one again */
+        }
+    }
+    for (size_t i = 0; i < KB_COUNT(endings); i++) {
+        size_t size = strlen(endings[i]);
+        if (name.size > size && memcmp(name.data + name.size - size, endings[i], size) == 0)
+            name.size -= size;
+    }
+    return name;
+}
+
+static bool is_file_call(kineto_string name)
+{
+    static const char *const calls[] = {
+        "fsync", "fdatasync", "msync", "sync_file_range", "syncfs", "sync", "open", "openat", "creat",
+        "close", "read", "pread", "readv", "preadv", "write", "pwrite", "writev", "pwritev", "unlink",
+        "unlinkat", "rename", "renameat", "renameat2", "mkdir", "rmdir", "stat", "lstat", "fstat",
+        "fstatat", "statx", "getdents", "ftruncate", "truncate", "fallocate", "posix_fallocate",
+        "copy_file_range", "sendfile", "link", "symlink", "readahead"};
+    for (size_t i = 0; i < KB_COUNT(calls); i++)
+        if (kb_string_equal(name, kb_string(calls[i])))
+            return true;
+    return false;
+}
+
+/* By the innermost function, and by the stack where that one is a futex of many uses. */
+static uint8_t classify_blocked(kineto_string function, kineto_string stack)
+{
+    static const char *const sleeps[] = {"nanosleep", "usleep"},
+                      *const locks[] = {"lll_lock_wait", "mutex_lock", "rwlock_", "lock_contended",
+                                        "lll_lock_elision"},
+                      *const barriers[] = {"barrier_wait", "gomp_barrier", "gomp_team_barrier",
+                                           "kmp_barrier"},
+                      *const not_counted[] = {"pthread_join", "clockjoin", "cond_wait",
+                                              "cond_timedwait", "cond_clockwait"};
+    kineto_string name = strip_libc_name(function);
+    if (is_any(stack, barriers, KB_COUNT(barriers)) || is_any(name, barriers, KB_COUNT(barriers)))
+        return BLOCKED_BARRIER;
+    if (is_any(stack, not_counted, KB_COUNT(not_counted)))
+        return BLOCKED_OTHER;
+    if (is_any(name, locks, KB_COUNT(locks)) ||
+        (kb_string_contains(name, "futex") && is_any(stack, locks, KB_COUNT(locks))))
+        return BLOCKED_LOCK;
+    if (is_any(name, sleeps, KB_COUNT(sleeps)) || kb_string_equal(name, kb_string("sleep")))
+        return BLOCKED_SLEEP;
+    return is_file_call(name) ? BLOCKED_FILE : BLOCKED_OTHER;
+}
+
+/* The class of each blocked state with a function, by index of states. The stack is only read for
+ * functions whose name does not decide. NULL: out of memory. */
+static uint8_t *classify_states(const ka_watched *w)
+{
+    uint8_t *class = calloc(w->states.count + 1, 1);
+    for (size_t i = 0; class && i < w->states.count; i++) {
+        const ka_state *s = &w->states.data[i];
+        kineto_arg arg;
+        kineto_string stack = {"", 0};
+        if (!s->in)
+            continue;
+        if (kineto_args_find(w->trace, s->row, "Call stack", &arg) && arg.type == KINETO_ARG_STRING)
+            stack = arg.text;
+        class[i] = classify_blocked(ka_watched_text(w, s->in), stack);
+    }
+    return class;
+}
+
+/* ---- what it costs --------------------------------------------------------------------------- */
+
+/* Marked time of active threads. `worst` is the thread that has the largest share of its life in it. */
+typedef struct blocked_sum {
+    int64_t ns;
+    uint64_t count;
+    double percent; /* of the life of `worst` */
+    uint32_t worst;
+} blocked_sum;
+
+static blocked_sum sum_blocked(const ka_active *a, const uint8_t *marked)
+{
+    blocked_sum sum = {0};
+    for (uint32_t i = 0; i < a->w->threads.count; i++) {
+        const ka_watched_thread *t = &a->w->threads.data[i];
+        int64_t ns = 0;
+        for (uint32_t k = t->first; a->threads[i] && k < t->first + t->count; k++) {
+            const ka_state *s = &a->w->states.data[k];
+            if (s->state != KA_STATE_BLOCKED || !marked[k])
+                continue;
+            ns = ka_add_ns(ns, kb_length_ns(s->start_ns, s->end_ns));
+            sum.count++;
+        }
+        double percent = ka_percent((double)ns, (double)ka_watched_life_ns(t));
+        sum.ns = ka_add_ns(sum.ns, ns);
+        if (percent > sum.percent) {
+            sum.percent = percent;
+            sum.worst = i;
+        }
+    }
+    return sum;
+}
+
+/* Without being blocked these threads could have run, beside those that did, on CPUs that were free. */
+static int64_t blocked_savings(const ka_active *a)
+{
+    double saved = 0;
+    for (size_t i = 0; i < a->load.points.count; i++) {
+        const ka_load_point *p = &a->load.points.data[i];
+        uint32_t busy = p->running + p->waiting, free_cpus = busy < a->cpus ? a->cpus - busy : 0;
+        double more = KB_MIN(p->blocked, free_cpus);
+        if (more > 0)
+            saved += (double)ka_load_length_ns(&a->load, i) * more / (more + busy);
+    }
+    return (int64_t)saved;
+}
+
+static void show_blocked(ka_finder *f, ka_found *x, const ka_active *a, const uint8_t *marked)
+{
+    for (uint32_t i = 0; i < a->w->threads.count; i++) {
+        const ka_watched_thread *t = &a->w->threads.data[i];
+        for (uint32_t k = t->first; a->threads[i] && k < t->first + t->count; k++) {
+            const ka_state *s = &a->w->states.data[k];
+            kineto_string in = ka_watched_text(a->w, s->in);
+            if (s->state == KA_STATE_BLOCKED && marked[k])
+                ka_show_row(f, x, s->row, kb_length_ns(s->start_ns, s->end_ns), "%s%.*s",
+                            in.size ? "in " : "", (int)KB_MIN(in.size, (size_t)100), in.data);
+        }
+    }
+}
+
+static void report_blocked(ka_finder *f, const ka_active *a, const uint8_t *marked, uint8_t class)
+{
+    blocked_sum sum = sum_blocked(a, marked);
+    if (sum.percent < MIN_BLOCKED_PERCENT || sum.ns < MIN_BLOCKED_NS)
+        return;
+    ka_found *x = ka_open_thread_finding(f, a->w, blocked_savings(a), 0.4, classes[class].subject);
+    if (!x)
+        return;
+    x->count = sum.count;
+    ka_say(f, x, "threads that compute are blocked %s for %s in all (%llu times), %s for %.1f %% of its life",
+           classes[class].what, kb_duration(sum.ns).s, (unsigned long long)sum.count,
+           ka_short_name(a->w->threads.data[sum.worst].name).s, sum.percent);
+    ka_advise(f, x, "%s", classes[class].advice);
+    show_blocked(f, x, a, marked);
+}
+
+/* Without functions it is only known that threads were blocked. */
+static void report_unknown(ka_finder *f, const ka_active *a, const uint8_t *marked)
+{
+    blocked_sum sum = sum_blocked(a, marked);
+    if (sum.percent < MIN_UNKNOWN_PERCENT || sum.ns < MIN_BLOCKED_NS)
+        return;
+    ka_found *x = ka_open_thread_finding(f, a->w, KA_NO_SAVINGS, 0.3, "");
+    if (!x)
+        return;
+    x->count = sum.count;
+    ka_say(f, x,
+           "threads that compute are blocked for %s in all (%llu times), %s for %.1f %% of its life; what "
+           "they waited for was not recorded",
+           kb_duration(sum.ns).s, (unsigned long long)sum.count,
+           ka_short_name(a->w->threads.data[sum.worst].name).s, sum.percent);
+    ka_advise(f, x,
+              "Record once with --waits, which names locks, sleeps and files; or, as root or with "
+              "CAP_PERFMON, with --off-cpu, which records the function and its callers");
+    show_blocked(f, x, a, marked);
+}
+
+/* ---- the rule -------------------------------------------------------------------------------- */
+
+static bool has_blocking_calls(const kineto_trace *t)
+{
+    for (uint32_t b = 0; b < kt_block_count(t); b++)
+        if (kt_block_at(t, b)->kinds & KINETO_KIND_BIT(KINETO_KIND_BLOCKING_CALL))
+            return true;
+    return false;
+}
+
+/* Marks the blocked states of one class, and reports them. Where calls that block were recorded, rules
+ * about these calls report locks and files. */
+static void check_class(ka_finder *f, const ka_watched *w, const uint8_t *class_of, uint8_t class)
+{
+    ka_active a;
+    uint8_t *marked = calloc(w->states.count + 1, 1);
+    f->no_memory |= !marked;
+    for (size_t i = 0; marked && i < w->states.count; i++)
+        marked[i] = class == BLOCKED_OTHER ? w->states.data[i].state == KA_STATE_BLOCKED
+                                           : class_of[i] == class;
+    if (marked && ka_active_make(f, marked, &a)) {
+        if (class == BLOCKED_OTHER)
+            report_unknown(f, &a, marked);
+        else
+            report_blocked(f, &a, marked, class);
+        ka_active_free(&a);
+    } else if (marked) {
+        ka_active_free(&a);
+    }
+    free(marked);
+}
+
+void ka_find_blocked(ka_finder *f)
+{
+    const ka_watched *w = ka_watched_of(f);
+    bool has_calls = has_blocking_calls(f->s->trace);
+    if (!w)
+        return;
+    if (!w->blocked.count) {
+        if (!has_calls)
+            check_class(f, w, NULL, BLOCKED_OTHER);
+        return;
+    }
+    uint8_t *class_of = classify_states(w);
+    f->no_memory |= !class_of;
+    for (uint8_t class = BLOCKED_OTHER + 1; class_of && class < BLOCKED_COUNT; class++)
+        if (!has_calls || (class != BLOCKED_LOCK && class != BLOCKED_FILE))
+            check_class(f, w, class_of, class);
+    free(class_of);
+}
