@@ -8,6 +8,7 @@
 #include "cli/launch/plugins.h"
 #include "cli/launch/record_on_demand.h"
 #include "cli/launch/watch.h"
+#include "cli/print_findings.h"
 #include "cli/summary/summary.h"
 #include "export/export.h"
 #include "session/session.h"
@@ -447,6 +448,22 @@ static void explain_empty_trace(const kineto_trace *trace, bool has_threads)
             reason);
 }
 
+/* More take too long to look at for the end of a recording; `analyze` has no limit. */
+#define MAX_FINDING_ACTIVITIES UINT64_C(2000000)
+
+/* What is slow, for programs without work of devices: those are for `analyze --findings`, which looks at
+ * steps. */
+static void print_findings(const kineto_trace *trace, const kc_summary *s)
+{
+    kineto_findings_options o = {.size = sizeof o, .evidence = 1};
+    kineto_findings *found = NULL;
+    if (s->devices.count || s->activities > MAX_FINDING_ACTIVITIES ||
+        !s->kinds[KINETO_KIND_THREAD_STATE] || kineto_findings_find(trace, &o, &found, NULL))
+        return;
+    kc_findings_print_brief(found, KB_MIN(kc_terminal_columns(stderr), KC_FINDINGS_WIDTH), stderr);
+    kineto_findings_destroy(found);
+}
+
 /* Prints the summary and the path of the trace on stderr: stdout belongs to the program. */
 static void report_trace(const kineto_trace *trace)
 {
@@ -461,6 +478,7 @@ static void report_trace(const kineto_trace *trace)
     } else {
         kc_summary_print(&s, trace, stderr);
         print_memory_table(trace);
+        print_findings(trace, &s);
         if (count_own_activities(&s) == 0)
             explain_empty_trace(trace, s.activities != 0);
         fputc('\n', stderr);

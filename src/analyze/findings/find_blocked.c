@@ -3,7 +3,7 @@
  * another one is not counted. */
 #include "analyze/findings/find_threads.h"
 
-#define MIN_BLOCKED_PERCENT 5.0  /* of the life of a thread */
+#define MIN_BLOCKED_PERCENT 3.0  /* of the life of a thread, and of all time */
 #define MIN_UNKNOWN_PERCENT 10.0 /* the same, if it is not known in what */
 #define MIN_BLOCKED_NS INT64_C(20000000)
 
@@ -115,12 +115,12 @@ static uint8_t *classify_states(const ka_watched *w)
 
 /* ---- what it costs --------------------------------------------------------------------------- */
 
-/* Marked time of active threads. `worst` is the thread that has the largest share of its life in it. */
+/* Marked time of active threads. `worst` is the thread with the most of it. */
 typedef struct blocked_sum {
-    int64_t ns;
+    int64_t ns, worst_ns;
     uint64_t count;
-    double percent; /* of the life of `worst` */
     uint32_t worst;
+    double percent; /* of the life of `worst` */
 } blocked_sum;
 
 static blocked_sum sum_blocked(const ka_active *a, const uint8_t *marked)
@@ -136,14 +136,20 @@ static blocked_sum sum_blocked(const ka_active *a, const uint8_t *marked)
             ns = ka_add_ns(ns, kb_length_ns(s->start_ns, s->end_ns));
             sum.count++;
         }
-        double percent = ka_percent((double)ns, (double)ka_watched_life_ns(t));
         sum.ns = ka_add_ns(sum.ns, ns);
-        if (percent > sum.percent) {
-            sum.percent = percent;
+        if (ns > sum.worst_ns) {
+            sum.percent = ka_percent((double)ns, (double)ka_watched_life_ns(t));
+            sum.worst_ns = ns;
             sum.worst = i;
         }
     }
     return sum;
+}
+
+static bool is_long(const ka_active *a, const blocked_sum *sum, double min_percent)
+{
+    return sum->worst_ns >= MIN_BLOCKED_NS && sum->percent >= min_percent &&
+           ka_percent((double)sum->worst_ns, (double)a->whole_ns) >= min_percent;
 }
 
 /* Without being blocked these threads could have run, beside those that did, on CPUs that were free. */
@@ -174,18 +180,67 @@ static void show_blocked(ka_finder *f, ka_found *x, const ka_active *a, const ui
     }
 }
 
+#define MAX_NAMED 3u
+/* Adds "fsync (47 ms), open (62 ms)" to a text: the functions with the most marked time. */
+static void name_functions(const ka_active *a, const int64_t *ns_of, char *text, size_t room)
+{
+    uint32_t named[MAX_NAMED], count = 0;
+    size_t n = 0;
+    text[0] = '\0';
+    for (; count < MAX_NAMED; count++) {
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < a->w->texts.strings.count; i++) {
+            bool is_named = false;
+            for (uint32_t k = 0; k < count; k++)
+                is_named |= named[k] == i;
+            if (!is_named && ns_of[i] > ns_of[best])
+                best = i;
+        }
+        if (!ns_of[best] || n + 100 > room)
+            return;
+        kb_text name = ka_short_name(strip_libc_name(ka_watched_text(a->w, best)));
+        named[count] = best;
+        n += (size_t)snprintf(text + n, room - n, "%s%.60s (%s)", count ? ", " : ": ", name.s,
+                              kb_duration(ns_of[best]).s);
+    }
+}
+
+/* The same, from the marked states of active threads. */
+static void name_blocking_functions(ka_finder *f, const ka_active *a, const uint8_t *marked, char *text,
+                                    size_t room)
+{
+    int64_t *ns_of = calloc(a->w->texts.strings.count + 1, sizeof *ns_of);
+    f->no_memory |= !ns_of;
+    for (uint32_t i = 0; ns_of && i < a->w->threads.count; i++) {
+        const ka_watched_thread *t = &a->w->threads.data[i];
+        for (uint32_t k = t->first; a->threads[i] && k < t->first + t->count; k++) {
+            const ka_state *s = &a->w->states.data[k];
+            if (marked[k])
+                ns_of[s->in] = ka_add_ns(ns_of[s->in], kb_length_ns(s->start_ns, s->end_ns));
+        }
+    }
+    text[0] = '\0';
+    if (ns_of)
+        name_functions(a, ns_of, text, room);
+    free(ns_of);
+}
+
 static void report_blocked(ka_finder *f, const ka_active *a, const uint8_t *marked, uint8_t class)
 {
+    char functions[400];
     blocked_sum sum = sum_blocked(a, marked);
-    if (sum.percent < MIN_BLOCKED_PERCENT || sum.ns < MIN_BLOCKED_NS)
+    if (!is_long(a, &sum, MIN_BLOCKED_PERCENT))
         return;
     ka_found *x = ka_open_thread_finding(f, a->w, blocked_savings(a), 0.4, classes[class].subject);
     if (!x)
         return;
     x->count = sum.count;
-    ka_say(f, x, "threads that compute are blocked %s for %s in all (%llu times), %s for %.1f %% of its life",
+    name_blocking_functions(f, a, marked, functions, sizeof functions);
+    ka_say(f, x,
+           "threads that compute are blocked %s for %s in all (%llu times), %s for %.1f %% of its "
+           "life%s",
            classes[class].what, kb_duration(sum.ns).s, (unsigned long long)sum.count,
-           ka_short_name(a->w->threads.data[sum.worst].name).s, sum.percent);
+           ka_short_name(a->w->threads.data[sum.worst].name).s, sum.percent, functions);
     ka_advise(f, x, "%s", classes[class].advice);
     show_blocked(f, x, a, marked);
 }
@@ -194,7 +249,7 @@ static void report_blocked(ka_finder *f, const ka_active *a, const uint8_t *mark
 static void report_unknown(ka_finder *f, const ka_active *a, const uint8_t *marked)
 {
     blocked_sum sum = sum_blocked(a, marked);
-    if (sum.percent < MIN_UNKNOWN_PERCENT || sum.ns < MIN_BLOCKED_NS)
+    if (!is_long(a, &sum, MIN_UNKNOWN_PERCENT))
         return;
     ka_found *x = ka_open_thread_finding(f, a->w, KA_NO_SAVINGS, 0.3, "");
     if (!x)
