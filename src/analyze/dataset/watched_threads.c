@@ -74,7 +74,9 @@ static ka_watched_thread *thread_of_track(collecting *c)
     if (c->thread != UINT32_MAX)
         return &c->w->threads.data[c->thread];
     kineto_trace_track(c->t, c->track, &track);
+    kineto_string text = kt_track_text_of(c->t, c->track);
     int64_t id = parse_thread_id(track.name);
+    id = id < 0 ? parse_thread_id(text) : id;
     if (id < 0 && track.type == KINETO_TRACK_THREAD)
         id = track.id;
     uint64_t *at = kb_map_insert(&c->threads, thread_key(track.process, id, c->track) + 1,
@@ -86,7 +88,7 @@ static ka_watched_thread *thread_of_track(collecting *c)
     ka_watched_thread fresh = {.process = track.process,
                                .track = c->track,
                                .id = id,
-                               .name = strip_row_name(track.name)};
+                               .name = strip_row_name(track.name.size ? track.name : text)};
     if (!at || (created && !kb_vec_push(&c->w->threads, fresh))) {
         c->no_memory = true;
         return NULL;

@@ -1,0 +1,225 @@
+/* Threads that were watched from outside: tables of states, functions and waits, states of the launching
+ * thread while a device is idle. */
+#include "analyzing.h"
+
+#define TABLES "thread_states,runqueue_waits,blocked_in,cpu_functions,thread_functions"
+
+/* The row of states, or of samples, of a thread of the host. */
+static uint32_t watched_track(maker *m, const char *what, int tid)
+{
+    char text[40], name[60];
+    snprintf(text, sizeof text, "%s %d", what, tid);
+    snprintf(name, sizeof name, "thread %d (t%d): %s", tid, tid, what);
+    uint32_t track = kt_track_text(m->b, kt_process(m->b, false, 10, 0), kb_string(text));
+    kt_track_set(m->b, track, kb_string(name), tid);
+    return track;
+}
+
+static void put_state(maker *m, uint32_t track, const char *name, double from, double to,
+                      const char *in)
+{
+    if (in)
+        put_text(m, "in", in);
+    if (strcmp(name, "running") == 0)
+        put_number(m, "cpu", track % 2);
+    put_row(m, track, KINETO_KIND_THREAD_STATE, name, from, to, 0);
+}
+
+static void put_sample(maker *m, uint32_t track, const char *name, double from, double to,
+                       int64_t samples, const char *module)
+{
+    put_number(m, "samples", samples);
+    put_number(m, "cpu_ns", samples * 10000);
+    if (module)
+        put_text(m, "module", module);
+    put_row(m, track, KINETO_KIND_CPU_SAMPLE, name, from, to, 0);
+}
+
+/* Index of the row of `table` with this text; fails if there is none. */
+static uint64_t row_with(const kineto_analysis *facts, const char *table, const char *column,
+                         const char *text)
+{
+    for (uint64_t row = 0; row < rows_of(facts, table); row++)
+        if (cell_is(facts, table, row, column, text))
+            return row;
+    fail_msg("%s has no row with %s", table, text);
+    return 0;
+}
+
+static int64_t number(const kineto_analysis *facts, const char *table, uint64_t row,
+                      const char *column)
+{
+    return cell(facts, table, row, column).i;
+}
+
+static void states_of_a_thread_add_up_to_its_life(void **state)
+{
+    (void)state;
+    maker m = make();
+    uint32_t a = watched_track(&m, "state", 21), b = watched_track(&m, "state", 22);
+    put_state(&m, a, "running", 0, 100, NULL);
+    put_state(&m, a, "waiting for a CPU", 100, 150, NULL);
+    put_state(&m, a, "running", 150, 200, NULL);
+    put_state(&m, a, "blocked", 200, 1000, "fsync");
+    put_state(&m, b, "running", 0, 1000, NULL);
+    kineto_analysis *facts = analyzed(finish(m.b), TABLES);
+    assert_int_equal(rows_of(facts, "thread_states"), 2);
+    uint64_t row = row_with(facts, "thread_states", "thread", "thread 21 (t21)");
+    assert_int_equal(number(facts, "thread_states", row, "running_us"), 150000);
+    assert_int_equal(number(facts, "thread_states", row, "waiting_us"), 50000);
+    assert_int_equal(number(facts, "thread_states", row, "blocked_us"), 800000);
+    assert_int_equal(number(facts, "thread_states", row, "lifetime_us"), 1000000);
+    assert_int_equal(number(facts, "thread_states", row, "switches"), 2);
+    assert_int_equal(number(facts, "thread_states", row, "preempted"), 1);
+    assert_int_equal(number(facts, "thread_states", row, "pid"), 10);
+    assert_int_equal(rows_of(facts, "runqueue_waits"), 1);
+    assert_int_equal(number(facts, "runqueue_waits", 0, "wait_us"), 50000);
+    assert_true(cell(facts, "runqueue_waits", 0, "program_running").d == 1);
+    assert_true(cell_is(facts, "blocked_in", 0, "function", "fsync"));
+    assert_int_equal(number(facts, "blocked_in", 0, "blocked_us"), 800000);
+    assert_true(cell(facts, "blocked_in", 0, "blocked_pct").d == 80);
+    kineto_analysis_destroy(facts);
+}
+
+/* main 100 samples > f 70 > f 20 (recursion) > leaf 20; main > leaf 10. */
+static void own_time_is_without_callees_and_recursion_counts_once(void **state)
+{
+    (void)state;
+    maker m = make();
+    uint32_t a = watched_track(&m, "samples", 21), b = watched_track(&m, "samples", 22);
+    put_sample(&m, a, "main", 0, 1000, 100, "app");
+    put_sample(&m, a, "f", 0, 700, 70, "app");
+    put_sample(&m, a, "f", 100, 300, 20, "app");
+    put_sample(&m, a, "leaf", 110, 300, 20, "libleaf.so");
+    put_sample(&m, a, "leaf", 800, 900, 10, "libleaf.so");
+    put_sample(&m, b, "leaf", 0, 50, 5, "libother.so");
+    kineto_analysis *facts = analyzed(finish(m.b), TABLES);
+    static const struct {
+        const char *name;
+        int64_t samples, self_ns, total_ns;
+    } expected[] = {{"main", 100, 200000, 1000000}, {"f", 90, 500000, 700000}};
+    for (size_t i = 0; i < KB_COUNT(expected); i++) {
+        uint64_t row = row_with(facts, "cpu_functions", "function", expected[i].name);
+        assert_int_equal(number(facts, "cpu_functions", row, "samples"), expected[i].samples);
+        assert_int_equal(number(facts, "cpu_functions", row, "self_us"), expected[i].self_ns);
+        assert_int_equal(number(facts, "cpu_functions", row, "total_us"), expected[i].total_ns);
+    }
+    uint64_t row = row_with(facts, "cpu_functions", "module", "libleaf.so");
+    assert_int_equal(number(facts, "cpu_functions", row, "self_us"), 300000);
+    row = row_with(facts, "thread_functions", "module", "libother.so");
+    assert_true(cell_is(facts, "thread_functions", row, "thread", "thread 22 (t22)"));
+    assert_true(cell(facts, "thread_functions", row, "self_pct").d == 100);
+    int64_t self_ns = 0;
+    for (row = 0; row < rows_of(facts, "cpu_functions"); row++)
+        self_ns += number(facts, "cpu_functions", row, "self_us");
+    assert_int_equal(self_ns, 1050000);
+    kineto_analysis_destroy(facts);
+}
+
+static void without_such_rows_a_note_says_so(void **state)
+{
+    (void)state;
+    maker m = make();
+    put_op(&m, "aten::mm", 0, 10);
+    kineto_analysis *facts = analyzed(finish(m.b), TABLES);
+    assert_int_equal(rows_of(facts, "thread_states"), 0);
+    assert_true(notes(facts, "thread_states", "ckineto record"));
+    assert_true(notes(facts, "cpu_functions", "ckineto record"));
+    kineto_analysis_destroy(facts);
+}
+
+/* ---- idle devices ---------------------------------------------------------------------------- */
+
+/* A device that is idle from 10 to 1000; thread 11 launches at 980 to 990. */
+static maker idle_until_1000(void)
+{
+    maker m = make();
+    put_call(&m, "cudaLaunchKernel", -10, -5, 1);
+    put_call(&m, "cudaLaunchKernel", 980, 990, 2);
+    put_kernel(&m, m.stream, "first", 0, 10, 1);
+    put_kernel(&m, m.stream, "second", 1000, 1010, 2);
+    return m;
+}
+
+static int64_t idle_while(const kineto_analysis *facts, const char *words)
+{
+    for (uint64_t row = 0; row < rows_of(facts, "idle_states"); row++)
+        if (cell_is(facts, "idle_states", row, "thread_was", words))
+            return number(facts, "idle_states", row, "idle_us");
+    return 0;
+}
+
+static bool evidence_has(const kineto_analysis *facts, const char *part)
+{
+    kineto_string text = cell(facts, "idle_gaps", 0, "evidence").text;
+    return memmem(text.data, text.size, part, strlen(part)) != NULL;
+}
+
+static void idle_time_says_what_the_launching_thread_did(void **state)
+{
+    (void)state;
+    maker m = idle_until_1000();
+    uint32_t t = watched_track(&m, "state", 11), other = watched_track(&m, "state", 12);
+    put_state(&m, t, "running", -20, 50, NULL);
+    put_state(&m, t, "waiting for a CPU", 50, 150, NULL);
+    put_state(&m, t, "running", 150, 200, NULL);
+    put_state(&m, t, "blocked", 200, 800, "fsync");
+    put_state(&m, t, "running", 800, 2000, NULL);
+    put_state(&m, other, "blocked", -20, 2000, "poll"); /* launches nothing */
+    kineto_analysis *facts = analyzed(finish(m.b), "idle_states,idle_gaps");
+    assert_int_equal(idle_while(facts, "running"), 40000 + 50000 + 190000);
+    assert_int_equal(idle_while(facts, "waiting for a CPU"), 100000);
+    assert_int_equal(idle_while(facts, "blocked in fsync"), 600000);
+    assert_int_equal(idle_while(facts, "(launched already)"), 10000);
+    assert_int_equal(rows_of(facts, "idle_states"), 4);
+    assert_true(evidence_has(facts, "thread 11, which launched what came next, was blocked in fsync "
+                                    "for 600"));
+    kineto_analysis_destroy(facts);
+}
+
+static void a_lock_is_named_with_its_holder(void **state)
+{
+    (void)state;
+    maker m = idle_until_1000();
+    uint32_t t = watched_track(&m, "state", 11);
+    put_number(&m, "address", 0x5581);
+    put_number(&m, "holder", 12);
+    put_row(&m, m.thread, KINETO_KIND_BLOCKING_CALL, "pthread_mutex_lock", 190, 500, 0);
+    put_state(&m, t, "running", -20, 200, NULL);
+    put_state(&m, t, "blocked", 200, 600, NULL);
+    put_state(&m, t, "running", 600, 2000, NULL);
+    kineto_analysis *facts = analyzed(finish(m.b), "idle_states,idle_gaps");
+    assert_int_equal(idle_while(facts, "waiting for lock 0x5581 held by thread 12"), 300000);
+    assert_int_equal(idle_while(facts, "blocked"), 100000);
+    assert_true(evidence_has(facts, "was waiting for lock 0x5581 held by thread 12 for 300"));
+    kineto_analysis_destroy(facts);
+}
+
+static void calls_count_without_states_and_nothing_is_made_up(void **state)
+{
+    (void)state;
+    maker m = idle_until_1000();
+    put_row(&m, m.thread, KINETO_KIND_BLOCKING_CALL, "fsync", 100, 300, 0);
+    put_row(&m, m.second_thread, KINETO_KIND_BLOCKING_CALL, "read", 100, 300, 0);
+    kineto_analysis *facts = analyzed(finish(m.b), "idle_states");
+    assert_int_equal(idle_while(facts, "blocked in fsync"), 200000);
+    assert_int_equal(idle_while(facts, "blocked in read"), 0);
+    assert_int_equal(idle_while(facts, "(not recorded)"), 780000);
+    kineto_analysis_destroy(facts);
+    facts = analyzed(finish(idle_until_1000().b), "idle_states");
+    assert_int_equal(rows_of(facts, "idle_states"), 0);
+    kineto_analysis_destroy(facts);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_of_a_thread_add_up_to_its_life),
+        cmocka_unit_test(own_time_is_without_callees_and_recursion_counts_once),
+        cmocka_unit_test(without_such_rows_a_note_says_so),
+        cmocka_unit_test(idle_time_says_what_the_launching_thread_did),
+        cmocka_unit_test(a_lock_is_named_with_its_holder),
+        cmocka_unit_test(calls_count_without_states_and_nothing_is_made_up),
+    };
+    return RUN_TESTS(tests);
+}
