@@ -276,43 +276,36 @@ static bool has_blocking_calls(const kineto_trace *t)
     return false;
 }
 
-/* Marks the blocked states of one class, and reports them. Where calls that block were recorded, rules
- * about these calls report locks and files. */
+/* Marks the blocked states of one class, and reports them: BLOCKED_OTHER those without a function. */
 static void check_class(ka_finder *f, const ka_watched *w, const uint8_t *class_of, uint8_t class)
 {
-    ka_active a;
+    ka_active a = {0};
     uint8_t *marked = calloc(w->states.count + 1, 1);
     f->no_memory |= !marked;
     for (size_t i = 0; marked && i < w->states.count; i++)
-        marked[i] = class == BLOCKED_OTHER ? w->states.data[i].state == KA_STATE_BLOCKED
-                                           : class_of[i] == class;
+        marked[i] = class == BLOCKED_OTHER
+                        ? w->states.data[i].state == KA_STATE_BLOCKED && !w->states.data[i].in
+                        : class_of[i] == class;
     if (marked && ka_active_make(f, marked, &a)) {
         if (class == BLOCKED_OTHER)
             report_unknown(f, &a, marked);
         else
             report_blocked(f, &a, marked, class);
-        ka_active_free(&a);
-    } else if (marked) {
-        ka_active_free(&a);
     }
+    ka_active_free(&a);
     free(marked);
 }
 
+/* Where calls that block were recorded, rules about these calls report locks and files, and nothing is
+ * unknown. */
 void ka_find_blocked(ka_finder *f)
 {
     const ka_watched *w = ka_watched_of(f);
     bool has_calls = has_blocking_calls(f->s->trace);
-    if (!w)
-        return;
-    if (!w->blocked.count) {
-        if (!has_calls)
-            check_class(f, w, NULL, BLOCKED_OTHER);
-        return;
-    }
-    uint8_t *class_of = classify_states(w);
-    f->no_memory |= !class_of;
-    for (uint8_t class = BLOCKED_OTHER + 1; class_of && class < BLOCKED_COUNT; class++)
-        if (!has_calls || (class != BLOCKED_LOCK && class != BLOCKED_FILE))
+    uint8_t *class_of = w ? classify_states(w) : NULL;
+    f->no_memory |= w && !class_of;
+    for (uint8_t class = BLOCKED_OTHER; class_of && class < BLOCKED_COUNT; class++)
+        if (!has_calls || class == BLOCKED_SLEEP || class == BLOCKED_BARRIER)
             check_class(f, w, class_of, class);
     free(class_of);
 }
