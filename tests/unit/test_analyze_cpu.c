@@ -211,6 +211,161 @@ static void calls_count_without_states_and_nothing_is_made_up(void **state)
     kineto_analysis_destroy(facts);
 }
 
+/* ---- critical paths -------------------------------------------------------------------------- */
+
+static int64_t class_ns(const kineto_analysis *facts, const char *class)
+{
+    for (uint64_t row = 0; row < rows_of(facts, "critical_path_summary"); row++)
+        if (cell_is(facts, "critical_path_summary", row, "class", class))
+            return number(facts, "critical_path_summary", row, "us");
+    return 0;
+}
+
+static void host_time_of_the_path_is_divided_by_states(void **state)
+{
+    (void)state;
+    maker m = make();
+    put_op(&m, "aten::mm", 0, 600);
+    put_op(&m, "aten::add", 700, 1000);
+    uint32_t t = watched_track(&m, "state", 11), other = watched_track(&m, "state", 12);
+    put_state(&m, t, "running", 0, 100, NULL);
+    put_state(&m, t, "waiting for a CPU", 100, 250, NULL);
+    put_state(&m, t, "running", 250, 500, NULL);
+    put_state(&m, t, "blocked", 500, 650, "fsync");
+    put_state(&m, t, "running", 650, 1000, NULL);
+    put_state(&m, other, "blocked", 0, 1000, NULL);
+    kineto_trace *trace = finish(m.b);
+    kineto_critical_path *path;
+    assert_int_equal(kineto_critical_path_create(trace, NULL, &path, NULL), KINETO_OK);
+    static const struct {
+        const char *class;
+        int64_t after_us;
+    } scales[] = {{"host_waiting_for_cpu", 850}, {"host_blocked", 850}};
+    for (size_t i = 0; i < KB_COUNT(scales); i++) {
+        kineto_what_if_scale scale = {KINETO_WHAT_IF_CLASS, scales[i].class, 0};
+        kineto_what_if_result r = {.size = sizeof r};
+        assert_int_equal(kineto_critical_path_what_if(path, &scale, 1, &r, NULL), KINETO_OK);
+        assert_int_equal(r.after_ns, scales[i].after_us * 1000);
+    }
+    kineto_critical_path_destroy(path);
+    kineto_analysis *facts = analyzed(trace, "critical_path_summary");
+    assert_int_equal(class_ns(facts, "host_waiting_for_cpu"), 150000);
+    assert_int_equal(class_ns(facts, "host_blocked"), 150000);
+    assert_int_equal(class_ns(facts, "host_operator"), 650000);
+    assert_int_equal(class_ns(facts, "host_between"), 50000);
+    kineto_analysis_destroy(facts);
+}
+
+static int64_t on_thread_path(const kineto_analysis *facts, const char *thread, const char *words)
+{
+    for (uint64_t row = 0; row < rows_of(facts, "thread_path"); row++)
+        if (cell_is(facts, "thread_path", row, "thread", thread) &&
+            cell_is(facts, "thread_path", row, "thread_was", words))
+            return number(facts, "thread_path", row, "us");
+    return 0;
+}
+
+static int64_t all_thread_path(const kineto_analysis *facts)
+{
+    int64_t sum = 0;
+    for (uint64_t row = 0; row < rows_of(facts, "thread_path"); row++)
+        sum += number(facts, "thread_path", row, "us");
+    return sum;
+}
+
+#define MAIN   "thread 21 (t21)"
+#define WORKER "thread 22 (t22)"
+#define SECOND "thread 23 (t23)"
+
+/* Makes a worker at 50, and joins it at 100 to 910. */
+static maker joined(const char *in)
+{
+    maker m = make();
+    uint32_t main_row = watched_track(&m, "state", 21), worker = watched_track(&m, "state", 22);
+    put_state(&m, main_row, "running", 0, 100, NULL);
+    put_state(&m, main_row, "blocked", 100, 910, in);
+    put_state(&m, main_row, "running", 910, 1000, NULL);
+    put_state(&m, worker, "waiting for a CPU", 50, 150, NULL);
+    put_state(&m, worker, "running", 150, 500, NULL);
+    put_state(&m, worker, "blocked", 500, 600, "clock_nanosleep");
+    put_state(&m, worker, "running", 600, 900, NULL);
+    return m;
+}
+
+static void the_path_of_a_join_goes_through_the_thread_that_was_joined(void **state)
+{
+    (void)state;
+    kineto_analysis *facts = analyzed(finish(joined("__pthread_clockjoin_ex").b), "thread_path");
+    assert_int_equal(on_thread_path(facts, MAIN, "running"), 90000 + 50000);
+    assert_int_equal(on_thread_path(facts, MAIN, "waking up"), 10000);
+    assert_int_equal(on_thread_path(facts, WORKER, "running"), 650000);
+    assert_int_equal(on_thread_path(facts, WORKER, "waiting for a CPU"), 100000);
+    assert_int_equal(on_thread_path(facts, WORKER, "blocked in clock_nanosleep"), 100000);
+    assert_int_equal(all_thread_path(facts), 1000000);
+    kineto_analysis_destroy(facts);
+}
+
+static void without_a_known_reason_the_path_stays_in_the_thread(void **state)
+{
+    (void)state;
+    static const char *const reasons[] = {NULL, "poll"};
+    for (size_t i = 0; i < KB_COUNT(reasons); i++) {
+        kineto_analysis *facts = analyzed(finish(joined(reasons[i]).b), "thread_path");
+        assert_int_equal(on_thread_path(facts, MAIN, i ? "blocked in poll" : "blocked"), 810000);
+        assert_int_equal(on_thread_path(facts, WORKER, "running"), 0);
+        assert_int_equal(all_thread_path(facts), 1000000);
+        kineto_analysis_destroy(facts);
+    }
+}
+
+/* Thread 22 waits from 200 to 700 for a lock that thread 23 holds. */
+static void the_path_of_a_lock_goes_through_its_holder(void **state)
+{
+    (void)state;
+    for (int64_t holder = 0; holder <= 23; holder += 23) {
+        maker m = make();
+        uint32_t waits = watched_track(&m, "state", 22), holds = watched_track(&m, "state", 23);
+        uint32_t rows =
+            kt_track(m.b, kt_process(m.b, false, 10, 0), KINETO_TRACK_THREAD, 22);
+        put_number(&m, "address", 0x5581);
+        put_number(&m, "holder", holder);
+        put_row(&m, rows, KINETO_KIND_BLOCKING_CALL, "pthread_mutex_lock", 190, 705, 0);
+        put_state(&m, waits, "running", 0, 200, NULL);
+        put_state(&m, waits, "blocked", 200, 700, NULL);
+        put_state(&m, waits, "running", 700, 1000, NULL);
+        put_state(&m, holds, "running", 0, 300, NULL);
+        put_state(&m, holds, "waiting for a CPU", 300, 690, NULL);
+        put_state(&m, holds, "running", 690, 800, NULL);
+        kineto_analysis *facts = analyzed(finish(m.b), "thread_path");
+        assert_int_equal(on_thread_path(facts, WORKER, "running"), holder ? 300000 : 500000);
+        assert_int_equal(on_thread_path(facts, SECOND, "waiting for a CPU"), holder ? 390000 : 0);
+        assert_int_equal(on_thread_path(facts, SECOND, "running"), holder ? 310000 : 0);
+        assert_int_equal(on_thread_path(facts, WORKER, "waiting for lock 0x5581"),
+                         holder ? 0 : 500000);
+        assert_int_equal(all_thread_path(facts), 1000000);
+        kineto_analysis_destroy(facts);
+    }
+}
+
+/* Two threads that hold what the other one waits for, by wrong data: the walk ends. */
+static void threads_that_wait_for_each_other_end_the_walk(void **state)
+{
+    (void)state;
+    maker m = make();
+    uint32_t host = kt_process(m.b, false, 10, 0);
+    for (int tid = 22; tid <= 23; tid++) {
+        uint32_t row = watched_track(&m, "state", tid);
+        put_number(&m, "address", 0x5581);
+        put_number(&m, "holder", 45 - tid);
+        put_row(&m, kt_track(m.b, host, KINETO_TRACK_THREAD, tid), KINETO_KIND_BLOCKING_CALL,
+                "pthread_mutex_lock", 0, 1000, 0);
+        put_state(&m, row, "blocked", 0, 1000, NULL);
+    }
+    kineto_analysis *facts = analyzed(finish(m.b), "thread_path");
+    assert_int_equal(all_thread_path(facts), 1000000);
+    kineto_analysis_destroy(facts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +375,11 @@ int main(void)
         cmocka_unit_test(idle_time_says_what_the_launching_thread_did),
         cmocka_unit_test(a_lock_is_named_with_its_holder),
         cmocka_unit_test(calls_count_without_states_and_nothing_is_made_up),
+        cmocka_unit_test(host_time_of_the_path_is_divided_by_states),
+        cmocka_unit_test(the_path_of_a_join_goes_through_the_thread_that_was_joined),
+        cmocka_unit_test(without_a_known_reason_the_path_stays_in_the_thread),
+        cmocka_unit_test(the_path_of_a_lock_goes_through_its_holder),
+        cmocka_unit_test(threads_that_wait_for_each_other_end_the_walk),
     };
     return RUN_TESTS(tests);
 }

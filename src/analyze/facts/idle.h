@@ -208,6 +208,10 @@ ka_idle ka_idle_of(kineto_string name);
 typedef void ka_state_use(void *context, kineto_string words, int64_t ns);
 void ka_gap_states(ka_idleness *idle, const ka_gap *gap, ka_state_use *use, void *context);
 
+static inline bool ka_has_host_states(const ka_idleness *idle)
+{
+    return idle->watched->states.count || idle->blocking.list.count;
+}
 /** Idle time of one device while the launching thread was in one state. */
 typedef struct ka_idle_state {
     uint32_t device, words; /* index; id of words */

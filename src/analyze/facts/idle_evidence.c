@@ -136,6 +136,8 @@ static void say_state(sentence *to, ka_idleness *idle, const ka_gap *gap)
 {
     longest_state l = {.ns = 0};
     int64_t gap_ns = kb_length_ns(gap->start_ns, gap->end_ns);
+    if (!ka_has_host_states(idle))
+        return;
     ka_gap_states(idle, gap, keep_longest_state, &l);
     if (l.ns <= gap_ns / 100 * MIN_STATE_PERCENT)
         return;

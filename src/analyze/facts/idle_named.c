@@ -217,7 +217,7 @@ static bool add_named_gap(void *context, const ka_gap *gap)
               gap);
     if (n->want_gaps)
         keep_worst(gap->whole ? &n->of_devices : &n->of_streams, gap);
-    if (n->states && gap->whole)
+    if (n->states && gap->whole && ka_has_host_states(&n->idle))
         n->no_memory |= !ka_idle_states_add(n->states, &n->idle, gap);
     return !n->no_memory;
 }

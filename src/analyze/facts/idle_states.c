@@ -143,7 +143,7 @@ bool ka_idle_states_add(ka_idle_states *x, ka_idleness *idle, const ka_gap *gap)
 void ka_idle_states_put(const ka_idle_states *x, const ka_idleness *idle, ka_table *t)
 {
     const ka_dataset *s = idle->s;
-    if (!idle->watched->states.count && !idle->blocking.list.count) {
+    if (!ka_has_host_states(idle)) {
         ka_note(t, "the trace has no states of threads: 'ckineto record' has them on Linux");
         return;
     }
