@@ -6,8 +6,14 @@
 #define MIN_BLOCKED_PERCENT 3.0  /* of the life of a thread, and of all time */
 #define MIN_UNKNOWN_PERCENT 10.0 /* the same, if it is not known in what */
 #define MIN_BLOCKED_NS INT64_C(20000000)
+/* A thread that is in calls to files for this much of its life does nothing but that: it counts although it
+ * hardly runs. Calls that read are not among them, as a thread may wait in read() for its next work. */
+#define MIN_FILE_PERCENT 20.0
+#define MIN_FILE_NS INT64_C(100000000)
 
-enum { BLOCKED_OTHER, BLOCKED_LOCK, BLOCKED_SLEEP, BLOCKED_FILE, BLOCKED_BARRIER, BLOCKED_COUNT };
+/* BLOCKED_READ is reported with BLOCKED_FILE. */
+enum { BLOCKED_OTHER, BLOCKED_LOCK, BLOCKED_SLEEP, BLOCKED_FILE, BLOCKED_BARRIER, BLOCKED_READ };
+#define BLOCKED_COUNT BLOCKED_READ
 
 static const struct {
     const char *subject, *what, *advice;
@@ -58,18 +64,26 @@ static kineto_string strip_libc_name(kineto_string name)
     return name;
 }
 
-static bool is_file_call(kineto_string name)
+static bool is_one_of(kineto_string name, const char *const *names, size_t count)
 {
+    for (size_t i = 0; i < count; i++)
+        if (kb_string_equal(name, kb_string(names[i])))
+            return true;
+    return false;
+}
+
+static uint8_t classify_file_call(kineto_string name)
+{
+    static const char *const reads[] = {"read", "pread", "readv", "preadv"};
     static const char *const calls[] = {
         "fsync", "fdatasync", "msync", "sync_file_range", "syncfs", "sync", "open", "openat", "creat",
-        "close", "read", "pread", "readv", "preadv", "write", "pwrite", "writev", "pwritev", "unlink",
+        "close", "write", "pwrite", "writev", "pwritev", "unlink",
         "unlinkat", "rename", "renameat", "renameat2", "mkdir", "rmdir", "stat", "lstat", "fstat",
         "fstatat", "statx", "getdents", "ftruncate", "truncate", "fallocate", "posix_fallocate",
         "copy_file_range", "sendfile", "link", "symlink", "readahead"};
-    for (size_t i = 0; i < KB_COUNT(calls); i++)
-        if (kb_string_equal(name, kb_string(calls[i])))
-            return true;
-    return false;
+    return is_one_of(name, calls, KB_COUNT(calls))   ? BLOCKED_FILE
+           : is_one_of(name, reads, KB_COUNT(reads)) ? BLOCKED_READ
+                                                     : BLOCKED_OTHER;
 }
 
 /* By the innermost function, and by the stack where that one is a futex of many uses. */
@@ -92,7 +106,7 @@ static uint8_t classify_blocked(kineto_string function, kineto_string stack)
         return BLOCKED_LOCK;
     if (is_any(name, sleeps, KB_COUNT(sleeps)) || kb_string_equal(name, kb_string("sleep")))
         return BLOCKED_SLEEP;
-    return is_file_call(name) ? BLOCKED_FILE : BLOCKED_OTHER;
+    return classify_file_call(name);
 }
 
 /* The class of each blocked state with a function, by index of states. The stack is only read for
@@ -237,7 +251,7 @@ static void report_blocked(ka_finder *f, const ka_active *a, const uint8_t *mark
     x->count = sum.count;
     name_blocking_functions(f, a, marked, functions, sizeof functions);
     ka_say(f, x,
-           "threads that compute are blocked %s for %s in all (%llu times), %s for %.1f %% of its "
+           "threads are blocked %s for %s in all (%llu times), %s for %.1f %% of its "
            "life%s",
            classes[class].what, kb_duration(sum.ns).s, (unsigned long long)sum.count,
            ka_short_name(a->w->threads.data[sum.worst].name).s, sum.percent, functions);
@@ -276,17 +290,40 @@ static bool has_blocking_calls(const kineto_trace *t)
     return false;
 }
 
-/* Marks the blocked states of one class, and reports them: BLOCKED_OTHER those without a function. */
+/* Threads that are in calls to files most of the time; NULL: out of memory. */
+static uint8_t *find_file_threads(const ka_watched *w, const uint8_t *class_of)
+{
+    uint8_t *threads = calloc(w->threads.count + 1, 1);
+    for (uint32_t i = 0; threads && i < w->threads.count; i++) {
+        const ka_watched_thread *t = &w->threads.data[i];
+        int64_t ns = 0;
+        for (uint32_t k = t->first; k < t->first + t->count; k++)
+            if (class_of[k] == BLOCKED_FILE)
+                ns = ka_add_ns(ns, kb_length_ns(w->states.data[k].start_ns, w->states.data[k].end_ns));
+        threads[i] = ns >= MIN_FILE_NS && ka_percent((double)ns, (double)ka_watched_life_ns(t)) >=
+                                              MIN_FILE_PERCENT;
+    }
+    return threads;
+}
+
+/* Is the state one of those that are reported together: BLOCKED_OTHER are those without a function. */
+static bool is_of_class(const ka_state *s, uint8_t class_of, uint8_t class)
+{
+    if (class == BLOCKED_OTHER)
+        return s->state == KA_STATE_BLOCKED && !s->in;
+    return class_of == class || (class == BLOCKED_FILE && class_of == BLOCKED_READ);
+}
+
+/* Marks the blocked states of one class, and reports them. */
 static void check_class(ka_finder *f, const ka_watched *w, const uint8_t *class_of, uint8_t class)
 {
     ka_active a = {0};
     uint8_t *marked = calloc(w->states.count + 1, 1);
-    f->no_memory |= !marked;
+    uint8_t *also = class == BLOCKED_FILE ? find_file_threads(w, class_of) : NULL;
+    f->no_memory |= !marked || (class == BLOCKED_FILE && !also);
     for (size_t i = 0; marked && i < w->states.count; i++)
-        marked[i] = class == BLOCKED_OTHER
-                        ? w->states.data[i].state == KA_STATE_BLOCKED && !w->states.data[i].in
-                        : class_of[i] == class;
-    if (marked && ka_active_make(f, marked, &a)) {
+        marked[i] = is_of_class(&w->states.data[i], class_of[i], class);
+    if (!f->no_memory && ka_active_make(f, marked, also, &a)) {
         if (class == BLOCKED_OTHER)
             report_unknown(f, &a, marked);
         else
@@ -294,6 +331,7 @@ static void check_class(ka_finder *f, const ka_watched *w, const uint8_t *class_
     }
     ka_active_free(&a);
     free(marked);
+    free(also);
 }
 
 /* Where calls that block were recorded, rules about these calls report locks and files, and nothing is

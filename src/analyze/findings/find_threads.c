@@ -39,16 +39,18 @@ static uint32_t count_cpus(const ka_active *a)
     return count;
 }
 
-bool ka_active_make(ka_finder *f, const uint8_t *marked, ka_active *a)
+bool ka_active_make(ka_finder *f, const uint8_t *marked, const uint8_t *also, ka_active *a)
 {
     int64_t cpu_ns = 0;
+    bool any_also = false;
     *a = (ka_active){.w = ka_watched_of(f)};
     if (!a->w || !a->w->states.count)
         return false;
     a->whole_ns = ka_watched_span_ns(a->w);
     a->threads = calloc(a->w->threads.count, 1);
     for (uint32_t i = 0; a->threads && i < a->w->threads.count; i++) {
-        a->threads[i] = is_active(&a->w->threads.data[i]);
+        any_also |= also && also[i];
+        a->threads[i] = is_active(&a->w->threads.data[i]) || (also && also[i]);
         a->count += a->threads[i];
         cpu_ns = ka_add_ns(cpu_ns, a->w->threads.data[i].ns[KA_STATE_RUNNING]);
     }
@@ -57,7 +59,7 @@ bool ka_active_make(ka_finder *f, const uint8_t *marked, ka_active *a)
         return false;
     }
     a->cpus = count_cpus(a);
-    return a->count && cpu_ns >= KA_MIN_CPU_NS;
+    return a->count && (any_also || cpu_ns >= KA_MIN_CPU_NS);
 }
 
 void ka_active_free(ka_active *a)
@@ -157,7 +159,7 @@ void ka_find_oversubscription(ka_finder *f)
 {
     ka_active a;
     cpu_wait own = {0}, others = {0};
-    if (ka_active_make(f, NULL, &a)) {
+    if (ka_active_make(f, NULL, NULL, &a)) {
         sum_waits(&a, &own, &others);
         if (ka_percent((double)own.saved, (double)a.whole_ns) >= MIN_WAITING_PERCENT)
             report_own_waits(f, &a, &own);
@@ -256,7 +258,7 @@ static void report_serial(ka_finder *f, const ka_active *a, const parallelism *p
 void ka_find_serial_fraction(ka_finder *f)
 {
     ka_active a;
-    if (ka_active_make(f, NULL, &a) && a.count > 1 && a.cpus > 1) {
+    if (ka_active_make(f, NULL, NULL, &a) && a.count > 1 && a.cpus > 1) {
         parallelism p = measure_parallelism(&a);
         if (ka_percent((double)p.alone_ns, (double)a.whole_ns) >= MIN_SERIAL_PERCENT &&
             ka_percent((double)p.together_ns, (double)a.whole_ns) >= MIN_PARALLEL_PERCENT)

@@ -20,8 +20,10 @@ typedef struct ka_active {
     ka_load load;     /* of active threads */
 } ka_active;
 /** Fills *a, to be freed in any case. False: the rule finds nothing in this trace, or out of memory.
- *  @param marked  see ka_load_make; may be NULL. */
-bool ka_active_make(ka_finder *f, const uint8_t *marked, ka_active *a);
+ *  @param marked  see ka_load_make; may be NULL.
+ *  @param also    by index of threads: these count as active, however little they run, and so does a program
+ *                 that uses little CPU time; NULL: none. */
+bool ka_active_make(ka_finder *f, const uint8_t *marked, const uint8_t *also, ka_active *a);
 void ka_active_free(ka_active *a);
 /** Watched threads of a program without devices; NULL: none, or out of memory. */
 const ka_watched *ka_watched_of(ka_finder *f);
