@@ -89,7 +89,19 @@ def on_a_device(made):
     return p.trace
 
 
+def launched_by(state, function=None, percent=40):
+    """A device that is idle for half of the time; the thread that launches is in that state for so much of it."""
+    made = Trace()
+    for n in range(50):
+        made.kernel("ampere_sgemm_128x64_nn", 1000 * n, 500, at=1000 * n - 20)
+        made.state(100, "running", 1000 * n - 100, 600)
+        made.state(100, state, 1000 * n + 500, 10 * percent, function=function)
+        made.state(100, "running", 1000 * n + 500 + 10 * percent, 400 - 10 * percent)
+    return made
+
+
 CASES = {
+    "host.not_running": (lambda: launched_by("waiting for a CPU"), lambda: launched_by("running")),
     "thread.oversubscription": (lambda: round_robin(4, 2), lambda: round_robin(2, 2)),
     "thread.serial": (lambda: serial(50), lambda: serial(0)),
     "thread.blocked": (lambda: blocked(30, "fsync"), lambda: blocked(30, "__futex_abstimed_wait_common", COND)),
@@ -98,6 +110,7 @@ CASES = {
                                              ("cfree", 5), ("f", 20), ("g", 25), ("h", 25), states=True), even),
 }
 WORTH = {
+    "host.not_running": (19_500, 19_700),  # 400 us in each of 49 gaps
     "thread.oversubscription": (499_000, 501_000),  # half of the threads have a CPU
     "thread.serial": (374_000, 376_000),  # half of the time, divided among four
     "thread.blocked": (149_000, 151_000),  # 300 ms in which two threads could run and one does
@@ -105,6 +118,10 @@ WORTH = {
     "cpu.allocation_churn": (149_000, 151_000),
 }
 MORE = [
+    ("a thread that is blocked", "host.not_running", lambda: launched_by("blocked", "fsync"), "found"),
+    ("a thread that has no CPU for a moment", "host.not_running", lambda: launched_by("waiting for a CPU", percent=4),
+     "quiet"),
+    ("a program without a device", "host.not_running", lambda: round_robin(4, 2), "not judged"),
     ("other programs have the CPUs", "thread.oversubscription", others_have_the_cpus, "found"),
     ("short waits", "thread.oversubscription", lambda: round_robin(4, 2, total=40_000), "quiet"),
     ("no states", "thread.oversubscription", even, "not judged"),
@@ -129,5 +146,5 @@ MORE = [
     ("the allocator alone", "cpu.hot_function", lambda: sampled(("malloc", 60), ("f", 20), ("g", 20)), "quiet"),
     ("a function with such a name", "cpu.allocation_churn", lambda: sampled(("free_list", 60), ("f", 40)), "quiet"),
     *((f"a program with a device: {rule}", rule, lambda fires=fires: on_a_device(fires()), "quiet")
-      for rule, (fires, _) in CASES.items()),
+      for rule, (fires, _) in CASES.items() if rule != "host.not_running"),
 ]
