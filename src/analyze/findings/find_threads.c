@@ -106,20 +106,36 @@ static void sum_waits(const ka_active *a, cpu_wait *own, cpu_wait *others)
     others->saved = (int64_t)others_saved;
 }
 
-/* The longest waits of active threads. */
-static void show_waits(ka_finder *f, ka_found *x, const ka_active *a)
+/* Were as many threads running in most of the wait as there are CPUs? */
+static bool is_own_wait(const ka_active *a, const ka_state *s)
 {
+    double ns = (double)kb_length_ns(s->start_ns, s->end_ns);
+    return (double)ka_load_ran_ns(&a->load, s->start_ns, s->end_ns) >= (a->cpus - 0.5) * ns;
+}
+
+/* The waits of active threads, of one of both kinds, or of both. */
+static void show_waits_of(ka_finder *f, ka_found *x, const ka_active *a, bool own, bool both)
+{
+    x->count = 0;
     for (uint32_t i = 0; i < a->w->threads.count; i++) {
         const ka_watched_thread *t = &a->w->threads.data[i];
         for (uint32_t k = t->first; a->threads[i] && k < t->first + t->count; k++) {
             const ka_state *s = &a->w->states.data[k];
-            if (s->state == KA_STATE_WAITING)
-                ka_show_row(f, x, s->row, kb_length_ns(s->start_ns, s->end_ns), NULL);
+            if (s->state != KA_STATE_WAITING ||
+                (!both && is_own_wait(a, s) != own))
+                continue;
+            x->count++;
+            ka_show_row(f, x, s->row, kb_length_ns(s->start_ns, s->end_ns), NULL);
         }
     }
-    x->count = 0;
-    for (uint32_t i = 0; i < a->w->threads.count; i++)
-        x->count += a->threads[i] ? a->w->threads.data[i].times[KA_STATE_WAITING] : 0;
+}
+
+/* Long waits may be of both kinds, so that none is of one of them in most of its time. */
+static void show_waits(ka_finder *f, ka_found *x, const ka_active *a, bool own)
+{
+    show_waits_of(f, x, a, own, false);
+    if (!x->count)
+        show_waits_of(f, x, a, own, true);
 }
 
 static void report_own_waits(ka_finder *f, const ka_active *a, const cpu_wait *own)
@@ -135,7 +151,7 @@ static void report_own_waits(ka_finder *f, const ka_active *a, const cpu_wait *o
               "Run it on more CPUs (check taskset, cpuset and cpu.max of its cgroup), or start no "
               "more threads than CPUs (nproc; OMP_NUM_THREADS): that saves switches and cache "
               "misses, not the waiting itself");
-    show_waits(f, x, a);
+    show_waits(f, x, a, true);
 }
 
 static void report_other_waits(ka_finder *f, const ka_active *a, const cpu_wait *others)
@@ -151,7 +167,7 @@ static void report_other_waits(ka_finder *f, const ka_active *a, const cpu_wait 
               "See what else runs on the machine (top), and cpu.max and cpu.stat (nr_throttled) of "
               "the program's cgroup; give it CPUs of its own (taskset, cpuset), or a better nice "
               "value");
-    show_waits(f, x, a);
+    show_waits(f, x, a, false);
 }
 
 /* More threads that could run than CPUs. */
