@@ -7,13 +7,17 @@
 #include "cli/launch/environment.h"
 #include "cli/launch/plugins.h"
 #include "cli/launch/record_on_demand.h"
+#include "cli/launch/remedies.h"
 #include "cli/launch/watch.h"
+#include "cli/live/live.h"
 #include "cli/print_findings.h"
 #include "cli/summary/summary.h"
+#include "cpu/source.h"
 #include "export/export.h"
 #include "session/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -24,6 +28,14 @@ static const char *output, *activities, *policy, *log_file, *plugin_config, *bud
 static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256,
                 log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
+static uint64_t running_pid;
+static const char *seconds;
+static const char *interval, *sort_key;
+static bool live_is_wanted, is_top; /* top: without a trace */
+static const char *verb = "record"; /* for messages */
+static kc_live_options live_options = {.interval_ns = (uint64_t)KB_SECOND_NS};
+static kc_live *live;
+static ks_window *whole; /* the recording beside the live view's; NULL: there is none */
 static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
 static kc_texts plugin_files;
 static kc_plugins plugins;
@@ -63,6 +75,13 @@ static const kc_option option_list[] = {
      "these states; off: neither"},
     {"off-cpu", 0, KC_FLAG, &watch.off_cpu, NULL,
      "record where threads are when they get blocked (CAP_PERFMON)"},
+    {"pid", 0, KC_NUMBER, &running_pid, "PID",
+     "watch a program that runs already, and what it has started, in place\n"
+     "of PROGRAM: threads and CPU samples, until it ends or Ctrl-C"},
+    {"live", 0, KC_FLAG, &live_is_wanted, NULL,
+     "show once a second what the program does; its output is shown at\n"
+     "the end (see also ckineto top)"},
+    {"seconds", 0, KC_TEXT, &seconds, "N", "with --pid: for so long at most"},
     {"no-shapes", 0, KC_FLAG, &no_shapes, NULL,
      "do not record sizes, types and values of operators' inputs"},
     {"no-torch", 0, KC_FLAG, &no_torch, NULL,
@@ -97,7 +116,7 @@ static const kc_option option_list[] = {
 };
 static const kc_options options = {
     "record",
-    "[options] -- PROGRAM [ARGUMENTS]",
+    "[options] (-- PROGRAM [ARGUMENTS] | --pid PID)",
     "Run PROGRAM and record its timeline, its children's, and that of the devices\n"
     "they use, into a trace that ui.perfetto.dev and Chrome's DevTools open.\n"
     "The exit status is the program's (128 + N if signal N killed it), also if it\n"
@@ -143,10 +162,10 @@ static kineto_status parse_buffer_policy(ks_policy *out)
             continue;
         *out = (ks_policy)i;
         if (*out == KS_POLICY_STREAM && kc_option_given(&keep_mb))
-            return kc_usage_error("record", "--keep-mb needs --policy oldest or ring");
+            return kc_usage_error(verb, "--keep-mb needs --policy oldest or ring");
         return KINETO_OK;
     }
-    return kc_usage_error("record", "--policy is stream, oldest or ring, not '%s'", name);
+    return kc_usage_error(verb, "--policy is stream, oldest or ring, not '%s'", name);
 }
 
 /* Ranges of all numeric options. */
@@ -155,18 +174,18 @@ static kineto_status check_record_numbers(void)
     enum { MAX_MB = 16384 };
     const uint64_t MAX_SAMPLING_BYTES = UINT64_C(1) << 40;
     if (buffer_mb < 1 || buffer_mb > MAX_MB)
-        return kc_usage_error("record", "--buffer-mb is from 1 to %d", MAX_MB);
+        return kc_usage_error(verb, "--buffer-mb is from 1 to %d", MAX_MB);
     if (on_demand_options.ring && kc_option_given(&buffer_mb))
-        return kc_usage_error("record", "--buffer-mb cannot be used with --ring; use --ring-mb");
+        return kc_usage_error(verb, "--buffer-mb cannot be used with --ring; use --ring-mb");
     if (keep_mb < 1 || keep_mb > UINT64_MAX >> 20)
-        return kc_usage_error("record", "--keep-mb is from 1 to %llu",
+        return kc_usage_error(verb, "--keep-mb is from 1 to %llu",
                               (unsigned long long)(UINT64_MAX >> 20));
     if (log_level > KINETO_LOG_OFF)
-        return kc_usage_error("record", "--log-level is from 0 to %d", KINETO_LOG_OFF);
+        return kc_usage_error(verb, "--log-level is from 0 to %d", KINETO_LOG_OFF);
     if (memory.bytes > MAX_SAMPLING_BYTES)
-        return kc_usage_error("record", "--memory is at most 1T");
+        return kc_usage_error(verb, "--memory is at most 1T");
     if (plugin_config && strlen(plugin_config) > KS_CONFIG_BYTES - 1)
-        return kc_usage_error("record", "--plugin-config has %u bytes at most",
+        return kc_usage_error(verb, "--plugin-config has %u bytes at most",
                               KS_CONFIG_BYTES - 1);
     return KINETO_OK;
 }
@@ -181,7 +200,7 @@ static kineto_status parse_cpu_budget(double *ppm)
     double percent = strtod(budget, &end);
     end += *end == '%';
     if (end == budget || *end || !(percent >= MIN && percent <= MAX))
-        return kc_usage_error("record", "--budget is a percentage from %g to %g, not '%s'", MIN,
+        return kc_usage_error(verb, "--budget is a percentage from %g to %g, not '%s'", MIN,
                               MAX, budget);
     *ppm = percent * PPM_PER_PERCENT;
     return KINETO_OK;
@@ -199,7 +218,7 @@ static kineto_status parse_record_kinds(uint64_t *kinds)
     if (ok)
         return KINETO_OK;
     kc_plugins_own_names(&plugins, own, sizeof own);
-    return kc_usage_error("record", "--activities: %s%s%s", err.message,
+    return kc_usage_error(verb, "--activities: %s%s%s", err.message,
                           own[0] ? "; kinds of plug-ins here: " : "", own);
 }
 
@@ -209,7 +228,7 @@ static kineto_status load_record_plugins(void)
     kineto_error err;
     kineto_status status = kc_plugins_for_record(&plugins, &plugin_files, no_plugins, &err);
     if (status)
-        kc_complain("record: %s", err.message);
+        kc_complain("%s: %s", verb, err.message);
     else
         kc_plugins_announce(&plugins);
     return status;
@@ -241,19 +260,20 @@ static kineto_status parse_record_options(ks_collector_options *c)
     const char *torch = getenv("CKINETO_TORCH");
     c->python_left_out = no_torch || (torch && strcmp(torch, "0") == 0);
     if (python && no_torch)
-        return kc_usage_error("record",
+        return kc_usage_error(verb,
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
     if (check_record_numbers() || kc_watch_parse(&watch) || parse_buffer_policy(&c->policy) ||
         parse_cpu_budget(&c->cost_limit_ppm))
         return KINETO_E_ARGUMENT;
+    watch.max_cost_ppm = c->cost_limit_ppm / 2; /* the other half is for the other sources */
     c->buffer_bytes = (size_t)buffer_mb << 20;
     if (are_ring_options_given() && kc_on_demand_parse(&on_demand_options, c))
         return KINETO_E_ARGUMENT;
     if (check_record_output(c->output_path, &err))
-        return kc_usage_error("record", "%s", err.message);
+        return kc_usage_error(verb, "%s", err.message);
     if (kb_log_configure(get_given_log_level(), log_file, &err))
-        return kc_usage_error("record", "--log: %s", err.message);
+        return kc_usage_error(verb, "--log: %s", err.message);
     c->keep_bytes = keep_mb << 20;
     kineto_status status = load_record_plugins();
     if (status == KINETO_OK)
@@ -344,20 +364,132 @@ static void handle_program_end(void *context, pid_t pid)
     ks_collector_program_ends(context, (uint32_t)pid);
 }
 
+/* ---- the live view --------------------------------------------------------------------------- */
+
+/* The buffer keeps the newest for the view; what is to become the trace is a window that lasts as long as
+ * the recording. */
+static void set_live_options(ks_collector_options *c)
+{
+    c->on_demand = true;
+    c->ring_ns = 2 * live_options.interval_ns + (uint64_t)KB_SECOND_NS;
+    watch.progress_ns = live_options.interval_ns / 8;
+    live_options.lag_ns = watch.progress_ns + KU_READING_NS;
+}
+
+static kineto_status parse_interval(void)
+{
+    char *end;
+    double length = interval ? strtod(interval, &end) : 1;
+    if (interval && (end == interval || *end || !(length >= 0.1 && length <= 3600)))
+        return kc_usage_error(verb, "--interval is a number of seconds from 0.1 to 3600, not '%s'",
+                              interval);
+    live_options.interval_ns = (uint64_t)(length * KB_SECOND_NS);
+    return KINETO_OK;
+}
+
+static kineto_status parse_sort_key(void)
+{
+    for (size_t i = 0; sort_key && i < KC_SORT_COUNT; i++)
+        if (strcmp(sort_key, kc_view_sorts[i]) == 0) {
+            live_options.sort = (kc_view_sort)i;
+            return KINETO_OK;
+        }
+    return sort_key ? kc_usage_error(verb, "--sort is running, waiting, blocked or name, not '%s'",
+                                     sort_key)
+                    : KINETO_OK;
+}
+
+static kineto_status check_live_options(ks_collector_options *c)
+{
+    if (are_ring_options_given() || c->policy == KS_POLICY_RING)
+        return kc_usage_error(verb, "--live cannot be used with --on-demand, --ring and --policy ring");
+    if (parse_interval() || parse_sort_key())
+        return KINETO_E_ARGUMENT;
+    live_options.on_quit = is_top && !running_pid ? "end it and the program"
+                           : is_top               ? "end it"
+                           : running_pid          ? "end the recording"
+                                                  : "close this view";
+    set_live_options(c);
+    return KINETO_OK;
+}
+
+static kineto_status start_live_view(ks_collector *c, const ks_collector_options *of_collector,
+                                     const char *title, kineto_error *err)
+{
+    ks_window_options window = {.kinds = of_collector->kinds, .wants = of_collector->wants, .custom_config = ""};
+    kineto_status status = KINETO_OK;
+    live_options.title = title;
+    if (!is_top)
+        status = ks_window_prepare(c, &window, &whole, err);
+    if (status == KINETO_OK && whole)
+        status = ks_window_arm(c, whole, err);
+    return status ? status : kc_live_open(&live_options, &live, err);
+}
+
+static void close_live_view(void)
+{
+    kc_live_close(live);
+    live = NULL;
+}
+
+/* What the program writes to the terminal would disturb the view: it is kept in a file without a name. -1:
+ * nothing is written to the terminal, or there is no room for a file. */
+static int open_output_file(void)
+{
+    if (!isatty(STDOUT_FILENO) && !isatty(STDERR_FILENO))
+        return -1;
+    const char *directory = kb_setting("TMPDIR");
+    return open(directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_APPEND | O_CLOEXEC, 0600);
+}
+
+static void show_program_output(int fd)
+{
+    char buffer[65536];
+    ssize_t n;
+    if (fd < 0)
+        return;
+    (void)lseek(fd, 0, SEEK_SET);
+    while ((n = read(fd, buffer, sizeof buffer)) > 0)
+        fwrite(buffer, 1, (size_t)n, stdout);
+    fflush(stdout);
+    close(fd);
+}
+
+/* @return nanoseconds until the next time. */
+static uint64_t show_live_view(ks_collector *c, kc_child *child)
+{
+    uint64_t wait_ns = kc_live_turn(live, c);
+    if (!kc_live_is_over(live))
+        return wait_ns;
+    close_live_view();
+    if (child->is_attached)
+        child->done = true;
+    else if (is_top)
+        kill(child->pid, SIGTERM);
+    return wait_ns;
+}
+
 /* Empties the buffer while the program runs. The collector says how long the next wait may
  * take. */
-static void collect_until_done(ks_collector *c, kc_child *child)
+static void collect_until_done(ks_collector *c, kc_child *child, uint64_t length_ns)
 {
-    bool progress = is_progress_wanted();
+    bool progress = !live && (is_progress_wanted() || (child->is_attached && !quiet &&
+                                                       isatty(STDERR_FILENO)));
     uint64_t started_ns = kb_monotonic_ns();
-    ks_collector_follow(c, (uint32_t)child->pid);
-    while (!child->done) {
-        kc_child_wait(child, ks_collector_poll(c));
+    for (uint64_t passed_ns = 0; !child->done && passed_ns < length_ns;) {
+        uint64_t wait_ns = KB_MIN(ks_collector_poll(c), length_ns - passed_ns);
+        uint64_t view_ns = live ? show_live_view(c, child) : wait_ns;
+        wait_ns = KB_MIN(wait_ns, view_ns);
+        if (child->is_attached)
+            wait_ns = KB_MIN(wait_ns, (uint64_t)KB_SECOND_NS / 4); /* its end sends no signal */
+        kc_child_wait(child, wait_ns);
         if (progress)
             show_record_progress(c, started_ns);
+        passed_ns = kb_monotonic_ns() - started_ns;
     }
     if (progress)
         fputs("\r\033[K", stderr);
+    close_live_view();
 }
 
 /* ENOENT for an existing file means that its interpreter is missing. */
@@ -425,27 +557,50 @@ static uint64_t count_own_activities(const kc_summary *s)
     return s->activities - s->kinds[KINETO_KIND_THREAD_STATE] - s->kinds[KINETO_KIND_CPU_SAMPLE];
 }
 
+/* Why sources that should have recorded did not, if the ledger has it. NULL: it has nothing. */
+static const char *find_reason_in_ledger(const kineto_trace *trace)
+{
+    if (ks_children_has_unrecorded(trace))
+        return "the ledger above names the processes, and the reasons.";
+    if (kt_ledger_has(trace, "PyTorch", NULL) || kt_ledger_has(trace, "Python functions", NULL))
+        return "see the ledger lines of PyTorch and Python above.";
+    if (python && kt_ledger_has(trace, KC_NO_PYTHON, NULL))
+        return "--python needs ckineto's Python package: see the ledger above.";
+    return NULL;
+}
+
+/* What would record more, from what the program had in memory. */
+static void print_remedies(bool has_threads)
+{
+    if (running_pid) {
+        fputs("nothing can be loaded into a program that runs already.\n"
+              "  Started with 'ckineto record -- PROGRAM', all sources record it.\n",
+              stderr);
+        return;
+    }
+    fputs("the program used nothing that ckineto or a plug-in records.\n", stderr);
+    if (kc_remedies_print(watch.remedies, 0, stderr))
+        return;
+    fputs(has_threads ? "  --off-cpu shows where its threads are blocked, --memory its allocations. Ranges of\n"
+                        "  your own are a few lines: docs/how-to/languages.md.\n"
+                      : "  See 'ckineto doctor' for what can be recorded here.\n",
+          stderr);
+}
+
 /* The most likely reason for a trace without activities of the program. */
 static void explain_empty_trace(const kineto_trace *trace, bool has_threads)
 {
-    const char *reason =
-        has_threads ? "the program used nothing that ckineto or a plug-in records.\n"
-                      "  Ranges of your own are a few lines: docs/how-to/languages.md."
-                    : "the program used nothing that ckineto or a plug-in records.\n"
-                      "  See 'ckineto doctor' for what can be recorded here.";
-    if (ks_children_has_unrecorded(trace))
-        reason = "the ledger above names the processes, and the reasons.";
-    else if (kt_ledger_has(trace, "PyTorch", NULL) ||
-             kt_ledger_has(trace, "Python functions", NULL))
-        reason = "see the ledger lines of PyTorch and Python above.";
-    else if (python && kt_ledger_has(trace, KC_NO_PYTHON, NULL))
-        reason = "--python needs ckineto's Python package: see the ledger above.";
+    const char *reason = find_reason_in_ledger(trace);
+    fprintf(stderr, "\n  %s: ",
+            has_threads ? "Only threads and CPU samples were recorded" : "Nothing was recorded");
+    if (reason)
+        fprintf(stderr, "%s\n", reason);
     else if (python)
-        reason = "--python records programs that import PyTorch, and none did.\n"
-                 "  Other programs import ckineto: see docs/reference/stacks.md.";
-    fprintf(stderr, "\n  %s: %s\n",
-            has_threads ? "Only threads and CPU samples were recorded" : "Nothing was recorded",
-            reason);
+        fputs("--python records programs that import PyTorch, and none did.\n"
+              "  Other programs import ckineto: see docs/reference/stacks.md.\n",
+              stderr);
+    else
+        print_remedies(has_threads);
 }
 
 /* More take too long to look at for the end of a recording; `analyze` has no limit. */
@@ -553,6 +708,19 @@ static kineto_status save_trace(ks_collector *c, const kineto_trace *trace, kine
                                                            : status;
 }
 
+static kineto_status finish_collecting(ks_collector *c, kineto_trace **out, kineto_error *err)
+{
+    ks_window_cut cut = {0};
+    if (!whole)
+        return ks_collector_finish(c, out, err);
+    ks_collector_program_ended(c);
+    ks_window_stop(c, whole);
+    kineto_status status = ks_window_build(c, whole, &cut, out, err);
+    ks_window_release(c, whole);
+    whole = NULL;
+    return status;
+}
+
 /* @param keep set if the raw recording is still needed. @return the exit status. */
 static int build_and_write_trace(ks_collector *c, const kc_child *child, bool *keep)
 {
@@ -561,7 +729,7 @@ static int build_and_write_trace(ks_collector *c, const kc_child *child, bool *k
     ks_collector_stats stats;
     if (WIFSIGNALED(child->status))
         kc_record_note_end(c, child);
-    kineto_status status = ks_collector_finish(c, &trace, &err);
+    kineto_status status = finish_collecting(c, &trace, &err);
     if (status == KINETO_OK)
         status = save_trace(c, trace, &err);
     if (status) {
@@ -625,7 +793,7 @@ static int record_program(const ks_collector_options *collector_options, char **
 {
     ks_collector *c = NULL;
     kineto_error err = {0};
-    kc_child child = {.with_children = wait_children};
+    kc_child child = {.with_children = wait_children, .output_fd = -1};
     bool keep = false;
     int result = KC_EXIT_OWN_FAILURE;
     kc_prepare_signals();
@@ -640,7 +808,12 @@ static int record_program(const ks_collector_options *collector_options, char **
         goto done;
     if (ks_collector_start(c, &err))
         goto unrecorded;
+    if (live_is_wanted)
+        status = start_live_view(c, collector_options, argv[0], &err);
+    if (status)
+        goto done;
     kc_watch_prepare(&watch, c, collector_options->kinds, &child);
+    child.output_fd = live ? open_output_file() : -1;
     status = kc_child_start(argv, &child, &err);
     if (status) {
         result = child.done ? choose_exec_status(argv[0], &err) : KC_EXIT_OWN_FAILURE;
@@ -655,9 +828,12 @@ static int record_program(const ks_collector_options *collector_options, char **
         result = failed ? KC_EXIT_OWN_FAILURE : kc_child_exit_status(&child);
         goto done;
     }
-    collect_until_done(c, &child);
+    ks_collector_follow(c, (uint32_t)child.pid);
+    if (live)
+        ks_collector_account(c, (uint32_t)child.pid);
+    collect_until_done(c, &child, UINT64_MAX);
     kc_watch_finish(&watch);
-    result = build_and_write_trace(c, &child, &keep);
+    result = is_top ? kc_child_exit_status(&child) : build_and_write_trace(c, &child, &keep);
     goto done;
 unrecorded:
     ks_collector_destroy(c, false);
@@ -667,31 +843,144 @@ unrecorded:
     status = err.code;
 done:
     if (status)
-        kc_complain("record: %s", err.message);
+        kc_complain("%s: %s", verb, err.message);
     if (status && child.done)
         suggest_interpreter(argv[0], &err);
     kc_watch_finish(&watch);
+    close_live_view();
+    show_program_output(child.output_fd);
+    ks_collector_destroy(c, keep);
+    return result;
+}
+
+/* ---- a program that runs already ------------------------------------------------------------- */
+
+/* Nothing can be loaded into it, and its output is not ours. */
+static kineto_status check_running_options(int operands, uint64_t *length_ns)
+{
+    char *end;
+    double length = seconds ? strtod(seconds, &end) : 0;
+    if (operands)
+        return kc_usage_error(verb, "--pid is in place of a program");
+    if (running_pid == 0 || running_pid > INT32_MAX)
+        return kc_usage_error(verb, "--pid is the number of a process");
+    if (kc_on_demand_wanted(&on_demand_options) || preload || memory.given || python ||
+        plugin_files.count)
+        return kc_usage_error(verb,
+                              "nothing can be loaded into a program that runs: with --pid only "
+                              "--cpu, --off-cpu, --budget and options of the output can be used; "
+                              "to trace a process that has ckineto in it: ckineto trigger --pid");
+    if (seconds && (end == seconds || *end || !(length > 0 && length <= 1e6)))
+        return kc_usage_error(verb, "--seconds is a number above 0, not '%s'", seconds);
+    *length_ns = seconds ? (uint64_t)(length * KB_SECOND_NS) : UINT64_MAX;
+    return KINETO_OK;
+}
+
+static const char *name_running_program(void)
+{
+    static char name[64];
+    size_t size = kb_os_process_name((uint32_t)running_pid, name, sizeof name - 24);
+    snprintf(name + size, sizeof name - size, " (%llu)", (unsigned long long)running_pid);
+    return name;
+}
+
+static int record_running(const ks_collector_options *collector_options, uint64_t length_ns)
+{
+    ks_collector *c = NULL;
+    kineto_error err = {0};
+    kc_child program;
+    bool keep = false;
+    int result = KC_EXIT_OWN_FAILURE;
+    kc_prepare_signals();
+    kineto_status status = kc_child_attach((uint32_t)running_pid, &program, &err);
+    if (status == KINETO_OK)
+        status = ks_collector_create(collector_options, &c, &err);
+    if (status == KINETO_OK)
+        ks_collector_account(c, (uint32_t)running_pid);
+    if (status == KINETO_OK)
+        status = ks_collector_start(c, &err);
+    if (status == KINETO_OK)
+        status = kc_watch_attach(&watch, c, collector_options->kinds, (uint32_t)running_pid, &err);
+    if (status == KINETO_OK && live_is_wanted)
+        status = start_live_view(c, collector_options, name_running_program(), &err);
+    if (status == KINETO_OK) {
+        collect_until_done(c, &program, length_ns);
+        kc_watch_finish(&watch);
+        program.done = true;
+        result = is_top ? 0 : build_and_write_trace(c, &program, &keep);
+    } else {
+        kc_complain("%s: %s", verb, err.message);
+    }
+    kc_watch_finish(&watch);
+    close_live_view();
     ks_collector_destroy(c, keep);
     return result;
 }
 
 /* All mistakes end with KC_EXIT_OWN_FAILURE, because the statuses 1 and 2 belong to the program.
- * --pid of other tools is answered with a hint. */
-int kc_record(int argc, char **argv)
+ * @return -1: the help was printed; else the exit status. */
+static int run_recording(const kc_options *of_verb, int argc, char **argv)
 {
     int operands;
+    uint64_t length_ns = 0;
     ks_collector_options collector_options = {0};
-    bool of_running = argc > 1 && strncmp(argv[1], "--pid", 5) == 0;
-    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(of_verb, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
-        return kc_finish_stdout("record", 0);
-    if (status && of_running)
-        kc_complain("for a running program use: ckineto trigger --pid PID");
-    if (status == KINETO_OK && operands == 0)
-        status = kc_usage_error("record", "no program given: ckineto record -- PROGRAM");
+        return kc_finish_stdout(verb, 0);
+    bool is_running = kc_option_given(&running_pid);
+    if (status == KINETO_OK && is_running)
+        status = check_running_options(operands, &length_ns);
+    else if (status == KINETO_OK && seconds)
+        status = kc_usage_error(verb, "--seconds needs --pid");
+    if (status == KINETO_OK && !is_running && operands == 0)
+        status = kc_usage_error(verb, "no program given: ckineto %s -- PROGRAM", verb);
     if (status == KINETO_OK)
         status = parse_record_options(&collector_options);
-    int result = status ? KC_EXIT_OWN_FAILURE : record_program(&collector_options, argv + 1);
+    if (status == KINETO_OK && live_is_wanted)
+        status = check_live_options(&collector_options);
+    int result = status       ? KC_EXIT_OWN_FAILURE
+                 : is_running ? record_running(&collector_options, length_ns)
+                              : record_program(&collector_options, argv + 1);
     kc_plugins_free(&plugins);
     return result;
+}
+
+int kc_record(int argc, char **argv) { return run_recording(&options, argc, argv); }
+
+/* ---- top ------------------------------------------------------------------------------------- */
+
+static const kc_option top_list[] = {
+    {"pid", 'p', KC_NUMBER, &running_pid, "PID", "a program that runs already, and what it has started"},
+    {"interval", 'i', KC_TEXT, &interval, "SECONDS", "between two screens (1)"},
+    {"sort", 's', KC_TEXT, &sort_key, "KEY", "threads by: running (the default), waiting, blocked, name"},
+    {"batch", 'B', KC_FLAG, &live_options.is_batch, NULL,
+     "print plain text to the standard output, without a terminal"},
+    {"screens", 'n', KC_NUMBER, &live_options.screens, "N", "end after N screens"},
+    {"cpu", 0, KC_TEXT, &watch.option, "HZ", "samples for each second of CPU time (99); 0: none"},
+    {"off-cpu", 0, KC_FLAG, &watch.off_cpu, NULL,
+     "record where threads are when they get blocked (CAP_PERFMON)"},
+    {"activities", 'a', KC_TEXT, &activities, "LIST", "kinds to show, as of ckineto record"},
+    {"no-torch", 0, KC_FLAG, &no_torch, NULL, "do not enter Python programs"},
+    {"plugin", 0, KC_TEXTS, &plugin_files, "FILE[,rev=R]", "load a plug-in into the program (repeatable)"},
+};
+static const kc_options top_options = {
+    "top",
+    "[options] (-- PROGRAM [ARGUMENTS] | --pid PID)",
+    "Show once a second what a program does: its threads and their states, the functions\n"
+    "that use the CPU, ranges and calls, devices, counters. Nothing is stopped, and no trace is\n"
+    "written (ckineto record --live does both). Keys: q ends it, with the program that it has\n"
+    "started; space pauses, s sorts the threads, t sorts functions by their time with callees.\n"
+    "The output of the program is shown at the end.\n"
+    "Example: ckineto top --pid 4711",
+    top_list,
+    KB_COUNT(top_list),
+    true};
+
+int kc_top(int argc, char **argv)
+{
+    is_top = live_is_wanted = true;
+    verb = top_options.verb;
+    quiet = true;
+    output = "/dev/null";
+    return run_recording(&top_options, argc, argv);
 }

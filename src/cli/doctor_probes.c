@@ -326,7 +326,8 @@ static void probe_threads(kc_probe_result *f)
     kineto_error err;
     bool sees_kernel = false;
     if (ku_source_probe(&sees_kernel, &err))
-        kc_probe_answer(f, KC_PROBE_ABSENT, "no states of threads, no sampled stacks: %.400s",
+        kc_probe_answer(f, KC_PROBE_ABSENT,
+                        "no sampled stacks; states of threads, if at all, from counters: %.400s",
                         err.message);
     else
         kc_probe_answer(f, KC_PROBE_OK, "states of threads and sampled stacks, %s",

@@ -33,6 +33,7 @@ static int refuse_static(int argc, char **argv)
 
 static const kc_verb verbs[] = {
     {"record", LOADS(kc_record, "run a program and record its timeline")},
+    {"top", LOADS(kc_top, "show what a program does, while it runs")},
     {"info", kc_info, "print a summary of a trace"},
     {"verify", kc_verify, "check whether a trace is sound"},
     {"analyze", kc_analyze, "show where the time went, for one rank or many"},

@@ -1,219 +1,30 @@
-/* Opens the kernel's events about a program, one for each CPU, and merges their rings by time.
- *
- * Each event counts the CPU time of the program's threads on one CPU and is inherited by all that it
- * starts. Every so often it delivers a sample; in between, it reports when threads get and lose the
- * CPU, are created and end, get names, and map code. Layouts: perf_event_open(2); numbers: the
- * kernel's <linux/perf_event.h>.
+/* Reads the kernel's events about a program from the rings of all CPUs, merged by time. Layouts of
+ * records: perf_event_open(2).
  *
  * The rings are shared with the kernel, which is trusted here; lengths are checked all the same, so
  * that a mistake in this file cannot read outside. */
-#include "cpu/events.h"
+#include "cpu/events_impl.h"
 
-#include <errno.h>
-#include <linux/perf_event.h>
-#include <poll.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
-#define MAX_CPUS         1024
-#define MAX_RECORD_BYTES 65536u
 /* Events of different CPUs that are younger may still be written. */
-#define UNSETTLED_NS (2 * KB_MILLISECOND_NS)
+#define UNSETTLED_NS  (2 * KB_MILLISECOND_NS)
 #define TRAILER_BYTES 24u /* of all records but samples: pid, tid, time, cpu */
 
 /* Registers of a sample, in the order in which the kernel copies them, by their DWARF numbers. */
 #if defined(__x86_64__)
-#define REGISTER_MASK UINT64_C(0xff0fff)
 static const uint8_t register_order[] = {0,  3,  2,  1,  4,  5,  6,  7,  KB_CFI_RETURN, 0xff,
                                          0xff, 0xff, 8, 9, 10, 11, 12, 13, 14, 15};
 #define INSTRUCTION_AT 8 /* index of the instruction pointer */
 #elif defined(__aarch64__)
-#define REGISTER_MASK UINT64_C(0x1ffffffff)
 static const uint8_t register_order[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
                                          11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
                                          22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 0xff};
 #define INSTRUCTION_AT 32
 #else
-#define REGISTER_MASK UINT64_C(0)
 static const uint8_t register_order[] = {0xff};
 #define INSTRUCTION_AT 0
 #endif
-
-typedef struct cpu_ring {
-    int fd;
-    struct perf_event_mmap_page *page;
-    const uint8_t *data;
-    uint64_t bytes;      /* of data; a power of two */
-    uint64_t head, tail; /* of this drain */
-    uint64_t next_ns;    /* time of the record at tail */
-    bool of_switches;    /* its samples are taken when threads lose their CPU */
-} cpu_ring;
-
-struct ku_events {
-    ku_events_options options;
-    ku_rights rights;
-    KB_VEC(cpu_ring) rings;
-    KB_VEC(struct pollfd) polls;
-    uint8_t *whole; /* a record that continues at the ring's beginning is put together here */
-};
-
-/* ---- opening --------------------------------------------------------------------------------- */
-
-static struct perf_event_attr describe_event(const ku_events *e)
-{
-    const ku_events_options *o = &e->options;
-    struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE,
-                                .size = sizeof a,
-                                .config = PERF_COUNT_SW_TASK_CLOCK,
-                                .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-                                               PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD};
-    a.sample_period = o->hz ? (uint64_t)KB_SECOND_NS / o->hz : UINT64_C(1) << 62;
-    if (REGISTER_MASK && o->stack_bytes) {
-        a.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-        a.sample_regs_user = REGISTER_MASK;
-        a.sample_stack_user = o->stack_bytes;
-    }
-    a.disabled = a.enable_on_exec = o->at_exec;
-    a.inherit = a.sample_id_all = a.exclude_hv = 1;
-    a.exclude_kernel = e->rights != KU_RIGHTS_KERNEL;
-    a.exclude_callchain_user = 1;
-    if (e->rights == KU_RIGHTS_KERNEL)
-        a.sample_type |= PERF_SAMPLE_CALLCHAIN;
-    a.mmap = a.mmap2 = a.comm = a.comm_exec = a.task = a.context_switch = 1;
-    a.use_clockid = 1;
-    a.clockid = CLOCK_MONOTONIC_RAW;
-    a.watermark = 1;
-    return a;
-}
-
-/* The same for stacks of threads that lose their CPU: everything else is in the other ring. */
-static struct perf_event_attr describe_switches(const ku_events *e)
-{
-    struct perf_event_attr a = describe_event(e);
-    a.config = PERF_COUNT_SW_CONTEXT_SWITCHES;
-    a.sample_period = 1;
-    a.exclude_kernel = 0; /* that is where they lose it */
-    a.mmap = a.mmap2 = a.comm = a.comm_exec = a.task = a.context_switch = 0;
-    return a;
-}
-
-/* An event and its ring. Where the user may not lock so much memory, the ring gets smaller. */
-static bool open_ring(ku_events *e, struct perf_event_attr *a, int cpu)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    cpu_ring r = {.bytes = page, .of_switches = a->config == PERF_COUNT_SW_CONTEXT_SWITCHES};
-    while (r.bytes * 2 <= e->options.ring_bytes)
-        r.bytes *= 2;
-    a->wakeup_watermark = (uint32_t)(r.bytes / 4);
-    r.fd = (int)syscall(SYS_perf_event_open, a, (pid_t)e->options.pid, cpu, -1,
-                        PERF_FLAG_FD_CLOEXEC);
-    if (r.fd < 0)
-        return false;
-    void *map = MAP_FAILED;
-    for (; map == MAP_FAILED && r.bytes >= page; r.bytes /= 2)
-        map = mmap(NULL, r.bytes + page, PROT_READ | PROT_WRITE, MAP_SHARED, r.fd, 0);
-    r.bytes *= 2;
-    struct pollfd p = {.fd = r.fd, .events = POLLIN};
-    if (map != MAP_FAILED) {
-        r.page = map;
-        r.data = (const uint8_t *)map + page;
-        if (kb_vec_push(&e->rings, r)) {
-            if (kb_vec_push(&e->polls, p))
-                return true;
-            e->rings.count--;
-        }
-        munmap(map, r.bytes + page);
-    }
-    int error = errno;
-    close(r.fd);
-    errno = error;
-    return false;
-}
-
-static void close_rings(ku_events *e)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t i = 0; i < e->rings.count; i++) {
-        munmap(e->rings.data[i].page, e->rings.data[i].bytes + page);
-        close(e->rings.data[i].fd);
-    }
-    e->rings.count = e->polls.count = 0;
-}
-
-/* Events on all CPUs that are online. @return 0 or an errno. */
-static int open_all_rings(ku_events *e)
-{
-    struct perf_event_attr a = describe_event(e), switches = describe_switches(e);
-    bool with_switches = e->options.off_cpu && e->rights == KU_RIGHTS_KERNEL;
-    int opened = 0, error = 0;
-    for (int cpu = 0; cpu < MAX_CPUS && cpu < (int)sysconf(_SC_NPROCESSORS_CONF); cpu++) {
-        errno = ENOMEM;
-        if (open_ring(e, &a, cpu) && (!with_switches || open_ring(e, &switches, cpu)))
-            opened++;
-        else if (errno != ENODEV) /* the CPU is offline */
-            error = errno;
-        if (error)
-            break;
-    }
-    if (error || !opened)
-        close_rings(e);
-    return error ? error : opened ? 0 : ENODEV;
-}
-
-static kineto_status explain_refusal(int error, kineto_error *err)
-{
-    if (error == EACCES || error == EPERM)
-        return kb_fail(err, KINETO_E_PERMISSION,
-                       "the kernel refuses perf_event_open: a container's seccomp filter, or "
-                       "/proc/sys/kernel/perf_event_paranoid above 2");
-    if (error == ENOSYS || error == ENOENT || error == ENODEV)
-        return kb_fail(err, KINETO_E_UNSUPPORTED, "this kernel has no perf_event_open");
-    return kb_fail_os(err, error, "perf_event_open");
-}
-
-kineto_status ku_events_open(const ku_events_options *options, ku_events **out, kineto_error *err)
-{
-    ku_events *e = calloc(1, sizeof *e);
-    *out = NULL;
-    if (!e || !(e->whole = malloc(MAX_RECORD_BYTES))) {
-        free(e);
-        return kb_fail_memory(err, "events of the program");
-    }
-    e->options = *options;
-    int error = EACCES;
-    for (e->rights = KU_RIGHTS_KERNEL; error && e->rights < KU_RIGHTS_NONE;) {
-        error = open_all_rings(e);
-        if (!error || (error != EACCES && error != EPERM))
-            break;
-        e->rights++;
-    }
-    if (error) {
-        ku_events_close(e);
-        return explain_refusal(error, err);
-    }
-    *out = e;
-    return KINETO_OK;
-}
-
-ku_rights ku_events_rights(const ku_events *e) { return e->rights; }
-
-void ku_events_wait(ku_events *e, int timeout_ms)
-{
-    (void)poll(e->polls.data, e->polls.count, timeout_ms);
-}
-
-void ku_events_close(ku_events *e)
-{
-    if (!e)
-        return;
-    close_rings(e);
-    kb_vec_free(&e->rings);
-    kb_vec_free(&e->polls);
-    free(e->whole);
-    free(e);
-}
 
 /* ---- reading records ------------------------------------------------------------------------- */
 
@@ -262,8 +73,25 @@ static void read_registers(record_reader *r, ku_event *e)
     }
 }
 
+/* A sample of the tracepoint sched_waking: its own fields are the raw data, which a size precedes. */
+static void read_waking(const ku_events *all, record_reader *r, ku_event *e)
+{
+    enum { IN_INTERRUPT = 0x18 }; /* common_flags: hard and soft ones */
+    uint32_t size = 0;
+    if ((size_t)(r->end - r->at) < sizeof size)
+        return;
+    memcpy(&size, r->at, sizeof size);
+    const uint8_t *raw = r->at + sizeof size;
+    size = (uint32_t)KB_MIN((size_t)size, (size_t)(r->end - raw));
+    if (all->waking.flags_at >= size || size < sizeof e->woken_tid ||
+        all->waking.pid_at > size - sizeof e->woken_tid)
+        return;
+    memcpy(&e->woken_tid, raw + all->waking.pid_at, sizeof e->woken_tid);
+    e->is_interrupt = (raw[all->waking.flags_at] & IN_INTERRUPT) != 0;
+}
+
 /* Order of the fields: perf_event_open(2), "PERF_RECORD_SAMPLE". */
-static void read_sample(const ku_events *all, record_reader *r, ku_event *e)
+static void read_sample(const ku_events *all, ku_ring_content content, record_reader *r, ku_event *e)
 {
     uint32_t unused;
     e->stack.instruction = take_word(r);
@@ -271,12 +99,16 @@ static void read_sample(const ku_events *all, record_reader *r, ku_event *e)
     e->time_ns = take_word(r);
     take_pair(r, &e->cpu, &unused);
     e->period_ns = take_word(r);
+    if (content == KU_RING_WAKEUPS) {
+        read_waking(all, r, e);
+        return;
+    }
     if (all->rights == KU_RIGHTS_KERNEL) {
         uint64_t count = take_word(r);
         e->kernel_frames = (const uint64_t *)(const void *)take_bytes(r, 8 * KB_MIN(count, 4096u));
         e->kernel_frame_count = (uint32_t)KB_MIN(count, 4096u);
     }
-    if (!REGISTER_MASK || !all->options.stack_bytes)
+    if (!KU_REGISTER_MASK || !all->options.stack_bytes)
         return;
     read_registers(r, e);
     uint64_t size = take_word(r);
@@ -343,15 +175,17 @@ static bool is_name_terminated(const ku_event *e, const uint8_t *end)
     return !e->name || memchr(e->name, '\0', (size_t)(end - (const uint8_t *)e->name)) != NULL;
 }
 
-static void read_record(const ku_events *all, const struct perf_event_header *h, bool of_switches,
+static void read_record(const ku_events *all, const struct perf_event_header *h, ku_ring_content content,
                         const uint8_t *bytes, ku_event_handler *handle, void *context)
 {
     record_reader r = {bytes + sizeof *h, bytes + h->size};
     ku_event e = {.time_ns = 0};
     uint32_t unused;
     if (h->type == PERF_RECORD_SAMPLE) {
-        e.type = of_switches ? KU_EVENT_STACK_BEFORE : KU_EVENT_SAMPLE;
-        read_sample(all, &r, &e);
+        static const ku_event_type types[] = {KU_EVENT_SAMPLE, KU_EVENT_STACK_BEFORE,
+                                              KU_EVENT_WAKING};
+        e.type = types[content];
+        read_sample(all, content, &r, &e);
     } else {
         if (h->size < sizeof *h + TRAILER_BYTES)
             return;
@@ -371,7 +205,7 @@ static void read_record(const ku_events *all, const struct perf_event_header *h,
 /* ---- the rings ------------------------------------------------------------------------------- */
 
 /* Copy from the ring, which continues at its beginning. */
-static void copy_from_ring(const cpu_ring *r, uint64_t at, void *to, size_t bytes)
+static void copy_from_ring(const ku_ring *r, uint64_t at, void *to, size_t bytes)
 {
     uint64_t offset = at & (r->bytes - 1);
     size_t first = (size_t)KB_MIN((uint64_t)bytes, r->bytes - offset);
@@ -380,7 +214,7 @@ static void copy_from_ring(const cpu_ring *r, uint64_t at, void *to, size_t byte
 }
 
 /* The record at the ring's tail. False: there is none. */
-static bool peek_header(const cpu_ring *r, struct perf_event_header *h)
+static bool peek_header(const ku_ring *r, struct perf_event_header *h)
 {
     if (r->head - r->tail < sizeof *h)
         return false;
@@ -389,7 +223,7 @@ static bool peek_header(const cpu_ring *r, struct perf_event_header *h)
 }
 
 /* Time of the record at the tail; UINT64_MAX: there is none. */
-static void find_next_time(cpu_ring *r)
+static void find_next_time(ku_ring *r)
 {
     struct perf_event_header h;
     r->next_ns = UINT64_MAX;
@@ -405,7 +239,7 @@ static void find_next_time(cpu_ring *r)
         r->next_ns = 0;
 }
 
-static void read_next_record(ku_events *e, cpu_ring *r, ku_event_handler *handle, void *context)
+static void read_next_record(ku_events *e, ku_ring *r, ku_event_handler *handle, void *context)
 {
     struct perf_event_header h;
     if (!peek_header(r, &h))
@@ -416,34 +250,35 @@ static void read_next_record(ku_events *e, cpu_ring *r, ku_event_handler *handle
         copy_from_ring(r, r->tail, e->whole, h.size);
         bytes = e->whole;
     }
-    read_record(e, &h, r->of_switches, bytes, handle, context);
+    read_record(e, &h, r->content, bytes, handle, context);
     r->tail += h.size;
     kb_store_release(&r->page->data_tail, r->tail);
     find_next_time(r);
 }
 
 /* The ring with the earliest record. NULL: all are empty, or have only later ones than until_ns. */
-static cpu_ring *find_earliest_ring(ku_events *e, uint64_t until_ns)
+static ku_ring *find_earliest_ring(ku_events *e, uint64_t until_ns)
 {
-    cpu_ring *earliest = NULL;
+    ku_ring *earliest = NULL;
     for (size_t i = 0; i < e->rings.count; i++) {
-        cpu_ring *r = &e->rings.data[i];
+        ku_ring *r = &e->rings.data[i];
         if (r->next_ns < until_ns && (!earliest || r->next_ns < earliest->next_ns))
             earliest = r;
     }
     return earliest;
 }
 
-void ku_events_drain(ku_events *e, bool all, ku_event_handler *handle, void *context)
+uint64_t ku_events_drain(ku_events *e, bool all, ku_event_handler *handle, void *context)
 {
     uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC_RAW) - UNSETTLED_NS;
     for (size_t i = 0; i < e->rings.count; i++) {
-        cpu_ring *r = &e->rings.data[i];
+        ku_ring *r = &e->rings.data[i];
         r->tail = r->page->data_tail;
         r->head = kb_load_acquire(&r->page->data_head);
         all |= r->head - r->tail > r->bytes / 2; /* better in a wrong order than lost */
         find_next_time(r);
     }
-    for (cpu_ring *r; (r = find_earliest_ring(e, all ? UINT64_MAX : until_ns)) != NULL;)
+    for (ku_ring *r; (r = find_earliest_ring(e, all ? UINT64_MAX : until_ns)) != NULL;)
         read_next_record(e, r, handle, context);
+    return until_ns;
 }

@@ -8,12 +8,17 @@
 
 #define KU_DEFAULT_HZ 99u
 #define KU_MAX_HZ     10000u
+#define KU_READING_NS (120 * (uint64_t)KB_MILLISECOND_NS) /* events are read within that time */
+#define KU_POLLING_MS 50u /* between two readings of counters, where there are no events */
 
 typedef struct ku_source_options {
     uint32_t pid;     /* the program */
-    bool at_exec;     /* it is a child of this process that will execute the program */
+    bool at_exec;     /* it is a child of this process that will execute the program; else it runs, and its
+                       * threads and descendants are watched, too */
     bool off_cpu;     /* also the stacks of threads that get blocked, where the user may see them */
     uint32_t hz;      /* samples for each second of CPU time; 0: states only */
+    double max_cost_ppm; /* of the program's CPU time, for samples: a lower rate keeps it. 0: no limit */
+    uint64_t progress_ns; /* write what goes on so often, for who looks at it meanwhile; 0: only what has ended */
     uint64_t kinds;   /* KINETO_KIND_CPU_SAMPLE, THREAD_STATE */
 } ku_source_options;
 
@@ -24,11 +29,21 @@ kineto_status ku_source_probe(bool *sees_kernel, kineto_error *err);
 typedef struct ku_source ku_source;
 /** Watch a program from now on. The reading thread begins at once.
  *  @param pool  borrowed until destroyed.
- *  @return KINETO_E_PERMISSION, KINETO_E_UNSUPPORTED: it cannot be watched here, err says why. */
+ *  @return KINETO_E_PERMISSION, KINETO_E_UNSUPPORTED: it cannot be watched here, err says why, neither
+ *  by events nor by polling; KINETO_E_NOT_FOUND: there is no such process. */
 kineto_status ku_source_create(const ku_source_options *options, const kf_pool *pool,
                                ku_source **out, kineto_error *err);
+/** Why the kernel's events are not used, but counters that are polled, without samples; NULL: they are
+ *  used. threads: any. */
+const char *ku_source_refusal(const ku_source *s);
 /** Are stacks of blocked threads recorded? threads: any. */
 bool ku_source_sees_off_cpu(const ku_source *s);
+/** Is it known who wakes threads? threads: any. */
+bool ku_source_sees_wakeups(const ku_source *s);
+/** The present rate of samples: less than asked for where max_cost_ppm asks for it. threads: any. */
+uint32_t ku_source_hz(const ku_source *s);
+/** After ku_source_finish: did the program have a file of code in memory whose name begins like this? */
+bool ku_source_has_file(const ku_source *s, const char *beginning);
 /** Write what has come until now, and what is still open; then stop. Once. NULL is fine. */
 void ku_source_finish(ku_source *s);
 void ku_source_destroy(ku_source *s); /* NULL is fine */

@@ -122,6 +122,28 @@ void ku_watched_exec(ku_watched *w, uint32_t pid, const char *name, uint64_t tic
     snprintf(p->name, sizeof p->name, "%s", name);
 }
 
+/* ---- files ----------------------------------------------------------------------------------- */
+
+#define MAX_FILES 4096u
+
+void ku_watched_note_file(ku_watched *w, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash && w->files.strings.count < MAX_FILES)
+        (void)kb_intern_id(&w->files, kb_string(slash + 1));
+}
+
+bool ku_watched_has_file(const ku_watched *w, const char *beginning)
+{
+    size_t size = strlen(beginning);
+    for (uint32_t i = 0; i < w->files.strings.count; i++) {
+        kineto_string name = kb_intern_get(&w->files, i);
+        if (name.size >= size && memcmp(name.data, beginning, size) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* ---- entries --------------------------------------------------------------------------------- */
 
 /* The last entry that a process wrote itself. It is used for one that has ended, whose identity
@@ -220,4 +242,5 @@ void ku_watched_free(ku_watched *w)
     kb_vec_free(&w->process_list);
     kb_map_free(&w->threads);
     kb_map_free(&w->processes);
+    kb_intern_free(&w->files);
 }

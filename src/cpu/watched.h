@@ -12,6 +12,7 @@ typedef struct ku_process {
     uint32_t entry;        /* of the dictionary; 0: not written yet, or again after an exec */
     uint32_t thread_count;
     uint64_t exec_ticks;   /* since when it runs this program; 0: not known */
+    uint64_t exec_id;      /* identity of that program, by polling */
     char name[KU_NAME_BYTES];
     ku_address_space space;
 } ku_process;
@@ -21,18 +22,28 @@ typedef struct ku_thread {
     uint64_t born_ticks;
     uint64_t on_ticks; /* when it got its CPU; 0: it has none */
     uint32_t cpu;
+    uint64_t woken_ticks; /* when it was woken last, before it got its CPU; 0: not known */
+    uint32_t waker_pid, waker_tid; /* 0: an interrupt */
     bool is_born_here; /* its creation was seen */
+    bool is_attached;  /* it was there before, and no switch of it has been seen */
+    /* CLOCK_MONOTONIC_RAW since when it is sampled at the present rate, as is what it starts; 0: it is not */
+    uint64_t sampled_since_ns;
     /* Its stack when it lost its CPU last, until the reason is known. */
     uint64_t *frames_before; /* KU_MAX_FRAMES; NULL: off-CPU stacks are not wanted */
     uint32_t frame_count_before;
     bool is_cut_before;
     char name[KU_NAME_BYTES]; /* not written yet; "": nothing to write */
+    /* polling.c: its counters at the last pass */
+    uint64_t polled_ticks, run_ns, wait_ns;
+    uint32_t pass;
+    char last_name[KU_NAME_BYTES];
 } ku_thread;
 
 typedef struct ku_watched {
     KB_VEC(ku_process *) process_list;
     KB_VEC(ku_thread *) thread_list;
     kb_map processes, threads; /* pid, tid → 1 + index in the list; 0: it has ended */
+    kb_intern files; /* names, without directories, of all files that were mapped to be executed */
     const kf_pool *pool;
     uint64_t no_memory; /* threads and processes that are not watched for that reason */
 } ku_watched;
@@ -48,6 +59,10 @@ void ku_watched_copy_process(ku_watched *w, uint32_t pid, uint32_t parent_pid);
 void ku_watched_exec(ku_watched *w, uint32_t pid, const char *name, uint64_t ticks);
 /** It ended; with its last thread a process ends. */
 void ku_watched_forget_thread(ku_watched *w, ku_thread *t);
+/** A file was mapped to be executed. */
+void ku_watched_note_file(ku_watched *w, const char *path);
+/** Was one whose name begins like this? */
+bool ku_watched_has_file(const ku_watched *w, const char *beginning);
 /** Write the entries of the dictionary that records about this thread need: its process, its name.
  *  @return the entry of the process, 0: the dictionary is full. */
 uint32_t ku_watched_entries(ku_watched *w, ku_thread *t);

@@ -37,6 +37,13 @@ void ku_writer_count(ku_writer *w, kf_reason reason, uint64_t count)
         kb_add_relaxed(&w->pool->control->counters[w->source][reason], count);
 }
 
+void ku_writer_add_cost(ku_writer *w, kf_cost what, uint64_t ns, uint64_t calls)
+{
+    kf_control *control = w->pool->control;
+    kb_add_relaxed(&control->cost_ticks[what], (uint64_t)((double)ns * w->ticks_per_ns));
+    kb_add_relaxed(&control->cost_calls[what], calls);
+}
+
 void ku_writer_finish(ku_writer *w)
 {
     if (w->chunk != NO_CHUNK)

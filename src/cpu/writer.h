@@ -27,6 +27,8 @@ uint64_t ku_writer_ticks(const ku_writer *w, uint64_t raw_ns);
  *  the pool is full, which is counted. */
 uint64_t *ku_writer_begin(ku_writer *w, uint32_t words);
 void ku_writer_commit(ku_writer *w, uint64_t *record, uint64_t header);
+/** Count what the recording cost the program. */
+void ku_writer_add_cost(ku_writer *w, kf_cost what, uint64_t ns, uint64_t calls);
 void ku_writer_count(ku_writer *w, kf_reason reason, uint64_t count);
 /** Give up the chunk. */
 void ku_writer_finish(ku_writer *w);

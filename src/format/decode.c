@@ -387,7 +387,7 @@ static kf_watched_thread read_watched_thread(const uint64_t *record)
                                .tid = (uint32_t)(record[3] >> 32)};
 }
 
-static kineto_status decode_thread_run(const decoder *d, const uint64_t *record)
+static kineto_status decode_thread_run(decoder *d, const uint64_t *record, uint32_t words)
 {
     kf_thread_run run = {.thread = read_watched_thread(record),
                          .start = record[1],
@@ -395,6 +395,13 @@ static kineto_status decode_thread_run(const decoder *d, const uint64_t *record)
                          .cpu = kf_header_id(record[0]),
                          .flags = kf_header_aux(record[0])};
     const kf_visitor *v = d->visitor;
+    if (run.flags & KF_RUN_WOKEN && words < KF_RUN_WORDS + 2)
+        return mark_malformed(d);
+    if (run.flags & KF_RUN_WOKEN) {
+        run.woken = record[KF_RUN_WORDS];
+        run.waker_pid = (uint32_t)record[KF_RUN_WORDS + 1];
+        run.waker_tid = (uint32_t)(record[KF_RUN_WORDS + 1] >> 32);
+    }
     return v->thread_run ? v->thread_run(v->context, &run) : KINETO_OK;
 }
 
@@ -463,7 +470,7 @@ static kineto_status dispatch_record(decoder *d, uint32_t type, const uint64_t *
     case KF_THREAD_NAME:
         return decode_thread_name(d, record);
     case KF_THREAD_RUN:
-        return decode_thread_run(d, record);
+        return decode_thread_run(d, record, words);
     case KF_STACK_SAMPLE:
         return decode_stack_sample(d, record, words);
     case KF_THREAD_LIFE:

@@ -78,7 +78,8 @@ typedef enum kf_type {
                              in this segment; the count is incremented in place */
     /* The next three are written by a recorder about other processes' threads. [3] pid:32|tid:32 of
      * the thread, [4] process:32|see below. */
-    KF_THREAD_RUN = 20, /* a thread had a CPU: id = CPU; aux = KF_RUN_…; [1] ticks [2] ticks of its end */
+    KF_THREAD_RUN = 20, /* a thread had a CPU: id = CPU; aux = KF_RUN_…; [1] ticks [2] ticks of its end;
+                             with WOKEN [5] ticks when it was woken before [6] by pid:32|tid:32 */
     KF_STACK_SAMPLE = 21, /* id = CPU; aux = KF_SAMPLE_…; [1] ticks [2] ns of CPU time since the thread's
                              last sample [4] how many addresses are of the kernel:32; [addresses],
                              innermost first: where the thread was, then return addresses */
@@ -106,6 +107,10 @@ typedef enum kf_type {
 /* aux of THREAD_RUN, STACK_SAMPLE, THREAD_LIFE */
 #define KF_RUN_PREEMPTED 1u /* at its end the thread could have gone on */
 #define KF_RUN_OPEN_END 2u  /* it has not ended */
+#define KF_RUN_GOES_ON 8u   /* in the record that begins where this one ends */
+#define KF_RUN_WOKEN 16u    /* who woke it, and when, is known; 0 as tid: an interrupt */
+#define KF_RUN_WORDS 5u     /* without WOKEN */
+#define KF_RUN_POLLED 4u    /* from counters of /proc: on which CPU is not known */
 #define KF_SAMPLE_CUT 1u     /* more callers could not be found */
 #define KF_SAMPLE_BLOCKED 2u /* at these ticks the thread lost its CPU, because it had to wait */
 #define KF_LIFE_OPEN_START 1u /* it was there before it was watched */
@@ -303,7 +308,7 @@ typedef enum kf_reason {
 #undef X
     KF_REASON_COUNT
 } kf_reason;
-#define KF_REASON_SLOTS 24
+#define KF_REASON_SLOTS 32
 #define KF_SOURCE_API 0u /* records of the program itself */
 
 /* ---- pool ------------------------------------------------------------------------------------ */
@@ -404,7 +409,8 @@ typedef enum kf_unit {
     X(CHUNK, "changing chunks")                                                                    \
     X(STACK, "call stacks")                                                                        \
     X(COUNTERS, "hardware counters")                                                               \
-    X(SOURCE, "calls of sources")
+    X(SOURCE, "calls of sources")                                                                  \
+    X(SAMPLE, "interruptions for CPU samples")
 typedef enum kf_cost {
 #define KF_X(name, text) KF_COST_##name,
     KF_COST_MAP(KF_X)
@@ -826,6 +832,8 @@ typedef struct kf_thread_run {
     kf_watched_thread thread;
     uint64_t start, end; /* ticks */
     uint32_t cpu, flags; /* KF_RUN_… */
+    uint64_t woken; /* WOKEN: ticks */
+    uint32_t waker_pid, waker_tid;
 } kf_thread_run;
 typedef struct kf_stack_sample {
     kf_watched_thread thread;

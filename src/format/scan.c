@@ -13,7 +13,7 @@ const uint8_t kf_min_words_of[64] = {
     [KF_DEVICE] = 6,      [KF_CLOCK_SAMPLE] = 4,
     [KF_THREAD_NAME] = 2, [KF_THREAD_EXIT] = 2,
     [KF_OUTPUTS] = 3,     [KF_RANGE] = 3,
-    [KF_THROTTLED] = 3,   [KF_THREAD_RUN] = 5,
+    [KF_THROTTLED] = 3,   [KF_THREAD_RUN] = KF_RUN_WORDS,
     [KF_STACK_SAMPLE] = KF_STACK_SAMPLE_WORDS, [KF_THREAD_LIFE] = 5,
 };
 

@@ -258,6 +258,14 @@ void ks_collector_follow(ks_collector *c, uint32_t pid)
         ks_children_sample(c->children);
 }
 
+void ks_collector_account(ks_collector *c, uint32_t pid)
+{
+    account_lock(c, true);
+    ks_account_process(&c->account, pid);
+    ks_account_read_processes(&c->account);
+    account_lock(c, false);
+}
+
 void ks_collector_program_ends(ks_collector *c, uint32_t pid)
 {
     c->program_ns = ks_process_cpu_ns(pid);

@@ -231,6 +231,8 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
 kineto_status ks_collector_start(ks_collector *c, kineto_error *err);
 /** The recorded process, for the ledger's account of its children. */
 void ks_collector_follow(ks_collector *c, uint32_t pid);
+/** A process that is watched without being a child: its CPU time counts as the program's. */
+void ks_collector_account(ks_collector *c, uint32_t pid);
 /** The recorded process has ended, and has not been waited for yet. */
 void ks_collector_program_ends(ks_collector *c, uint32_t pid);
 /** Copy out full chunks. @return nanoseconds after which to call again. */
@@ -298,7 +300,8 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
                               kineto_trace **out, kineto_error *err);
 /** End the window; its chunks may be freed. NULL is fine. threads: any. */
 void ks_window_release(ks_collector *c, ks_window *w);
-/** What the ring holds of the last ring_ns. Recording goes on. threads: any. */
+/** What the ring holds of the last ring_ns, in [from_ns, until_ns] of the cut if they are given.
+ *  Recording goes on. threads: any. */
 kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
                             kineto_error *err);
 /** Sleep until a window of the pool changes (also a program's own one) or ks_collector_wake is

@@ -549,8 +549,8 @@ static void describe_short(const ks_collector *c, uint64_t asked_ticks, uint64_t
 }
 
 /* Chunks that were overwritten too early shorten the ring; a ledger line says so. */
-static void ring_options(ks_collector *c, kf_control *control, uint64_t now, short_ring *text,
-                         kt_build_options *o)
+static void ring_options(ks_collector *c, kf_control *control, uint64_t now,
+                         const ks_window_cut *cut, short_ring *text, kt_build_options *o)
 {
     uint64_t length = ticks_in(c, c->options.ring_ns);
     uint64_t from = KB_MAX(now > length ? now - length : 0, c->first_ticks);
@@ -560,6 +560,8 @@ static void ring_options(ks_collector *c, kf_control *control, uint64_t now, sho
     o->start_ticks = KB_MAX(from, control->forgotten_ticks);
     o->end_ticks = now;
     o->complete_from = o->start_ticks;
+    o->from_ns = cut->from_ns;
+    o->until_ns = cut->until_ns;
     o->epoch_ticks = o->start_ticks - KB_MIN(o->start_ticks, ticks_in(c, 2 * KB_SECOND_NS));
     if (!short_one)
         return;
@@ -598,7 +600,7 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
     if (status == KINETO_OK) {
         kt_build_options options = common_options(c, cut);
         subtract_window_counters(c, input->control, c->ring_counters, true);
-        ring_options(c, input->control, now, &text, &options);
+        ring_options(c, input->control, now, cut, &text, &options);
         ks_cost_part part;
         take_ring_cost(c, now, &part);
         ks_cost_part_attach(&part, input->control, &input->input, &options);

@@ -13,7 +13,7 @@ MODULES = {
     "trace": ["bytes", "repair", "model", "from_recording", "read", "files", "transform"],
     "ondemand": ["request", "support", "output", "dynolog", "controller", "wire", "listen", "capture", "process"],
     "analyze": ["verify", "summary", "classes", "tables", "dataset", "facts", "critical", "findings", "diff", "compat"],
-    "cli": ["summary", "launch", "ondemand", "query", "diff", "report"],
+    "cli": ["summary", "live", "launch", "ondemand", "query", "diff", "report"],
 }
 # Public headers that exist when only the recording library is there.
 RECORDING = {"base.h", "record.h", "function.h", "plugin.h", "host.h"}

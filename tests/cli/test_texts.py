@@ -73,7 +73,7 @@ class Mistakes(CommandTest):
         self.check(["flame", "t.json"], 2, "did you mean 'convert -o FLAME.svg TRACE'")
         self.check(["version"], 2, "did you mean '--version'")
         self.check(["table", "--sort", "x"], 2, "did you mean --sort-by")
-        self.check(["record", "--pid", "1"], 125, "ckineto trigger --pid")
+        self.check(["record", "--pid", "1", "--memory"], 125, "ckineto trigger --pid")
         self.check(["query", "SELECT 1 + 1", "t.json"], 2, "the trace comes first")
         with open(self.path("t.json"), "w", encoding="utf-8"):
             pass

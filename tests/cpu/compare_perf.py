@@ -126,7 +126,7 @@ class ComparePerf(unittest.TestCase):
             if line.startswith("#") or len(fields) != 3:
                 continue
             level, name = fields[2][:3], fields[2][4:]
-            if level == "[k]":
+            if level == "[k]" and name.startswith("0x"):
                 name = "[kernel]"
             elif name.startswith("0x") or name.endswith("@plt"):
                 name = name_module(fields[1])

@@ -347,6 +347,31 @@ static void the_path_of_a_lock_goes_through_its_holder(void **state)
     }
 }
 
+/* Thread 22 is woken by 23 at 700, and by an interrupt at 900. */
+static void the_path_goes_to_the_thread_that_woke_another_one(void **state)
+{
+    (void)state;
+    maker m = make();
+    uint32_t woken = watched_track(&m, "state", 22), wakes = watched_track(&m, "state", 23);
+    put_state(&m, woken, "running", 0, 200, NULL);
+    put_state(&m, woken, "blocked", 200, 700, "pthread_cond_wait");
+    put_text(&m, "woken by", "thread 23 (t23)");
+    put_state(&m, woken, "waiting for a CPU", 700, 750, NULL);
+    put_state(&m, woken, "running", 750, 800, NULL);
+    put_state(&m, woken, "blocked", 800, 900, "clock_nanosleep");
+    put_text(&m, "woken by", "an interrupt");
+    put_state(&m, woken, "waiting for a CPU", 900, 910, NULL);
+    put_state(&m, woken, "running", 910, 1000, NULL);
+    put_state(&m, wakes, "running", 0, 720, NULL);
+    kineto_analysis *facts = analyzed(finish(m.b), "thread_path");
+    assert_int_equal(on_thread_path(facts, SECOND, "running"), 700000);
+    assert_int_equal(on_thread_path(facts, WORKER, "waiting for a CPU"), 60000);
+    assert_int_equal(on_thread_path(facts, WORKER, "blocked in clock_nanosleep"), 100000);
+    assert_int_equal(on_thread_path(facts, WORKER, "running"), 140000);
+    assert_int_equal(all_thread_path(facts), 1000000);
+    kineto_analysis_destroy(facts);
+}
+
 /* Two threads that hold what the other one waits for, by wrong data: the walk ends. */
 static void threads_that_wait_for_each_other_end_the_walk(void **state)
 {
@@ -379,6 +404,7 @@ int main(void)
         cmocka_unit_test(the_path_of_a_join_goes_through_the_thread_that_was_joined),
         cmocka_unit_test(without_a_known_reason_the_path_stays_in_the_thread),
         cmocka_unit_test(the_path_of_a_lock_goes_through_its_holder),
+        cmocka_unit_test(the_path_goes_to_the_thread_that_woke_another_one),
         cmocka_unit_test(threads_that_wait_for_each_other_end_the_walk),
     };
     return RUN_TESTS(tests);

@@ -2,6 +2,7 @@
  * last backward, in each state of the thread, and where it was blocked over to the thread that it waited
  * for, if that was recorded:
  *
+ *    woken by a thread             that one (record --off-cpu, where the kernel says who woke a thread)
  *    blocked in a join             the thread of its process that ended last meanwhile
  *    blocked in wait4              the child process that ended last meanwhile
  *    blocked for a lock            the thread that held it (blocking calls have a holder)
@@ -137,6 +138,27 @@ static kineto_row call_at_end(const thread_walk *x, const ka_state *blocked)
     return row;
 }
 
+/* The thread that is named by the state after a blocked one: "woken by" "thread 42 (name)". UINT32_MAX:
+ * none is, or not one that was watched. */
+static uint32_t find_recorded_waker(const thread_walk *x, const ka_state *blocked)
+{
+    const ka_watched_thread *t = &x->w->threads.data[x->thread];
+    uint32_t next = (uint32_t)(blocked - x->w->states.data) + 1, process = t->process;
+    kineto_arg arg;
+    if (next == t->first + t->count || x->w->states.data[next].state != KA_STATE_WAITING ||
+        x->w->states.data[next].start_ns != blocked->end_ns || blocked->end_ns > x->ns ||
+        !kineto_args_find(x->w->trace, x->w->states.data[next].row, "woken by", &arg) ||
+        arg.type != KINETO_ARG_STRING)
+        return UINT32_MAX;
+    int64_t id = ka_watched_id(arg.text);
+    uint32_t waker = id < 0 ? UINT32_MAX : ka_watched_find(x->w, process, id);
+    for (uint32_t i = 0; id >= 0 && waker == UINT32_MAX && i < x->w->threads.count; i++)
+        waker = x->w->threads.data[i].id == id ? i : UINT32_MAX;
+    return waker != UINT32_MAX && waker != x->thread && state_before(x, waker, blocked->end_ns)
+               ? waker
+               : UINT32_MAX;
+}
+
 /* The thread that woke this one, and at *since from when on the path is in it. UINT32_MAX: not seen. */
 static uint32_t find_waker(const thread_walk *x, const ka_state *blocked, kineto_row call,
                            int64_t *since)
@@ -147,7 +169,11 @@ static uint32_t find_waker(const thread_walk *x, const ka_state *blocked, kineto
     kineto_activity a = {.name = {"", 0}};
     kineto_string in = ka_watched_text(x->w, blocked->in), stack = {"", 0};
     int64_t holder = call == KINETO_NO_ROW ? -1 : ka_blocking_call_holder(x->w->trace, call);
-    uint32_t waker = UINT32_MAX;
+    uint32_t waker = find_recorded_waker(x, blocked);
+    if (waker != UINT32_MAX) {
+        *since = blocked->end_ns;
+        return waker;
+    }
     if (holder > 0) {
         waker = ka_watched_find(x->w, x->w->threads.data[x->thread].process, holder);
         *since = KB_MIN(blocked->end_ns, x->ns);

@@ -44,7 +44,7 @@ static kineto_string strip_row_name(kineto_string name)
 }
 
 /* The number in "thread 42 …", or "state 42" of a track without a name of its own. */
-static int64_t parse_thread_id(kineto_string name)
+int64_t ka_watched_id(kineto_string name)
 {
     static const char *const beginnings[] = {"thread ", "state ", "samples "};
     for (size_t i = 0; i < KB_COUNT(beginnings); i++) {
@@ -75,8 +75,8 @@ static ka_watched_thread *thread_of_track(collecting *c)
         return &c->w->threads.data[c->thread];
     kineto_trace_track(c->t, c->track, &track);
     kineto_string text = kt_track_text_of(c->t, c->track);
-    int64_t id = parse_thread_id(track.name);
-    id = id < 0 ? parse_thread_id(text) : id;
+    int64_t id = ka_watched_id(track.name);
+    id = id < 0 ? ka_watched_id(text) : id;
     if (id < 0 && track.type == KINETO_TRACK_THREAD)
         id = track.id;
     uint64_t *at = kb_map_insert(&c->threads, thread_key(track.process, id, c->track) + 1,

@@ -80,6 +80,8 @@ static inline int64_t ka_watched_life_ns(const ka_watched_thread *t)
 {
     return t->ns[KA_STATE_RUNNING] + t->ns[KA_STATE_WAITING] + t->ns[KA_STATE_BLOCKED];
 }
+/** The id in "thread 42 …"; -1: there is none. */
+int64_t ka_watched_id(kineto_string name);
 /** Index of a thread by its process and id; UINT32_MAX: it was not watched. */
 uint32_t ka_watched_find(const ka_watched *w, uint32_t process, int64_t id);
 /** Index in `states` of the first state of a thread that ends after a moment; may be one past its

@@ -125,14 +125,14 @@ static void report_hot(ka_finder *f, const ka_watched *w, const ka_sampled *hot,
 {
     kb_text name = ka_short_name(kineto_trace_string(w->trace, hot->name));
     kineto_string module = ka_watched_text(w, hot->module);
-    bool in_kernel = strcmp(name.s, "[kernel]") == 0;
+    bool in_kernel = strcmp(name.s, "[kernel]") == 0 || kb_string_equal(module, kb_string("[kernel]"));
     ka_found *x = ka_open_finding(f, half_of_share(f, w, percent), 0.3, kb_string(name.s));
     if (!x)
         return;
     x->whole_ns = ka_watched_span_ns(w) != f->whole_ns ? ka_watched_span_ns(w) : 0;
     x->count = hot->samples;
     ka_say(f, x, "%.1f %% of the sampled CPU time (%s) is in %s itself%s%.*s", percent,
-           kb_duration(hot->self_ns).s, in_kernel ? "the kernel" : name.s, module.size ? ", of " : "",
+           kb_duration(hot->self_ns).s, strcmp(name.s, "[kernel]") == 0 ? "the kernel" : name.s, module.size ? ", of " : "",
            (int)KB_MIN(module.size, (size_t)80), module.data);
     if (in_kernel)
         ka_advise(f, x,

@@ -58,10 +58,24 @@ static void wait_for_parent(int fd)
     close(fd);
 }
 
+/* In the child: the terminal belongs to the view. */
+static void leave_terminal(int output_fd)
+{
+    if (output_fd < 0)
+        return;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (isatty(fd))
+            (void)dup2(output_fd, fd);
+    int empty = isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+    if (empty >= 0)
+        (void)dup2(empty, STDIN_FILENO);
+}
+
 /* In the child. An error of exec is written to `report` for the parent. */
-static _Noreturn void exec_program(char **argv, int report, const int *start)
+static _Noreturn void exec_program(char **argv, int report, const int *start, int output_fd)
 {
     close(start[1]);
+    leave_terminal(output_fd);
     wait_for_parent(start[0]);
     restore_signals();
     execvp(argv[0], argv);
@@ -88,6 +102,7 @@ kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
 {
     int report[2], start[2];
     *child = (kc_child){.with_children = child->with_children,
+                        .output_fd = child->output_fd,
                         .forked = child->forked,
                         .forked_context = child->forked_context};
     if (child->with_children && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
@@ -103,7 +118,7 @@ kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
     pid_t pid = fork();
     int os_error = errno;
     if (pid == 0)
-        exec_program(argv, report[1], start);
+        exec_program(argv, report[1], start, child->output_fd);
     close(report[1]);
     if (pid > 0 && child->forked)
         child->forked(child->forked_context, pid);
@@ -124,12 +139,28 @@ kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
     return kb_fail_os(err, os_error, "cannot run '%s'", argv[0]);
 }
 
+kineto_status kc_child_attach(uint32_t pid, kc_child *child, kineto_error *err)
+{
+    struct sigaction usual;
+    memset(&usual, 0, sizeof usual);
+    usual.sa_handler = SIG_DFL;
+    *child = (kc_child){.pid = (pid_t)pid, .is_attached = true, .start_time = kb_os_start_time(pid)};
+    if (!child->start_time || !kb_os_alive(pid, child->start_time))
+        return kb_fail(err, KINETO_E_NOT_FOUND, "there is no process %u", pid);
+    sigaction(SIGINT, &usual, NULL); /* blocked: it is waited for */
+    sigaddset(&waited_mask, SIGINT);
+    sigprocmask(SIG_BLOCK, &waited_mask, NULL);
+    return KINETO_OK;
+}
+
 /* SIGTERM and SIGHUP are forwarded, except those of the terminal (SI_KERNEL), which the program
  * gets itself. If only descendants of the program are left, the signal ends the waiting for them.
  */
 static void forward_signal(kc_child *child, int sig, int code)
 {
-    if ((sig != SIGTERM && sig != SIGHUP) || code == SI_KERNEL)
+    if (child->is_attached)
+        child->done |= sig != SIGCHLD;
+    if (child->is_attached || (sig != SIGTERM && sig != SIGHUP) || code == SI_KERNEL)
         return;
     if (child->ended)
         child->done = true;
@@ -155,6 +186,10 @@ static void reap_children(kc_child *child)
     if (child->done)
         return;
     KB_ASSERT(child->pid > 0);
+    if (child->is_attached) {
+        child->done = child->ended = !kb_os_alive((uint32_t)child->pid, child->start_time);
+        return;
+    }
     notify_program_end(child);
     while ((pid = waitpid(child->with_children ? -1 : child->pid, &status, WNOHANG)) > 0)
         if (pid == child->pid) {

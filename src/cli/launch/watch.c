@@ -1,5 +1,6 @@
 /* Watching the recorded program from outside (source "cpu", docs/reference/cpu.md). */
 #include "cli/launch/watch.h"
+#include "cli/launch/remedies.h"
 #include "cli/options.h"
 #include "cpu/source.h"
 
@@ -25,34 +26,85 @@ kineto_status kc_watch_parse(kc_watch *w)
     return KINETO_OK;
 }
 
+/* @param at_exec  the process waits before it executes the program. */
+static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kineto_error *err)
+{
+    ku_source_options options = {.pid = pid,
+                                 .at_exec = at_exec,
+                                 .off_cpu = w->off_cpu,
+                                 .hz = w->hz,
+                                 .max_cost_ppm = w->max_cost_ppm,
+                                 .progress_ns = w->progress_ns,
+                                 .kinds = w->kinds};
+    kineto_status status =
+        ku_source_create(&options, ks_collector_pool(w->collector), &w->source, err);
+    if (status == KINETO_OK && ku_source_refusal(w->source))
+        ks_collector_note(w->collector, "cpu", "states from counters [ms], no samples",
+                          KU_POLLING_MS, false, ku_source_refusal(w->source));
+    else if (status == KINETO_OK && w->off_cpu && ku_source_sees_off_cpu(w->source) &&
+             !ku_source_sees_wakeups(w->source))
+        ks_collector_note(w->collector, "cpu", "not known who wakes threads", 1, false,
+                          "tracefs cannot be read: mount -t tracefs tracefs /sys/kernel/tracing");
+    else if (status == KINETO_OK && w->off_cpu && !ku_source_sees_off_cpu(w->source))
+        ks_collector_note(w->collector, "cpu", "no stacks of blocked threads", 1, false,
+                          "--off-cpu needs CAP_PERFMON, root, or perf_event_paranoid up to 1");
+    return status;
+}
+
 /* Called in the parent, before the child executes the program. */
 static void watch_child(void *context, pid_t pid)
 {
     kc_watch *w = context;
     kineto_error err;
-    ku_source_options options = {
-        .pid = (uint32_t)pid, .at_exec = true, .off_cpu = w->off_cpu, .hz = w->hz,
-        .kinds = w->kinds};
-    if (ku_source_create(&options, ks_collector_pool(w->collector), &w->source, &err) != KINETO_OK)
+    if (start_source(w, (uint32_t)pid, true, &err) != KINETO_OK)
         ks_collector_note(w->collector, "cpu", "not available here", 1, false, err.message);
-    else if (w->off_cpu && !ku_source_sees_off_cpu(w->source))
-        ks_collector_note(w->collector, "cpu", "no stacks of blocked threads", 1, false,
-                          "--off-cpu needs CAP_PERFMON, root, or perf_event_paranoid up to 1");
+}
+
+/* False: nothing that this source delivers is wanted. */
+static bool choose_kinds(kc_watch *w, ks_collector *c, uint64_t kinds)
+{
+    w->collector = c;
+    w->kinds = kinds & (KINETO_KIND_BIT(KINETO_KIND_THREAD_STATE) |
+                        (w->hz ? KINETO_KIND_BIT(KINETO_KIND_CPU_SAMPLE) : 0));
+    return w->is_on && w->kinds;
 }
 
 void kc_watch_prepare(kc_watch *w, ks_collector *c, uint64_t kinds, kc_child *child)
 {
-    w->kinds = kinds & (KINETO_KIND_BIT(KINETO_KIND_THREAD_STATE) |
-                             (w->hz ? KINETO_KIND_BIT(KINETO_KIND_CPU_SAMPLE) : 0));
-    if (!w->is_on || !w->kinds)
+    if (!choose_kinds(w, c, kinds))
         return;
-    w->collector = c;
     child->forked = watch_child;
     child->forked_context = w;
 }
 
+kineto_status kc_watch_attach(kc_watch *w, ks_collector *c, uint64_t kinds, uint32_t pid,
+                              kineto_error *err)
+{
+    return choose_kinds(w, c, kinds)
+               ? start_source(w, pid, false, err)
+               : kb_fail(err, KINETO_E_ARGUMENT,
+                         "nothing is to be recorded: a running program is watched from outside, "
+                         "which --cpu off or --activities exclude");
+}
+
+static bool has_source_file(const void *context, const char *beginning)
+{
+    return ku_source_has_file(context, beginning);
+}
+
 void kc_watch_finish(kc_watch *w)
 {
+    char detail[96];
+    ku_source_finish(w->source);
+    if (w->source)
+        w->remedies = kc_remedies_find(has_source_file, w->source);
+    uint32_t hz = w->source ? ku_source_hz(w->source) : w->hz;
+    if (hz < w->hz) {
+        snprintf(detail, sizeof detail, "from %u, so that samples take no more than %.2f %%", w->hz,
+                 w->max_cost_ppm / 1e4);
+        ks_collector_note(w->collector, "cpu", "samples a second, lowered for --budget", hz, false,
+                          detail);
+    }
     ku_source_destroy(w->source);
     w->source = NULL;
 }

@@ -10,7 +10,10 @@ typedef struct kc_watch {
     bool off_cpu; /* --off-cpu */
     uint32_t hz;
     bool is_on;
+    double max_cost_ppm; /* of the program's CPU time, for samples; 0: no limit */
+    uint64_t progress_ns; /* write what goes on so often, for a live view; 0: only what has ended */
     uint64_t kinds; /* of those to record, the ones that this source delivers */
+    uint32_t remedies; /* see remedies.h; when it has finished */
     ks_collector *collector;
     struct ku_source *source;
 } kc_watch;
@@ -19,6 +22,10 @@ typedef struct kc_watch {
 kineto_status kc_watch_parse(kc_watch *w);
 /** Let the child be watched from its first instruction. That it cannot be goes into the ledger. */
 void kc_watch_prepare(kc_watch *w, ks_collector *c, uint64_t kinds, kc_child *child);
+/** Watch a program that runs already, and what it has started.
+ *  @return KINETO_E_PERMISSION, … : it cannot be watched; err says why. */
+kineto_status kc_watch_attach(kc_watch *w, ks_collector *c, uint64_t kinds, uint32_t pid,
+                              kineto_error *err);
 /** The program has ended: write the rest. Before the collector finishes. */
 void kc_watch_finish(kc_watch *w);
 #endif

@@ -716,6 +716,7 @@ static void free_build_state(kt_build_state *s)
     kb_vec_free(&s->collectives);
     kb_vec_free(&s->runs);
     kb_vec_free(&s->lives);
+    kb_map_free(&s->thread_of_tid);
     kb_vec_free(&s->samples);
     kb_vec_free(&s->blocked);
     kb_map_free(&s->set_of_entry);

@@ -132,6 +132,8 @@ typedef struct kt_device_clock {
 typedef struct kt_build_run {
     uint64_t start, end; /* ticks */
     uint32_t thread, cpu, flags; /* KF_RUN_… */
+    uint32_t waker_tid;
+    uint64_t woken; /* ticks; WOKEN: these two are known */
 } kt_build_run;
 typedef struct kt_build_life {
     uint64_t start, end;
@@ -207,6 +209,7 @@ typedef struct kt_build_state {
     } set_hints[KT_BUILD_SET_HINTS];
     KB_VEC(kt_build_collective) collectives;
     KB_VEC(kt_build_run) runs;
+    kb_map thread_of_tid; /* for those that woke others */
     KB_VEC(kt_build_life) lives;
     KB_VEC(kt_build_sample) samples;
     KB_VEC(kt_build_sample) blocked; /* stacks of threads that had to wait */

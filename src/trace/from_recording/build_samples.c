@@ -6,6 +6,7 @@
  *    samples   how many samples the range is made of
  *    cpu_ns    the CPU time that these samples stand for, of the function and what it called */
 #include "trace/from_recording/build_watched.h"
+#include "trace/from_recording/kernel_names.h"
 
 #define MAX_OPEN 260u
 
@@ -22,6 +23,7 @@ typedef struct sampling {
     uint32_t track, thread;
     uint32_t key_samples, key_cpu_ns, key_module;
     uint32_t kernel_name;
+    const kt_kernel_names *kernel; /* NULL: addresses have no names */
     uint64_t last;    /* ticks of the last sample */
     size_t run;       /* index of the run of the last sample */
     uint64_t busy_start;
@@ -65,6 +67,22 @@ static open_frame name_frame(sampling *a, kt_symbols *symbols, uint64_t return_a
     return (open_frame){.name = kt_string(s->b, kb_string(number))};
 }
 
+/* Below a frame for all that is inside the kernel, its functions, where their names are known. */
+static uint32_t name_kernel_frames(sampling *a, const kt_build_sample *sample, open_frame *frames,
+                                   uint32_t count)
+{
+    kt_build_state *s = a->s;
+    frames[count++] = (open_frame){.name = a->kernel_name};
+    for (uint32_t i = sample->kernel_count; a->kernel && i > 0 && count < MAX_OPEN; i--) {
+        bool is_exact = i == 1;
+        kineto_string name = kt_kernel_name(a->kernel, sample->addresses[i - 1] - (is_exact ? 0 : 1));
+        if (name.size)
+            frames[count++] =
+                (open_frame){.name = kt_string(s->b, name), .module = a->kernel_name};
+    }
+    return count;
+}
+
 /* The frames of a sample, the outermost first. The innermost address is where the thread was, and
  * not a return address: one more is that of its end. */
 static uint32_t name_frames(sampling *a, const kt_build_sample *sample, open_frame *frames)
@@ -76,9 +94,7 @@ static uint32_t name_frames(sampling *a, const kt_build_sample *sample, open_fra
         bool is_exact = i - 1 == sample->kernel_count;
         frames[count++] = name_frame(a, symbols, sample->addresses[i - 1] + (is_exact ? 1 : 0));
     }
-    if (sample->kernel_count)
-        frames[count++] = (open_frame){.name = a->kernel_name};
-    return count;
+    return sample->kernel_count ? name_kernel_frames(a, sample, frames, count) : count;
 }
 
 /* Since when the thread has been running, or could have been: while it is preempted it stays where it is.
@@ -149,6 +165,8 @@ void kt_build_samples(kt_build_state *s)
                     .key_cpu_ns = kt_string(s->b, kb_string("cpu_ns")),
                     .key_module = kt_string(s->b, kb_string("module")),
                     .kernel_name = kt_string(s->b, kb_string("[kernel]"))};
+    if (kb_os_is_this_boot((const char *)s->control->boot_id, sizeof s->control->boot_id))
+        a->kernel = kt_kernel_names_get();
     qsort(s->samples.data, s->samples.count, sizeof *s->samples.data, kt_build_compare_samples);
     for (size_t i = 0; i < s->samples.count; i++) {
         const kt_build_sample *sample = &s->samples.data[i];

@@ -2,8 +2,8 @@
  * makes the row with their states: running, waiting for a CPU, blocked.
  *
  * Only times on a CPU are recorded. What lies between two of them follows from how the first ended:
- * a thread that was preempted waits for a CPU, another one is blocked, until it runs again. The time
- * from being woken to running counts as blocked; ordinary users cannot see when a thread is woken. */
+ * a thread that was preempted waits for a CPU, another one is blocked, until it runs again. Where it is
+ * known when the thread was woken, it waits for a CPU from then on; else that time counts as blocked. */
 #include "trace/from_recording/build_watched.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
@@ -26,7 +26,13 @@ kineto_status kt_build_thread_run(void *state, const kf_thread_run *run)
 {
     kt_build_state *s = state;
     if (select_watched_thread(s, &run->thread, KINETO_KIND_THREAD_STATE)) {
-        kt_build_run r = {run->start, run->end, s->here_thread, run->cpu, run->flags};
+        kt_build_run r = {.start = run->start,
+                          .end = run->end,
+                          .thread = s->here_thread,
+                          .cpu = run->cpu,
+                          .flags = run->flags,
+                          .waker_tid = run->waker_tid,
+                          .woken = run->woken};
         s->out_of_memory |= !kb_vec_push(&s->runs, r);
     }
     return finish_record(s);
@@ -79,7 +85,9 @@ static int compare_runs(const void *left, const void *right)
 static int compare_lives(const void *left, const void *right)
 {
     const kt_build_life *a = left, *b = right;
-    return a->thread != b->thread ? KB_COMPARE(a->thread, b->thread) : KB_COMPARE(a->start, b->start);
+    if (a->thread != b->thread)
+        return KB_COMPARE(a->thread, b->thread);
+    return a->start != b->start ? KB_COMPARE(a->start, b->start) : KB_COMPARE(b->end, a->end);
 }
 
 uint32_t kt_build_watched_track(kt_build_state *s, uint32_t thread, const char *what)
@@ -122,7 +130,21 @@ static void stage_blocked_stack(kt_build_state *s, uint32_t thread, uint64_t tic
                        kt_string(s->b, stack));
 }
 
-/* One state of a thread, if a part of it is in the window. */
+/* "thread 42 (worker)", "an interrupt". */
+static void stage_waker(kt_build_state *s, const kt_build_run *run)
+{
+    char text[64] = "an interrupt";
+    const uint64_t *at = run->waker_tid ? kb_map_find(&s->thread_of_tid, run->waker_tid) : NULL;
+    kineto_string name = at ? kt_build_thread_name_of(s, (uint32_t)*at) : (kineto_string){"", 0};
+    if (run->waker_tid)
+        snprintf(text, sizeof text, name.size ? "thread %u (%.*s)" : "thread %u%.*s", run->waker_tid,
+                 (int)KB_MIN(name.size, (size_t)32), name.size ? name.data : "");
+    kt_args_put_shared(s->b, kt_string(s->b, kb_string("woken by")), KINETO_ARG_STRING,
+                       kt_string(s->b, kb_string(text)));
+}
+
+/* One state of a thread, if a part of it is in the window.
+ * @param run  of RUNNING: this one; of WAITING: the next one, if the thread was woken for it; else NULL. */
 static void append_state(kt_build_state *s, uint32_t track, uint32_t thread, uint32_t state,
                          uint64_t start, uint64_t end, const kt_build_run *run)
 {
@@ -132,13 +154,42 @@ static void append_state(kt_build_state *s, uint32_t track, uint32_t thread, uin
                   .name = kt_string(s->b, kb_string(state_names[state]))};
     if (start >= end || !kt_build_place(s, start, end, false, &row))
         return;
-    if (run) {
+    if (state == STATE_WAITING && run) {
+        stage_waker(s, run);
+    } else if (run) {
         row.flags |= run->flags & KF_RUN_OPEN_END ? KINETO_ACTIVITY_OPEN_END : 0;
-        kt_args_put_number(s->b, kt_string(s->b, kb_string("cpu")), run->cpu);
+        if (!(run->flags & KF_RUN_POLLED))
+            kt_args_put_number(s->b, kt_string(s->b, kb_string("cpu")), run->cpu);
     } else if (state == STATE_BLOCKED && s->blocked.count) {
         stage_blocked_stack(s, thread, start);
     }
     (void)kt_append(s->b, &row);
+}
+
+/* What lies before a run. */
+static void append_wait(kt_build_state *s, uint32_t track, uint32_t thread, uint32_t state, uint64_t at,
+                        const kt_build_run *next)
+{
+    bool is_woken = next->flags & KF_RUN_WOKEN && state == STATE_BLOCKED && next->woken >= at &&
+                    next->woken < next->start;
+    append_state(s, track, thread, state, at, is_woken ? next->woken : next->start, NULL);
+    if (is_woken)
+        append_state(s, track, thread, STATE_WAITING, next->woken, next->start, next);
+}
+
+/* Runs that go on in the next record become one. @return how many there are then. */
+static size_t join_runs(kt_build_run *runs, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 1; i < count; i++) {
+        if (runs[kept].flags & KF_RUN_GOES_ON && runs[i].start == runs[kept].end) {
+            runs[kept].end = runs[i].end;
+            runs[kept].flags = runs[i].flags;
+        } else {
+            runs[++kept] = runs[i];
+        }
+    }
+    return count ? kept + 1 : 0;
 }
 
 /* The states of one thread, from its runs and, if it is known, its life. */
@@ -152,7 +203,7 @@ static void append_thread_states(kt_build_state *s, const kt_build_run *runs, si
      * was not running. */
     uint32_t state = is_born ? STATE_WAITING : STATE_BLOCKED;
     for (size_t i = 0; i < count; i++) {
-        append_state(s, track, thread, state, at, runs[i].start, NULL);
+        append_wait(s, track, thread, state, at, &runs[i]);
         append_state(s, track, thread, STATE_RUNNING, KB_MAX(runs[i].start, at), runs[i].end, &runs[i]);
         at = KB_MAX(at, runs[i].end);
         state = runs[i].flags & KF_RUN_PREEMPTED ? STATE_WAITING : STATE_BLOCKED;
@@ -164,6 +215,8 @@ static void append_thread_states(kt_build_state *s, const kt_build_run *runs, si
 void kt_build_thread_states(kt_build_state *s)
 {
     size_t run = 0, life = 0;
+    for (uint32_t i = 0; i < s->threads.count && s->runs.count; i++)
+        s->out_of_memory |= !kb_map_insert(&s->thread_of_tid, s->threads.data[i].tid, i, NULL);
     if (s->runs.count)
         qsort(s->runs.data, s->runs.count, sizeof *s->runs.data, compare_runs);
     if (s->blocked.count)
@@ -178,7 +231,8 @@ void kt_build_thread_states(kt_build_state *s)
         while (run < s->runs.count && s->runs.data[run].thread == thread)
             run++;
         const kt_build_life *its = of_life == thread ? &s->lives.data[life] : NULL;
-        append_thread_states(s, s->runs.data + first, run - first, its, thread);
+        size_t runs = join_runs(s->runs.data + first, run - first);
+        append_thread_states(s, s->runs.data + first, runs, its, thread);
         while (life < s->lives.count && s->lives.data[life].thread == thread)
             life++;
     }

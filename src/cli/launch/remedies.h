@@ -1,0 +1,18 @@
+/* Advice for a recording without activities of the program: from the libraries that it had in memory. */
+#ifndef KC_REMEDIES_H
+#define KC_REMEDIES_H
+
+#include "base/base.h"
+
+#include <stdio.h>
+
+#define KC_REMEDIES 16u
+
+/** Is a file in memory whose name begins like this? */
+typedef bool kc_has_file(const void *context, const char *beginning);
+/** Which remedies apply: a mask. */
+uint32_t kc_remedies_find(kc_has_file *has_file, const void *context);
+/** Print those whose kinds were not recorded, a line each. @param kinds  that have activities.
+ *  @return lines printed. */
+uint32_t kc_remedies_print(uint32_t found, uint64_t kinds, FILE *out);
+#endif
