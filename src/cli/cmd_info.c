@@ -284,7 +284,7 @@ static void put_info(kb_json *j, const void *what)
     put_stat_table(j, "python_self", &s->python, trace);
     put_stat_table(j, "kernels", &s->kernels, trace);
     put_stat_table(j, "other_device", &s->other_device, trace);
-    kc_threads_json(&s->threads, trace, j);
+    kc_threads_json(&s->watched, j);
     kc_memory_json(&all->facts->memory, trace, j);
     kc_counters_json(&all->facts->counters, trace, j);
     kb_json_put_uint(j, "lost", kineto_trace_lost(trace));

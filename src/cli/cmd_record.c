@@ -13,6 +13,7 @@
 #include "cli/launch/waits.h"
 #include "cli/launch/watch.h"
 #include "cli/live/live.h"
+#include "cli/print_findings.h"
 #include "cli/summary/summary.h"
 #include "cpu/source.h"
 #include "export/export.h"
@@ -670,6 +671,22 @@ static void explain_empty_trace(const kineto_trace *trace, bool has_threads)
         print_remedies(has_threads);
 }
 
+/* More take too long to look at for the end of a recording; `analyze` has no limit. */
+#define MAX_FINDING_ACTIVITIES UINT64_C(2000000)
+
+/* What is slow, for programs without work of devices: those are for `analyze --findings`, which looks at
+ * steps. */
+static void print_findings(const kineto_trace *trace, const kc_summary *s)
+{
+    kineto_findings_options o = {.size = sizeof o, .evidence = 1};
+    kineto_findings *found = NULL;
+    if (s->devices.count || s->activities > MAX_FINDING_ACTIVITIES ||
+        !s->kinds[KINETO_KIND_THREAD_STATE] || kineto_findings_find(trace, &o, &found, NULL))
+        return;
+    kc_findings_print_brief(found, KB_MIN(kc_terminal_columns(stderr), KC_FINDINGS_WIDTH), stderr);
+    kineto_findings_destroy(found);
+}
+
 /* Prints the summary and the path of the trace on stderr: stdout belongs to the program. */
 static void report_trace(const kineto_trace *trace)
 {
@@ -686,6 +703,7 @@ static void report_trace(const kineto_trace *trace)
         print_memory_table(trace);
         if (s.kinds[KINETO_KIND_BLOCKING_CALL])
             kc_locks_print(trace, stderr);
+        print_findings(trace, &s);
         if (count_own_activities(&s) == 0)
             explain_empty_trace(trace, s.activities != 0);
         fputc('\n', stderr);

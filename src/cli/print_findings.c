@@ -245,6 +245,34 @@ void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
     put_skipped_rules(found, &p);
 }
 
+#define MAX_BRIEF 6u
+
+#define BRIEF_INDENT "           " /* as wide as savings */
+
+/* The sentence after the savings, then the advice. */
+static void print_brief_finding(const kineto_finding *f, const page *p)
+{
+    char savings[24] = BRIEF_INDENT;
+    if (f->has_savings)
+        snprintf(savings, sizeof savings, "  %5.1f %%  ", f->savings_pct);
+    put_wrapped(p, savings, BRIEF_INDENT, f->sentence);
+    put_wrapped(p, BRIEF_INDENT "-> ", BRIEF_INDENT "   ", f->advice);
+}
+
+void kc_findings_print_brief(const kineto_findings *found, size_t width, FILE *out)
+{
+    page p = {out, width ? KB_MAX(width, (size_t)MIN_WIDTH) : KC_FINDINGS_WIDTH};
+    uint32_t count = kineto_findings_count(found);
+    kineto_finding f;
+    if (!count)
+        return;
+    fputs("\n  findings, by the time that each would save at most ('ckineto analyze --findings' shows where)\n", out);
+    for (uint32_t i = 0; i < MAX_BRIEF && kineto_findings_get(found, i, &f); i++)
+        print_brief_finding(&f, &p);
+    if (count > MAX_BRIEF)
+        fprintf(out, "  … and %s more\n", kc_count(count - MAX_BRIEF).s);
+}
+
 /* ---- rules and gates ------------------------------------------------------------------------- */
 
 int kc_finding_rules_print(void)

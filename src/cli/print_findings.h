@@ -10,6 +10,8 @@
 
 /** @param width  columns to write in; 0: KC_FINDINGS_WIDTH. */
 void kc_findings_print(const kineto_findings *found, size_t width, FILE *out);
+/** The first ones, with what to do, below the summary of a recording. Nothing without any. */
+void kc_findings_print_brief(const kineto_findings *found, size_t width, FILE *out);
 /** The rules there are, on the standard output. @return the exit status. */
 int kc_finding_rules_print(void);
 /** Checks the gates as far as that is possible before traces are read. A mistake is explained on

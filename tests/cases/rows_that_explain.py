@@ -17,7 +17,8 @@ FOLDERS = [a for a in sys.argv[2:] if a != "--all"]
 MOST_BYTES = 1 << 40 if "--all" in sys.argv else 100_000
 # Rules about these rows themselves.
 ABOUT_ROWS = {"input.synchronized_loader", "optimizer.single_tensor", "host.loop_indexing", "model.conv_bias",
-              "cpu.between_operators", "trace.unfit"}
+              "cpu.between_operators", "trace.unfit", "host.not_running", "thread.oversubscription", "thread.serial",
+              "thread.blocked", "cpu.hot_function", "cpu.allocation_churn"}
 # Named ranges that say what the program does: steps, loaders, optimizers, collectives, compiled regions.
 KEPT_NAMES = re.compile(r"ProfilerStep|DataLoader|DataPipe|Optimizer|[nrhx]ccl|gloo|Distributed|Compiled|DataParallel|"
                         r"step\[|execute_|Iteration|Lazy|allreduce|all_reduce", re.I)
@@ -40,6 +41,11 @@ def without_waiting(events):
     busy = {(e.get("pid"), e.get("tid")) for e in events
             if e.get("cat") not in ("python_function", "user_annotation") or KEPT_NAMES.search(str(e.get("name")))}
     return [e for e in events if e.get("ph") == "M" or (e.get("pid"), e.get("tid")) in busy]
+
+
+def without_watched(events):
+    """States of threads and CPU samples."""
+    return [e for e in events if e.get("cat") not in ("thread_state", "cpu_sample")]
 
 
 def without_annotations(events):
@@ -104,7 +110,8 @@ def main():
             continue  # damaged on purpose, or no trace
         with tempfile.TemporaryDirectory() as folder:
             whole = findings(folder, document, events)
-            for remove in () if whole is None else (without_python, without_waiting, without_annotations):
+            for remove in () if whole is None else (without_python, without_waiting, without_annotations,
+                                                      without_watched):
                 left = remove(events)
                 if len(left) == len(events) or span(left) < LEAST_SPAN * span(events):
                     continue

@@ -121,6 +121,27 @@ class Trace:
         self.events.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]",
                             "pid": PID, "tid": tid, "ts": BASE + at, "args": args})
 
+    # ---- threads that are watched from outside ----
+
+    def watched(self, what, category, name, start, length, tid, pid, args):
+        key = f"{what} {tid}"
+        name_of_row = {"ph": "M", "name": "thread_name", "pid": pid, "tid": key, "ts": BASE,
+                       "args": {"name": f"thread {tid}: {what}"}}
+        if name_of_row not in self.events:
+            self.events.append(name_of_row)
+        self.slice(category, name, start, length, pid=pid, tid=key, **args)
+
+    def state(self, tid, name, start, length, pid=PID, function=None, stack=None, cpu=0):
+        """name: "running", "waiting for a CPU", "blocked"; function: in which it was blocked."""
+        args = {"cpu": cpu} if name == "running" else {}
+        if function:
+            args.update({"in": function, "Call stack": stack or f"libc.so.6!{function};"})
+        self.watched("state", "thread_state", name, start, length, tid, pid, args)
+
+    def samples(self, tid, name, start, length, samples, pid=PID, module="program"):
+        self.watched("samples", "cpu_sample", name, start, length, tid, pid,
+                     {"samples": samples, "cpu_ns": samples * 10_000_000, "module": module})
+
     # ---- the device ----
 
     def flow(self, number, from_at, to_at, from_tid=PID, to_pid=0, to_tid=7, category="ac2g", from_pid=PID):

@@ -30,7 +30,7 @@ from cases_1 import loader  # noqa: E402
 def all_cases():
     """Cases of all rules; a part that is not there has none."""
     cases, worth, more = {}, {}, []
-    for name in ("cases_1", "cases_2", "cases_3"):
+    for name in ("cases_1", "cases_2", "cases_3", "cases_4"):
         if os.path.exists(os.path.join(HERE, name + ".py")):
             part = importlib.import_module(name)
             cases.update(part.CASES)
@@ -467,6 +467,7 @@ class Ranks(FindingsTest):
 def corpus():
     """Traces by name; files of one run are one. Ours is always there."""
     names = {"faults": [os.path.join(HERE, "..", "data", "torch-2.15.0", "faults.json.gz")]}
+    names["work"] = [os.path.join(HERE, "..", "data", "watched", "work.json.gz")]
     directory = os.path.join(SHARED, "traces")
     if not SHARED or not os.path.isdir(directory):
         return names

@@ -28,7 +28,9 @@
     X(RETURN, "sync_return")   /* from the end of work to that of the call that waited for it */   \
     X(HAND_OVER, "hand_over")  /* from a thread to another */                                      \
     X(EARLIER, "earlier_work") /* before the window */                                             \
-    X(START, "not_explained")  /* it is not known what it waited for */
+    X(START, "not_explained")  /* it is not known what it waited for */                            \
+    X(NO_CPU, "host_waiting_for_cpu") /* host time in which the thread had no CPU … */             \
+    X(BLOCKED, "host_blocked")        /* … or was blocked: of no edge, a part of theirs */
 typedef enum ka_path_class {
 #define X(name, word) KA_PATH_##name,
     KA_PATH_CLASSES(X)
@@ -100,6 +102,8 @@ typedef struct ka_path {
     uint32_t *start_of, *end_of; /* nodes of slices; KA_NONE */
     uint32_t *work_start;        /* node of work; its end is the next one. KA_NONE */
     uint32_t host_nodes;         /* nodes 1 … are of the host; edge n - 1 leads to node n … */
+    uint32_t *watched_of;        /* by thread of the dataset: index of watched threads; KA_NONE. NULL: no
+                                    thread was watched */
     bool no_memory;              /* sticks */
 } ka_path;
 
@@ -114,6 +118,14 @@ typedef struct ka_path_window {
 kineto_status ka_path_create(const ka_dataset *s, const ka_path_window *window, ka_path *path,
                              kineto_error *err);
 void ka_path_free(ka_path *path);
+
+/** critical_states.c: how long the thread of a host edge was in each state meanwhile. What is not known counts as
+ *  running. False: it has no time of a watched thread. */
+bool ka_path_split(const ka_path *p, const ka_edge *e, int64_t ns[KA_STATE_COUNT]);
+/** Time on the path by class; of edges of the host, time without a CPU and blocked are classes of their own. */
+void ka_path_class_sums(const ka_path *p, int64_t sums[KA_MAX_PATH_CLASSES]);
+/** Fills watched_of. False: out of memory. */
+bool ka_path_find_watched(ka_path *p);
 
 /** Classes 0 … count-1 of a path, and their names; "" past the end. */
 uint32_t ka_path_class_count(const ka_path *path);

@@ -58,7 +58,7 @@ int64_t kineto_critical_path_length_ns(const kineto_critical_path *cp)
     return cp ? cp->path.length_ns : 0;
 }
 
-/* Sums the edges on the path for each call: classes are few, and asked for once. */
+/* Sums all edges on the path for each call: classes are few, and asked for once. */
 bool kineto_critical_path_class(const kineto_critical_path *cp, uint32_t index, const char **name,
                                 int64_t *ns)
 {
@@ -69,9 +69,9 @@ bool kineto_critical_path_class(const kineto_critical_path *cp, uint32_t index, 
     if (!cp || index >= ka_path_class_count(&cp->path))
         return false;
     *name = ka_path_class_name(&cp->path, index);
-    for (size_t i = 0; i < cp->path.edges.count; i++)
-        if (cp->path.edges.data[i].on_path && cp->path.edges.data[i].class == index)
-            *ns = ka_add_ns(*ns, cp->path.edges.data[i].ns);
+    int64_t sums[KA_MAX_PATH_CLASSES];
+    ka_path_class_sums(&cp->path, sums);
+    *ns = sums[index];
     return true;
 }
 

@@ -104,6 +104,8 @@ kineto_status ka_path_create(const ka_dataset *s, const ka_path_window *window, 
         return status;
     if (s->definitions->build_path)
         return s->definitions->build_path(p, err);
+    if (!ka_path_find_watched(p))
+        return kb_fail_memory(err, NULL);
     ka_path_add_nodes(p);
     if (!p->no_memory && p->nodes.count < 2)
         return kb_fail(err, KINETO_E_NOT_FOUND, "the trace has nothing that could be on a path");
@@ -127,6 +129,7 @@ void ka_path_free(ka_path *p)
     free(p->start_of);
     free(p->end_of);
     free(p->work_start);
+    free(p->watched_of);
     *p = (ka_path){0};
 }
 
@@ -135,17 +138,13 @@ void ka_path_free(ka_path *p)
 /* Time on the path by class. */
 static void put_path_summary(const ka_path *p, ka_table *t)
 {
-    int64_t sums[KA_MAX_PATH_CLASSES] = {0}, all = 0;
+    int64_t sums[KA_MAX_PATH_CLASSES], all = 0;
     bool seen[KA_MAX_PATH_CLASSES] = {0};
-    KB_ASSERT(ka_path_class_count(p) <= KA_MAX_PATH_CLASSES);
-    for (size_t i = 0; i < p->edges.count; i++) {
-        const ka_edge *e = &p->edges.data[i];
-        if (!e->on_path)
-            continue;
-        sums[e->class] = ka_add_ns(sums[e->class], e->ns);
-        all = ka_add_ns(all, e->ns);
-        seen[e->class] = true;
-    }
+    ka_path_class_sums(p, sums);
+    for (size_t i = 0; i < p->edges.count; i++)
+        seen[p->edges.data[i].class] |= p->edges.data[i].on_path;
+    for (uint32_t i = 0; i < ka_path_class_count(p); i++)
+        all = ka_add_ns(all, sums[i]);
     for (uint32_t i = 0; i < ka_path_class_count(p); i++)
         if (sums[i] || (seen[i] && p->s->definitions->rows_without_time)) {
             ka_put_text(t, kb_string(ka_path_class_name(p, i)));

@@ -155,6 +155,17 @@ static int64_t scale_ns(int64_t ns, double factor)
     return value >= 9.2e18 ? INT64_MAX : (int64_t)llround(value);
 }
 
+/* The time of an edge with its time without a CPU, and blocked, scaled by themselves. */
+static int64_t scale_states(const factors *f, const ka_edge *e)
+{
+    int64_t ns[KA_STATE_COUNT];
+    double waiting = f->classes[KA_PATH_NO_CPU], blocked = f->classes[KA_PATH_BLOCKED];
+    if ((waiting == 1 && blocked == 1) || !ka_path_split(f->p, e, ns))
+        return e->ns;
+    return ka_add_ns(ns[KA_STATE_RUNNING], ka_add_ns(scale_ns(ns[KA_STATE_WAITING], waiting),
+                                                     scale_ns(ns[KA_STATE_BLOCKED], blocked)));
+}
+
 /* Weights of all edges; returns how many changed. */
 static uint64_t weigh_edges(const factors *f, int64_t *weights)
 {
@@ -166,7 +177,8 @@ static uint64_t weigh_edges(const factors *f, int64_t *weights)
             factor *= f->slices[e->owner];
         else if (e->of == KA_OF_WORK)
             factor *= f->work[e->owner];
-        weights[i] = factor == 1 ? e->ns : scale_ns(e->ns, factor);
+        int64_t ns = scale_states(f, e);
+        weights[i] = factor == 1 ? ns : scale_ns(ns, factor);
         changed += weights[i] != e->ns;
     }
     return changed;

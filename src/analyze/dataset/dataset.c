@@ -255,10 +255,27 @@ void ka_dataset_free(ka_dataset *s)
         kt_step_list_free(&m->step_rows);
         free(m->class_of);
         ka_attribution_destroy(m->attribution);
+        if (m->watched)
+            ka_watched_free(m->watched);
+        free(m->watched);
         pthread_mutex_destroy(&m->lock);
     }
     free(m);
     *s = (ka_dataset){0};
+}
+
+/* Made when first asked for. */
+const ka_watched *ka_dataset_watched(const ka_dataset *s)
+{
+    ka_dataset_memory *m = s->memory;
+    pthread_mutex_lock(&m->lock);
+    if (!m->watched && !m->no_memory) {
+        m->watched = calloc(1, sizeof *m->watched);
+        m->no_memory = !m->watched || !ka_watched_make(s->trace, m->watched);
+    }
+    const ka_watched *w = m->no_memory ? NULL : m->watched;
+    pthread_mutex_unlock(&m->lock);
+    return w;
 }
 
 /* ---- streams ---------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #include "analyze/classes/classes.h"
 #include "analyze/dataset/definitions.h"
 #include "analyze/dataset/known_names.h"
+#include "analyze/dataset/watched_threads.h"
 #include "analyze/tables/table.h"
 #include "trace/trace.h"
 #include "trace/model/steps.h"
@@ -112,6 +113,9 @@ typedef struct ka_dataset {
 kineto_status ka_dataset_create(const kineto_trace *trace, const kineto_analysis_options *options,
                                 const ka_rules *rules, ka_dataset *dataset, kineto_error *err);
 void ka_dataset_free(ka_dataset *dataset);
+/** Threads that were watched from outside, of the whole trace; lives as long as the dataset. NULL: out of
+ *  memory. */
+const ka_watched *ka_dataset_watched(const ka_dataset *s);
 
 static inline int64_t ka_work_ns(const ka_work *w) { return kb_length_ns(w->start_ns, w->end_ns); }
 static inline int64_t ka_slice_ns(const ka_slice *s)
@@ -179,6 +183,7 @@ typedef struct ka_dataset_memory {
     pthread_mutex_t lock; /* guards the members below, which are made when first needed */
     struct ka_attribution *attribution;
     uint32_t attribution_parts;
+    ka_watched *watched; /* of the trace, whatever steps are selected */
     bool no_memory;
 } ka_dataset_memory;
 /** Append a row. Name and kind are taken from the trace, the depth of a slice is its parent's and one.

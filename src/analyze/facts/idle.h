@@ -4,6 +4,7 @@
 #define KA_IDLE_H
 
 #include "analyze/facts/analyses.h"
+#include "analyze/dataset/blocking_calls.h"
 #include "analyze/dataset/sums.h"
 
 /** What an idle device, or stream, waited for. */
@@ -168,6 +169,8 @@ typedef struct ka_idleness {
     kb_map recurring;    /* of a place in a graph → index of recurrences … */
     kb_map recurring_at; /* … and of the work after a gap there */
     KB_VEC(ka_recurrence) recurrences;
+    const ka_watched *watched; /* threads of the host, by their states … */
+    ka_blocking_calls blocking; /* … and the calls in which they were blocked */
 } ka_idleness;
 
 /** @return KINETO_E_MEMORY. To be freed, also on failure. */
@@ -197,4 +200,29 @@ size_t ka_gap_evidence(ka_idleness *idle, const ka_gap *gap, char *text, size_t 
 const char *ka_idle_name(ka_idle reason);
 /** The reason with this name; KA_IDLE_UNKNOWN where no reason has it. */
 ka_idle ka_idle_of(kineto_string name);
+
+/* ---- idle_states.c: states of the launching thread ------------------------------------------- */
+#define KA_STATE_UNKNOWN "(not recorded)"
+/** Calls `use` for each part of a gap before the launch of its next work: what the launching thread was
+ *  doing, in words. Nothing if the launch was not recorded. */
+typedef void ka_state_use(void *context, kineto_string words, int64_t ns);
+void ka_gap_states(ka_idleness *idle, const ka_gap *gap, ka_state_use *use, void *context);
+
+static inline bool ka_has_host_states(const ka_idleness *idle)
+{
+    return idle->watched->states.count || idle->blocking.list.count;
+}
+/** Idle time of one device while the launching thread was in one state. */
+typedef struct ka_idle_state {
+    uint32_t device, words; /* index; id of words */
+    uint64_t count;         /* gaps */
+    int64_t ns, longest_ns;
+} ka_idle_state;
+typedef struct ka_idle_states ka_idle_states;
+/** NULL: out of memory. */
+ka_idle_states *ka_idle_states_create(void);
+/** False: out of memory. */
+bool ka_idle_states_add(ka_idle_states *x, ka_idleness *idle, const ka_gap *gap);
+void ka_idle_states_put(const ka_idle_states *x, const ka_idleness *idle, ka_table *t);
+void ka_idle_states_destroy(ka_idle_states *x);
 #endif

@@ -114,6 +114,39 @@ static void say_host(sentence *to, const ka_dataset *s, const ka_gap *gap, const
     append_phrase(to, " for %s of it", kb_duration(l->ns).s);
 }
 
+/* The state, other than running, in which the launching thread was longest; ns 0: none. */
+typedef struct longest_state {
+    char words[130];
+    int64_t ns;
+} longest_state;
+
+static void keep_longest_state(void *context, kineto_string words, int64_t ns)
+{
+    longest_state *l = context;
+    if (ns <= l->ns || kb_string_equal(words, kb_string(ka_state_name(KA_STATE_RUNNING))) ||
+        kb_string_equal(words, kb_string(KA_STATE_UNKNOWN)))
+        return;
+    l->ns = ns;
+    (void)snprintf(l->words, sizeof l->words, "%.*s", (int)KB_MIN(words.size, (size_t)120), words.data);
+}
+
+#define MIN_STATE_PERCENT 5 /* of a gap: shorter states explain little */
+/* Appends that the launching thread had no CPU, or was blocked, for a part of the gap. */
+static void say_state(sentence *to, ka_idleness *idle, const ka_gap *gap)
+{
+    longest_state l = {.ns = 0};
+    int64_t gap_ns = kb_length_ns(gap->start_ns, gap->end_ns);
+    if (!ka_has_host_states(idle))
+        return;
+    ka_gap_states(idle, gap, keep_longest_state, &l);
+    if (l.ns <= gap_ns / 100 * MIN_STATE_PERCENT)
+        return;
+    uint32_t call = idle->s->work[gap->after].call;
+    append_phrase(to, "; thread %lld, which launched what came next, was %s for %s",
+                  (long long)idle->s->threads[idle->s->slices[call].thread].id, l.words,
+                  kb_duration(l.ns).s);
+}
+
 /* ---- what the device did --------------------------------------------------------------------- */
 
 /* Appends when the work after the gap was launched. Without a record of its call it was
@@ -244,5 +277,6 @@ size_t ka_gap_evidence(ka_idleness *idle, const ka_gap *gap, char *text, size_t 
     } else {
         say_device(&to, idle, gap, l.reason);
     }
+    say_state(&to, idle, gap);
     return to.size;
 }

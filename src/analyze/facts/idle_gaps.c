@@ -587,6 +587,8 @@ kineto_status ka_idleness_make(ka_idleness *idle, const ka_dataset *s, kineto_er
     *idle = (ka_idleness){.s = s};
     bool ok = ka_hosts_make(&idle->hosts, s);
     idle->device_of = malloc(((size_t)s->stream_count + 1) * sizeof *idle->device_of);
+    idle->watched = ka_dataset_watched(s);
+    ok = ok && idle->watched && ka_blocking_calls_make(s->trace, &idle->blocking);
     ok = ok && idle->device_of && find_devices(idle) && fill_devices(idle) && find_unrecorded(idle);
     return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }
@@ -602,6 +604,7 @@ void ka_idleness_free(ka_idleness *idle)
     }
     kb_vec_free(&idle->devices);
     kb_vec_free(&idle->recurrences);
+    ka_blocking_calls_free(&idle->blocking);
     kb_map_free(&idle->recurring);
     kb_map_free(&idle->recurring_at);
     free(idle->device_of);

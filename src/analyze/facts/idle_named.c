@@ -44,6 +44,7 @@ typedef struct naming {
     ka_idleness idle;
     tally *tallies; /* by stream, then by device */
     bool want_gaps, want_operators;
+    ka_idle_states *states; /* NULL: not wanted */
     worst of_streams, of_devices;
     uint32_t *path_of; /* by slice; 0: not asked yet */
     KB_VEC(path) paths;
@@ -216,6 +217,8 @@ static bool add_named_gap(void *context, const ka_gap *gap)
               gap);
     if (n->want_gaps)
         keep_worst(gap->whole ? &n->of_devices : &n->of_streams, gap);
+    if (n->states && gap->whole && ka_has_host_states(&n->idle))
+        n->no_memory |= !ka_idle_states_add(n->states, &n->idle, gap);
     return !n->no_memory;
 }
 
@@ -375,20 +378,23 @@ static void naming_free(naming *n)
     kb_vec_free(&n->paths);
     kb_vec_free(&n->entries);
     free(n->path_table);
+    ka_idle_states_destroy(n->states);
 }
 
-/* Tables idle_named, idle_gaps and idle_operators, from one walk over all gaps of streams and
+/* Tables idle_named, idle_gaps, idle_operators and idle_states, from one walk over all gaps of streams and
  * devices. */
 kineto_status ka_analyze_idle_named(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *totals = ka_table_of(a, KA_TABLE_idle_named),
              *gaps = ka_table_of(a, KA_TABLE_idle_gaps),
-             *operators = ka_table_of(a, KA_TABLE_idle_operators);
+             *operators = ka_table_of(a, KA_TABLE_idle_operators),
+             *states = ka_table_of(a, KA_TABLE_idle_states);
     naming *n = s->work_count ? calloc(1, sizeof *n) : NULL;
     if (!s->work_count) {
         ka_note_no_device(totals);
         ka_note_no_device(gaps);
         ka_note_no_device(operators);
+        ka_note_no_device(states);
         return KINETO_OK;
     }
     if (!n)
@@ -396,7 +402,9 @@ kineto_status ka_analyze_idle_named(const ka_dataset *s, kineto_analysis *a, kin
     n->path_seed = kb_os_exec_id();
     n->want_gaps = gaps != NULL;
     n->want_operators = operators != NULL;
-    kineto_status status = name_all(n, s, err);
+    n->states = states ? ka_idle_states_create() : NULL;
+    kineto_status status =
+        states && !n->states ? kb_fail_memory(err, NULL) : name_all(n, s, err);
     if (!status && totals)
         put_totals(n, totals);
     if (!status && gaps) {
@@ -405,6 +413,8 @@ kineto_status ka_analyze_idle_named(const ka_dataset *s, kineto_analysis *a, kin
     }
     if (!status && operators)
         put_idle_operators(n, operators);
+    if (!status && states)
+        ka_idle_states_put(n->states, &n->idle, states);
     naming_free(n);
     free(n);
     return status;

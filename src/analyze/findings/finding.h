@@ -25,7 +25,9 @@ enum {
     KA_NEEDS_STEPS = 256,   /* two steps at least */
     KA_NEEDS_LIMITS = 512,  /* what devices are: deviceProperties */
     KA_NEEDS_RANKS = 1024,  /* several ranks: asked when several are there */
-    KA_NEEDS_COUNT = 11
+    KA_NEEDS_THREADS = 2048, /* states of threads */
+    KA_NEEDS_SAMPLES = 4096, /* sampled CPU time */
+    KA_NEEDS_COUNT = 13
 };
 
 /** Whose time the savings of a rule are: findings that save time of the same are not additive. */

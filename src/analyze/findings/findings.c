@@ -47,6 +47,13 @@ static int64_t sum_step_ns(const ka_finder *f)
     return sum;
 }
 
+/* From the first work or range to the last; of a program that was only watched, the lives of its threads. */
+static int64_t recorded_ns(const ka_dataset *s)
+{
+    const ka_watched *w = s->work_count || s->slice_count ? NULL : ka_dataset_watched(s);
+    return w ? kb_length_ns(w->start_ns, w->end_ns) : kb_length_ns(s->start_ns, s->end_ns);
+}
+
 /* Sets step_count and whole_ns. Steps that were not selected have no slice, and do not count.
  * Without steps the whole is the recorded time; it is never 0, as shares divide by it. */
 static void measure_steps(ka_finder *f)
@@ -61,7 +68,7 @@ static void measure_steps(ka_finder *f)
     if (f->step_count)
         f->whole_ns = KB_MAX(f->whole_ns, sum_step_ns(f));
     if (!f->step_count || f->whole_ns <= 0)
-        f->whole_ns = kb_length_ns(s->start_ns, s->end_ns);
+        f->whole_ns = recorded_ns(s);
     f->whole_ns = KB_MAX(f->whole_ns, 1);
     KB_ASSERT(f->step_count <= s->step_count);
 }

@@ -29,7 +29,11 @@ static const struct {
     {KA_NEEDS_STEPS, "two steps",
      "the trace has fewer than two steps: call step() once per iteration"},
     {KA_NEEDS_LIMITS, "device properties", "the trace does not say what its devices can do"},
-    {KA_NEEDS_RANKS, "several ranks", "one rank cannot be compared: name the traces of all ranks"}};
+    {KA_NEEDS_RANKS, "several ranks", "one rank cannot be compared: name the traces of all ranks"},
+    {KA_NEEDS_THREADS, "states of threads",
+     "the trace has no states of threads: 'ckineto record' has them on Linux"},
+    {KA_NEEDS_SAMPLES, "CPU samples",
+     "the trace has no CPU samples: 'ckineto record' has them on Linux (--cpu HZ)"}};
 _Static_assert(KB_COUNT(needs) == KA_NEEDS_COUNT, "words for each need");
 
 const ka_finding_spec *ka_finding_spec_of(ka_finding_rule rule)
@@ -194,6 +198,9 @@ uint32_t ka_detect_capabilities(const ka_finder *f)
     has |= ka_table_rows(&f->facts->tables[KA_TABLE_memory]) ? KA_NEEDS_MEMORY : 0;
     has |= f->step_count > 1 ? KA_NEEDS_STEPS : 0;
     has |= has_device_limits(s->trace) ? KA_NEEDS_LIMITS : 0;
+    const ka_watched *w = ka_dataset_watched(s);
+    has |= w && w->states.count ? KA_NEEDS_THREADS : 0;
+    has |= w && w->samples ? KA_NEEDS_SAMPLES : 0;
     return has;
 }
 

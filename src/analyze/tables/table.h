@@ -22,9 +22,9 @@ typedef enum ka_table_id {
 #include "analyze/tables/tables.def"
 
 /** A set of tables: a bit for each ka_table_id. */
-typedef uint64_t ka_table_set;
-#define KA_TABLE_BIT(id) (UINT64_C(1) << (id))
-_Static_assert(KA_TABLE_COUNT <= 64, "ka_table_set has a bit for each table");
+__extension__ typedef unsigned __int128 ka_table_set;
+#define KA_TABLE_BIT(id) ((ka_table_set)1 << (id))
+_Static_assert(KA_TABLE_COUNT <= 128, "ka_table_set has a bit for each table");
 
 /** Flags of tables.def. */
 enum {
@@ -38,7 +38,7 @@ enum {
 
 /** Sections of the report. */
 #define KA_SECTIONS(X)                                                                             \
-    X(overview) X(operators) X(kernels) X(memory) X(modules) X(collectives) X(critical)
+    X(overview) X(operators) X(kernels) X(memory) X(modules) X(collectives) X(critical) X(cpu)
 typedef enum ka_section {
     KA_SECTION_NONE,
 #define X(id) KA_SECTION_##id,

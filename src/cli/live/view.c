@@ -18,8 +18,8 @@ typedef struct live_view {
     FILE *out;
     kc_summary summary;
     kc_counters counters;
-    kc_thread_states *threads; /* sorted as asked for */
-    kc_sampled *functions;
+    ka_watched_thread *threads; /* those of the summary, sorted as asked for */
+    ka_sampled *functions;
 } live_view;
 
 /* One table: how many rows it has, and how one of them is written. */
@@ -36,35 +36,19 @@ static double percent_of(int64_t ns, int64_t all_ns)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-static kineto_string name_thread(const kineto_trace *trace, uint32_t track)
-{
-    kineto_track view;
-    kineto_trace_track(trace, track, &view);
-    size_t size = view.name.size;
-    while (size > 0 && view.name.data[size - 1] != ':')
-        size--;
-    return (kineto_string){view.name.data, size ? size - 1 : view.name.size};
-}
-
-typedef struct thread_order {
-    const kineto_trace *trace;
-    kc_view_sort sort;
-} thread_order;
-
 static int compare_live_threads(const void *left, const void *right, void *context)
 {
-    const thread_order *order = context;
-    const kc_thread_states *a = left, *b = right;
-    if (order->sort == KC_SORT_NAME) {
-        kineto_string x = name_thread(order->trace, a->track), y = name_thread(order->trace, b->track);
-        int by_bytes = memcmp(x.data, y.data, KB_MIN(x.size, y.size));
-        return by_bytes ? by_bytes : KB_COMPARE(x.size, y.size);
+    const kc_view_sort *sort = context;
+    const ka_watched_thread *a = left, *b = right;
+    if (*sort == KC_SORT_NAME) {
+        int by_bytes = memcmp(a->name.data, b->name.data, KB_MIN(a->name.size, b->name.size));
+        return by_bytes ? by_bytes : KB_COMPARE(a->name.size, b->name.size);
     }
-    int64_t x = a->ns[order->sort], y = b->ns[order->sort];
+    int64_t x = a->ns[*sort], y = b->ns[*sort];
     return x != y ? KB_COMPARE(y, x) : KB_COMPARE(a->track, b->track);
 }
 
-static size_t count_threads(const live_view *v) { return v->summary.threads.threads.count; }
+static size_t count_threads(const live_view *v) { return v->summary.watched.threads.count; }
 
 /* A bar of ten places: '=' running, '.' waiting for a CPU. */
 static void put_bar(FILE *out, double running, double waiting)
@@ -76,11 +60,11 @@ static void put_bar(FILE *out, double running, double waiting)
 
 static void put_thread(const live_view *v, size_t row)
 {
-    const kc_thread_states *t = &v->threads[row];
-    double share[KC_STATES];
-    for (size_t i = 0; i < KC_STATES; i++)
+    const ka_watched_thread *t = &v->threads[row];
+    double share[KA_STATE_COUNT];
+    for (size_t i = 0; i < KA_STATE_COUNT; i++)
         share[i] = percent_of(t->ns[i], v->options->interval_ns);
-    kc_put_name(v->out, name_thread(v->trace, t->track), NAME_WIDTH);
+    kc_put_name(v->out, t->name, NAME_WIDTH);
     fprintf(v->out, " %8.1f %8.1f %8.1f  ", share[0], share[1], share[2]);
     put_bar(v->out, share[0], share[1]);
 }
@@ -89,17 +73,17 @@ static void put_thread(const live_view *v, size_t row)
 
 static int compare_totals(const void *left, const void *right)
 {
-    const kc_sampled *a = left, *b = right;
+    const ka_sampled *a = left, *b = right;
     return a->total_ns != b->total_ns ? KB_COMPARE(b->total_ns, a->total_ns)
-                                      : KB_COMPARE(a->name_id, b->name_id);
+                                      : KB_COMPARE(a->name, b->name);
 }
 
-static size_t count_functions(const live_view *v) { return v->summary.threads.functions.count; }
+static size_t count_functions(const live_view *v) { return v->summary.watched.of_all.count; }
 
 static void put_function(const live_view *v, size_t row)
 {
-    const kc_sampled *f = &v->functions[row];
-    kc_put_name(v->out, kineto_trace_string(v->trace, f->name_id), NAME_WIDTH);
+    const ka_sampled *f = &v->functions[row];
+    kc_put_name(v->out, kineto_trace_string(v->trace, f->name), NAME_WIDTH);
     fprintf(v->out, " %8.1f %8.1f", percent_of(f->self_ns, v->options->interval_ns),
             percent_of(f->total_ns, v->options->interval_ns));
 }
@@ -160,8 +144,8 @@ static const view_table view_tables[] = {
 static int64_t sum_running_ns(const live_view *v)
 {
     int64_t sum = 0;
-    for (size_t i = 0; i < v->summary.threads.threads.count; i++)
-        sum = kc_sum_ns(sum, v->summary.threads.threads.data[i].ns[0]);
+    for (size_t i = 0; i < v->summary.watched.threads.count; i++)
+        sum = kc_sum_ns(sum, v->summary.watched.threads.data[i].ns[0]);
     return sum;
 }
 
@@ -242,11 +226,11 @@ static void write_lines(live_view *v)
     char *text;
     size_t size;
     FILE *out = v->out;
-    thread_order order = {v->trace, v->options->sort};
-    v->threads = v->summary.threads.threads.data;
-    v->functions = v->summary.threads.functions.data;
+    kc_view_sort sort = v->options->sort;
+    v->threads = v->summary.watched.threads.data;
+    v->functions = v->summary.watched.of_all.data;
     if (count_threads(v))
-        qsort_r(v->threads, count_threads(v), sizeof *v->threads, compare_live_threads, &order);
+        qsort_r(v->threads, count_threads(v), sizeof *v->threads, compare_live_threads, &sort);
     if (v->options->by_total && count_functions(v))
         qsort(v->functions, count_functions(v), sizeof *v->functions, compare_totals);
     v->out = open_memstream(&text, &size);

@@ -108,10 +108,8 @@ static void count_activity(summary_build *c, kineto_row row)
     kineto_trace_get(c->trace, row, &a);
     c->s->kinds[KB_MIN(a.kind, (uint32_t)KINETO_KIND_COUNT)]++;
     count_category(c, a.category);
-    if (a.kind == KINETO_KIND_THREAD_STATE || a.kind == KINETO_KIND_CPU_SAMPLE) {
-        c->failed |= !kc_threads_add(&c->s->threads, c->trace, row, &a);
-        return;
-    }
+    if (a.kind == KINETO_KIND_THREAD_STATE || a.kind == KINETO_KIND_CPU_SAMPLE)
+        return; /* see threads.c */
     uint32_t device = c->track_device[a.track];
     summary_table t = choose_table(&a, device != UINT32_MAX);
     if (t == TABLE_NONE)
@@ -197,7 +195,8 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
     out->first_ns = out->start_ns;
     out->last_ns = out->end_ns;
     const kineto_row *order = kineto_trace_time_order(trace);
-    c.failed = !map_tracks_to_devices(&c) || (!order && out->activities);
+    c.failed = !map_tracks_to_devices(&c) || (!order && out->activities) ||
+               !ka_watched_make(trace, &out->watched);
     for (uint64_t i = 0; i < out->activities && !c.failed; i++)
         count_activity(&c, order[i]);
     for (summary_table t = TABLE_HOST; t < TABLE_COUNT; t++) {
@@ -207,7 +206,6 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
         kb_map_free(&c.by_name[t]);
     }
     kb_map_free(&c.categories);
-    kc_threads_sort(&out->threads);
     set_device_windows(trace, out);
     count_flows(out, trace);
     free(c.track_device);
@@ -222,7 +220,7 @@ void kc_summary_free(kc_summary *s)
 {
     kb_vec_free(&s->host);
     kb_vec_free(&s->python);
-    kc_threads_free(&s->threads);
+    ka_watched_free(&s->watched);
     kb_vec_free(&s->kernels);
     kb_vec_free(&s->other_device);
     kb_vec_free(&s->devices);
@@ -367,7 +365,7 @@ void kc_losses_print(const kineto_trace *trace, FILE *out)
 void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
     print_stat_table("host calls", s->host.data, s->host.count, trace, out);
-    kc_threads_print(&s->threads, trace, out);
+    kc_threads_print(&s->watched, out);
     print_stat_table("Python functions, self time", s->python.data, s->python.count, trace, out);
     print_stat_table("kernels", s->kernels.data, s->kernels.count, trace, out);
     print_stat_table("copies, waits and other on devices", s->other_device.data,

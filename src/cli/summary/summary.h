@@ -5,6 +5,7 @@
 #ifndef KC_SUMMARY_H
 #define KC_SUMMARY_H
 
+#include "analyze/dataset/watched_threads.h"
 #include "base/base.h"
 #include <ckineto/trace.h>
 
@@ -38,31 +39,6 @@ typedef struct kc_category {
     uint64_t count;
 } kc_category;
 
-/* The states of one watched thread, and where its program used CPU time (threads.c). */
-#define KC_STATES 3u /* running, waiting for a CPU, blocked */
-typedef struct kc_thread_states {
-    uint32_t track;
-    int64_t ns[KC_STATES];
-} kc_thread_states;
-typedef struct kc_sampled {
-    uint32_t name_id;
-    uint64_t samples;
-    int64_t self_ns, total_ns; /* CPU time that the samples stand for */
-} kc_sampled;
-typedef struct kc_blocked {
-    uint32_t function; /* id in kc_threads.names */
-    uint64_t count;
-    int64_t total_ns;
-} kc_blocked;
-typedef struct kc_threads {
-    KB_VEC(kc_thread_states) threads; /* the longest running first */
-    KB_VEC(kc_sampled) functions;     /* the most own time first */
-    KB_VEC(kc_blocked) blocked; /* by function, the longest first */
-    kb_map by_track, by_name;
-    kb_map by_function;
-    kb_intern names; /* of functions in which threads were blocked */
-} kc_threads;
-
 typedef struct kc_summary {
     int64_t start_ns, end_ns; /* the window */
     /* The window and all activities: some reach beyond the window. */
@@ -72,7 +48,7 @@ typedef struct kc_summary {
     kc_stat_list host, kernels, other_device;
     /* the same, by self time */
     kc_stat_list python;
-    kc_threads threads;
+    ka_watched watched; /* threads, and functions that were sampled */
     KB_VEC(kc_device) devices;
     KB_VEC(kc_category) categories;
 } kc_summary;
@@ -101,13 +77,8 @@ void kc_put_process(FILE *out, const kineto_trace *trace, uint32_t process);
 double kc_busy_percent(const kc_device *device);
 
 /* ---- threads.c: states of threads, sampled functions ----------------------------------------- */
-/** Add an activity of kind THREAD_STATE or CPU_SAMPLE. False: out of memory. */
-bool kc_threads_add(kc_threads *w, const kineto_trace *trace, kineto_row row,
-                    const kineto_activity *a);
-void kc_threads_sort(kc_threads *w);
-void kc_threads_free(kc_threads *w);
-void kc_threads_print(const kc_threads *w, const kineto_trace *trace, FILE *out);
-void kc_threads_json(const kc_threads *w, const kineto_trace *trace, kb_json *j);
+void kc_threads_print(const ka_watched *w, FILE *out);
+void kc_threads_json(const ka_watched *w, kb_json *j);
 
 /* ---- locks.c: locks that threads waited for --------------------------------------------------- */
 /** Nothing if there are none. */

@@ -8,6 +8,7 @@ const SECTIONS = [
   { id: 'timeline', title: 'Timeline' },
   { id: 'operators', title: 'Operators', open: 1 },
   { id: 'kernels', title: 'Kernels', open: 1 },
+  { id: 'cpu', title: 'Threads and CPU time', open: 2 },
   { id: 'memory', title: 'Memory', open: 1 },
   { id: 'modules', title: 'Modules' },
   { id: 'collectives', title: 'Collectives', open: 2 },

@@ -1,0 +1,349 @@
+/* Threads that compute, and are blocked in between: by what, where the recorder saw the functions in
+ * which they were blocked (record --off-cpu). Time in which a thread waits for work or for the end of
+ * another one is not counted. */
+#include "analyze/findings/find_threads.h"
+
+#define MIN_BLOCKED_PERCENT 3.0  /* of the life of a thread, and of all time */
+#define MIN_UNKNOWN_PERCENT 10.0 /* the same, if it is not known in what */
+#define MIN_BLOCKED_NS INT64_C(20000000)
+/* A thread that is in calls to files for this much of its life does nothing but that: it counts although it
+ * hardly runs. Calls that read are not among them, as a thread may wait in read() for its next work. */
+#define MIN_FILE_PERCENT 20.0
+#define MIN_FILE_NS INT64_C(100000000)
+
+/* BLOCKED_READ is reported with BLOCKED_FILE. */
+enum { BLOCKED_OTHER, BLOCKED_LOCK, BLOCKED_SLEEP, BLOCKED_FILE, BLOCKED_BARRIER, BLOCKED_READ };
+#define BLOCKED_COUNT BLOCKED_READ
+
+static const struct {
+    const char *subject, *what, *advice;
+} classes[BLOCKED_COUNT] = {
+    [BLOCKED_OTHER] = {"", "", ""},
+    [BLOCKED_LOCK] = {"locks", "waiting for locks",
+                      "Hold locks for less time (no sleep and no I/O while holding one), use one lock for "
+                      "each piece of data, or data of each thread; 'ckineto record --waits' shows which "
+                      "lock it is and which thread held it"},
+    [BLOCKED_SLEEP] = {"sleep", "sleeping",
+                       "Wait for what the program really waits for (a condition variable, poll() with a "
+                       "timeout) instead of a fixed time"},
+    [BLOCKED_FILE] = {"files", "in calls that read, write, open or flush files",
+                      "Do it in a thread of its own, in larger pieces and less often; flush (fsync) once "
+                      "for many writes"},
+    [BLOCKED_BARRIER] = {"barriers", "waiting at barriers for other threads",
+                         "Divide the work more evenly among threads, in smaller pieces that are handed "
+                         "out as threads become free"},
+};
+
+/* ---- by function ----------------------------------------------------------------------------- */
+
+static bool is_any(kineto_string text, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (kb_string_contains(text, words[i]))
+            return true;
+    return false;
+}
+
+/* "__GI___libc_write" is "write" for users: without the prefixes of libc, and what follows a name. */
+static kineto_string strip_libc_name(kineto_string name)
+{
+    static const char *const prefixes[] = {"_", "GI_", "libc_", "x64_sys_"};
+    static const char *const endings[] = {"64", "_nocancel", "_time"};
+    for (size_t i = 0; i < KB_COUNT(prefixes); i++) {
+        size_t size = strlen(prefixes[i]);
+        if (kb_string_starts_with(name, prefixes[i]) && name.size > size) {
+            name = (kineto_string){name.data + size, name.size - size};
+            i = SIZE_MAX; /* from the first one again */
+        }
+    }
+    for (size_t i = 0; i < KB_COUNT(endings); i++) {
+        size_t size = strlen(endings[i]);
+        if (name.size > size && memcmp(name.data + name.size - size, endings[i], size) == 0)
+            name.size -= size;
+    }
+    return name;
+}
+
+static bool is_one_of(kineto_string name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (kb_string_equal(name, kb_string(names[i])))
+            return true;
+    return false;
+}
+
+static uint8_t classify_file_call(kineto_string name)
+{
+    static const char *const reads[] = {"read", "pread", "readv", "preadv"};
+    static const char *const calls[] = {
+        "fsync", "fdatasync", "msync", "sync_file_range", "syncfs", "sync", "open", "openat", "creat",
+        "close", "write", "pwrite", "writev", "pwritev", "unlink",
+        "unlinkat", "rename", "renameat", "renameat2", "mkdir", "rmdir", "stat", "lstat", "fstat",
+        "fstatat", "statx", "getdents", "ftruncate", "truncate", "fallocate", "posix_fallocate",
+        "copy_file_range", "sendfile", "link", "symlink", "readahead"};
+    return is_one_of(name, calls, KB_COUNT(calls))   ? BLOCKED_FILE
+           : is_one_of(name, reads, KB_COUNT(reads)) ? BLOCKED_READ
+                                                     : BLOCKED_OTHER;
+}
+
+/* By the innermost function, and by the stack where that one is a futex of many uses. */
+static uint8_t classify_blocked(kineto_string function, kineto_string stack)
+{
+    static const char *const sleeps[] = {"nanosleep", "usleep"},
+                      *const locks[] = {"lll_lock_wait", "mutex_lock", "rwlock_", "lock_contended",
+                                        "lll_lock_elision"},
+                      *const barriers[] = {"barrier_wait", "gomp_barrier", "gomp_team_barrier",
+                                           "kmp_barrier"},
+                      *const not_counted[] = {"pthread_join", "clockjoin", "cond_wait",
+                                              "cond_timedwait", "cond_clockwait"};
+    kineto_string name = strip_libc_name(function);
+    if (is_any(stack, barriers, KB_COUNT(barriers)) || is_any(name, barriers, KB_COUNT(barriers)))
+        return BLOCKED_BARRIER;
+    if (is_any(stack, not_counted, KB_COUNT(not_counted)))
+        return BLOCKED_OTHER;
+    if (is_any(name, locks, KB_COUNT(locks)) ||
+        (kb_string_contains(name, "futex") && is_any(stack, locks, KB_COUNT(locks))))
+        return BLOCKED_LOCK;
+    if (is_any(name, sleeps, KB_COUNT(sleeps)) || kb_string_equal(name, kb_string("sleep")))
+        return BLOCKED_SLEEP;
+    return classify_file_call(name);
+}
+
+/* The class of each blocked state with a function, by index of states. The stack is only read for
+ * functions whose name does not decide. NULL: out of memory. */
+static uint8_t *classify_states(const ka_watched *w)
+{
+    uint8_t *class = calloc(w->states.count + 1, 1);
+    for (size_t i = 0; class && i < w->states.count; i++) {
+        const ka_state *s = &w->states.data[i];
+        kineto_arg arg;
+        kineto_string stack = {"", 0};
+        if (!s->in)
+            continue;
+        if (kineto_args_find(w->trace, s->row, "Call stack", &arg) && arg.type == KINETO_ARG_STRING)
+            stack = arg.text;
+        class[i] = classify_blocked(ka_watched_text(w, s->in), stack);
+    }
+    return class;
+}
+
+/* ---- what it costs --------------------------------------------------------------------------- */
+
+/* Marked time of active threads. `worst` is the thread with the most of it. */
+typedef struct blocked_sum {
+    int64_t ns, worst_ns;
+    uint64_t count;
+    uint32_t worst;
+    double percent; /* of the life of `worst` */
+} blocked_sum;
+
+static blocked_sum sum_blocked(const ka_active *a, const uint8_t *marked)
+{
+    blocked_sum sum = {0};
+    for (uint32_t i = 0; i < a->w->threads.count; i++) {
+        const ka_watched_thread *t = &a->w->threads.data[i];
+        int64_t ns = 0;
+        for (uint32_t k = t->first; a->threads[i] && k < t->first + t->count; k++) {
+            const ka_state *s = &a->w->states.data[k];
+            if (s->state != KA_STATE_BLOCKED || !marked[k])
+                continue;
+            ns = ka_add_ns(ns, kb_length_ns(s->start_ns, s->end_ns));
+            sum.count++;
+        }
+        sum.ns = ka_add_ns(sum.ns, ns);
+        if (ns > sum.worst_ns) {
+            sum.percent = ka_percent((double)ns, (double)ka_watched_life_ns(t));
+            sum.worst_ns = ns;
+            sum.worst = i;
+        }
+    }
+    return sum;
+}
+
+static bool is_long(const ka_active *a, const blocked_sum *sum, double min_percent)
+{
+    return sum->worst_ns >= MIN_BLOCKED_NS && sum->percent >= min_percent &&
+           ka_percent((double)sum->worst_ns, (double)a->whole_ns) >= min_percent;
+}
+
+/* Without being blocked these threads could have run, beside those that did, on CPUs that were free. */
+static int64_t blocked_savings(const ka_active *a)
+{
+    double saved = 0;
+    for (size_t i = 0; i < a->load.points.count; i++) {
+        const ka_load_point *p = &a->load.points.data[i];
+        uint32_t busy = p->running + p->waiting, free_cpus = busy < a->cpus ? a->cpus - busy : 0;
+        double more = KB_MIN(p->blocked, free_cpus);
+        if (more > 0)
+            saved += (double)ka_load_length_ns(&a->load, i) * more / (more + busy);
+    }
+    return (int64_t)saved;
+}
+
+static void show_blocked(ka_finder *f, ka_found *x, const ka_active *a, const uint8_t *marked)
+{
+    for (uint32_t i = 0; i < a->w->threads.count; i++) {
+        const ka_watched_thread *t = &a->w->threads.data[i];
+        for (uint32_t k = t->first; a->threads[i] && k < t->first + t->count; k++) {
+            const ka_state *s = &a->w->states.data[k];
+            kineto_string in = ka_watched_text(a->w, s->in);
+            if (s->state == KA_STATE_BLOCKED && marked[k])
+                ka_show_row(f, x, s->row, kb_length_ns(s->start_ns, s->end_ns), "%s%.*s",
+                            in.size ? "in " : "", (int)KB_MIN(in.size, (size_t)100), in.data);
+        }
+    }
+}
+
+#define MAX_NAMED 3u
+/* Adds "fsync (47 ms), open (62 ms)" to a text: the functions with the most marked time. */
+static void name_functions(const ka_active *a, const int64_t *ns_of, char *text, size_t room)
+{
+    uint32_t named[MAX_NAMED], count = 0;
+    size_t n = 0;
+    text[0] = '\0';
+    for (; count < MAX_NAMED; count++) {
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < a->w->texts.strings.count; i++) {
+            bool is_named = false;
+            for (uint32_t k = 0; k < count; k++)
+                is_named |= named[k] == i;
+            if (!is_named && ns_of[i] > ns_of[best])
+                best = i;
+        }
+        if (!ns_of[best] || n + 100 > room)
+            return;
+        kb_text name = ka_short_name(strip_libc_name(ka_watched_text(a->w, best)));
+        named[count] = best;
+        n += (size_t)snprintf(text + n, room - n, "%s%.60s (%s)", count ? ", " : ": ", name.s,
+                              kb_duration(ns_of[best]).s);
+    }
+}
+
+/* The same, from the marked states of active threads. */
+static void name_blocking_functions(ka_finder *f, const ka_active *a, const uint8_t *marked, char *text,
+                                    size_t room)
+{
+    int64_t *ns_of = calloc(a->w->texts.strings.count + 1, sizeof *ns_of);
+    f->no_memory |= !ns_of;
+    for (uint32_t i = 0; ns_of && i < a->w->threads.count; i++) {
+        const ka_watched_thread *t = &a->w->threads.data[i];
+        for (uint32_t k = t->first; a->threads[i] && k < t->first + t->count; k++) {
+            const ka_state *s = &a->w->states.data[k];
+            if (marked[k])
+                ns_of[s->in] = ka_add_ns(ns_of[s->in], kb_length_ns(s->start_ns, s->end_ns));
+        }
+    }
+    text[0] = '\0';
+    if (ns_of)
+        name_functions(a, ns_of, text, room);
+    free(ns_of);
+}
+
+static void report_blocked(ka_finder *f, const ka_active *a, const uint8_t *marked, uint8_t class)
+{
+    char functions[400];
+    blocked_sum sum = sum_blocked(a, marked);
+    if (!is_long(a, &sum, MIN_BLOCKED_PERCENT))
+        return;
+    ka_found *x = ka_open_thread_finding(f, a->w, blocked_savings(a), 0.4, classes[class].subject);
+    if (!x)
+        return;
+    x->count = sum.count;
+    name_blocking_functions(f, a, marked, functions, sizeof functions);
+    ka_say(f, x,
+           "threads are blocked %s for %s in all (%llu times), %s for %.1f %% of its "
+           "life%s",
+           classes[class].what, kb_duration(sum.ns).s, (unsigned long long)sum.count,
+           ka_short_name(a->w->threads.data[sum.worst].name).s, sum.percent, functions);
+    ka_advise(f, x, "%s", classes[class].advice);
+    show_blocked(f, x, a, marked);
+}
+
+/* Without functions it is only known that threads were blocked. */
+static void report_unknown(ka_finder *f, const ka_active *a, const uint8_t *marked)
+{
+    blocked_sum sum = sum_blocked(a, marked);
+    if (!is_long(a, &sum, MIN_UNKNOWN_PERCENT))
+        return;
+    ka_found *x = ka_open_thread_finding(f, a->w, KA_NO_SAVINGS, 0.3, "");
+    if (!x)
+        return;
+    x->count = sum.count;
+    ka_say(f, x,
+           "threads that compute are blocked for %s in all (%llu times), %s for %.1f %% of its life; what "
+           "they waited for was not recorded",
+           kb_duration(sum.ns).s, (unsigned long long)sum.count,
+           ka_short_name(a->w->threads.data[sum.worst].name).s, sum.percent);
+    ka_advise(f, x,
+              "Record once with --waits, which names locks, sleeps and files; or, as root or with "
+              "CAP_PERFMON, with --off-cpu, which records the function and its callers");
+    show_blocked(f, x, a, marked);
+}
+
+/* ---- the rule -------------------------------------------------------------------------------- */
+
+static bool has_blocking_calls(const kineto_trace *t)
+{
+    for (uint32_t b = 0; b < kt_block_count(t); b++)
+        if (kt_block_at(t, b)->kinds & KINETO_KIND_BIT(KINETO_KIND_BLOCKING_CALL))
+            return true;
+    return false;
+}
+
+/* Threads that are in calls to files most of the time; NULL: out of memory. */
+static uint8_t *find_file_threads(const ka_watched *w, const uint8_t *class_of)
+{
+    uint8_t *threads = calloc(w->threads.count + 1, 1);
+    for (uint32_t i = 0; threads && i < w->threads.count; i++) {
+        const ka_watched_thread *t = &w->threads.data[i];
+        int64_t ns = 0;
+        for (uint32_t k = t->first; k < t->first + t->count; k++)
+            if (class_of[k] == BLOCKED_FILE)
+                ns = ka_add_ns(ns, kb_length_ns(w->states.data[k].start_ns, w->states.data[k].end_ns));
+        threads[i] = ns >= MIN_FILE_NS && ka_percent((double)ns, (double)ka_watched_life_ns(t)) >=
+                                              MIN_FILE_PERCENT;
+    }
+    return threads;
+}
+
+/* Is the state one of those that are reported together: BLOCKED_OTHER are those without a function. */
+static bool is_of_class(const ka_state *s, uint8_t class_of, uint8_t class)
+{
+    if (class == BLOCKED_OTHER)
+        return s->state == KA_STATE_BLOCKED && !s->in;
+    return class_of == class || (class == BLOCKED_FILE && class_of == BLOCKED_READ);
+}
+
+/* Marks the blocked states of one class, and reports them. */
+static void check_class(ka_finder *f, const ka_watched *w, const uint8_t *class_of, uint8_t class)
+{
+    ka_active a = {0};
+    uint8_t *marked = calloc(w->states.count + 1, 1);
+    uint8_t *also = class == BLOCKED_FILE ? find_file_threads(w, class_of) : NULL;
+    f->no_memory |= !marked || (class == BLOCKED_FILE && !also);
+    for (size_t i = 0; marked && i < w->states.count; i++)
+        marked[i] = is_of_class(&w->states.data[i], class_of[i], class);
+    if (!f->no_memory && ka_active_make(f, marked, also, &a)) {
+        if (class == BLOCKED_OTHER)
+            report_unknown(f, &a, marked);
+        else
+            report_blocked(f, &a, marked, class);
+    }
+    ka_active_free(&a);
+    free(marked);
+    free(also);
+}
+
+/* Where calls that block were recorded, rules about these calls report locks and files, and nothing is
+ * unknown. */
+void ka_find_blocked(ka_finder *f)
+{
+    const ka_watched *w = ka_watched_of(f);
+    bool has_calls = has_blocking_calls(f->s->trace);
+    uint8_t *class_of = w ? classify_states(w) : NULL;
+    f->no_memory |= w && !class_of;
+    for (uint8_t class = BLOCKED_OTHER; class_of && class < BLOCKED_COUNT; class++)
+        if (!has_calls || class == BLOCKED_SLEEP || class == BLOCKED_BARRIER)
+            check_class(f, w, class_of, class);
+    free(class_of);
+}

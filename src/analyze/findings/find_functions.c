@@ -1,0 +1,151 @@
+/* Functions that use much of the CPU time of a program, by its samples: one function with a large share,
+ * and the allocator. */
+#include "analyze/findings/find_threads.h"
+
+#define MIN_HOT_PERCENT   30.0
+#define MIN_CHURN_PERCENT 10.0
+#define MIN_HOT_SAMPLES   50u /* fewer say little of a share */
+
+/* ---- how long ------------------------------------------------------------------------------- */
+
+/* Time in which some thread was running, or could have been; without states at most the sampled time. */
+static int64_t find_busy_ns(ka_finder *f, const ka_watched *w)
+{
+    ka_load load;
+    int64_t busy_ns = 0;
+    if (!w->states.count)
+        return KB_MIN(w->sampled_ns, ka_watched_span_ns(w));
+    f->no_memory |= !ka_load_make(w, NULL, NULL, &load);
+    for (size_t i = 0; i < load.points.count; i++)
+        if (load.points.data[i].running || load.points.data[i].waiting)
+            busy_ns = ka_add_ns(busy_ns, ka_load_length_ns(&load, i));
+    ka_load_free(&load);
+    return busy_ns;
+}
+
+/* What the program would be shorter by if functions with this share of its CPU time took half of it. */
+static int64_t half_of_share(ka_finder *f, const ka_watched *w, double percent)
+{
+    return (int64_t)((double)find_busy_ns(f, w) * percent / 200);
+}
+
+static bool has_enough_samples(const ka_watched *w)
+{
+    return w && w->samples >= MIN_HOT_SAMPLES && w->sampled_ns >= KA_MIN_CPU_NS;
+}
+
+/* The longest sampled range of each thread for which `wanted` says so. */
+static void show_functions(ka_finder *f, ka_found *x, const ka_watched *w,
+                           bool (*wanted)(const ka_watched *w, const ka_sampled *s, uint32_t name),
+                           uint32_t name)
+{
+    for (size_t i = 0; i < w->functions.count; i++) {
+        const ka_sampled *s = &w->functions.data[i];
+        if (wanted(w, s, name) && s->self_ns > 0)
+            ka_show_row(f, x, s->row, s->self_ns, "%s of its own in this thread",
+                        kb_duration(s->self_ns).s);
+    }
+}
+
+/* ---- memory allocation ----------------------------------------------------------------------- */
+
+/* Functions of allocators: libc's, those of C++ and Rust, jemalloc, tcmalloc, mimalloc, Python. */
+static bool is_allocator(kineto_string name)
+{
+    static const char *const exact[] = {"malloc", "free", "calloc", "realloc", "reallocarray", "cfree",
+                                        "memalign", "aligned_alloc", "posix_memalign", "valloc",
+                                        "malloc_consolidate", "sysmalloc", "systrim", "unlink_chunk",
+                                        "tcache_get", "tcache_put", "alloc_perturb", "arena_get2",
+                                        "_PyObject_Malloc", "_PyObject_Free", "PyObject_Malloc",
+                                        "PyObject_Free"},
+                      *const begins[] = {"_int_malloc", "_int_free", "_int_realloc", "_int_memalign",
+                                         "unlink_chunk.", "sysmalloc.", "systrim.",
+                                         "malloc_consolidate.", "__libc_malloc", "__libc_free",
+                                         "__libc_calloc", "__libc_realloc", "__GI___libc_malloc",
+                                         "__GI___libc_free", "__GI___libc_realloc", "operator new",
+                                         "operator delete", "__rust_alloc", "__rust_dealloc",
+                                         "__rust_realloc", "je_", "tc_malloc", "tc_free", "tc_new",
+                                         "tc_delete", "mi_malloc", "mi_free", "mi_heap_malloc",
+                                         "_mi_malloc", "_mi_page", "_mi_heap"};
+    for (size_t i = 0; i < KB_COUNT(exact); i++)
+        if (kb_string_equal(name, kb_string(exact[i])))
+            return true;
+    for (size_t i = 0; i < KB_COUNT(begins); i++)
+        if (kb_string_starts_with(name, begins[i]))
+            return true;
+    return false;
+}
+
+static bool allocates(const ka_watched *w, const ka_sampled *s, uint32_t name)
+{
+    (void)name;
+    return is_allocator(kineto_trace_string(w->trace, s->name));
+}
+
+void ka_find_allocation_churn(ka_finder *f)
+{
+    const ka_watched *w = ka_watched_of(f);
+    int64_t ns = 0;
+    uint64_t samples = 0;
+    for (size_t i = 0; has_enough_samples(w) && i < w->of_all.count; i++)
+        if (allocates(w, &w->of_all.data[i], 0)) {
+            ns = ka_add_ns(ns, w->of_all.data[i].self_ns);
+            samples += w->of_all.data[i].samples;
+        }
+    double percent = w ? ka_percent((double)ns, (double)w->sampled_ns) : 0;
+    if (percent < MIN_CHURN_PERCENT || samples < MIN_HOT_SAMPLES / 2)
+        return;
+    ka_found *x = ka_open_thread_finding(f, w, half_of_share(f, w, percent), 0.4, "");
+    if (!x)
+        return;
+    x->count = samples;
+    ka_say(f, x, "%.1f %% of the sampled CPU time (%s) is in functions that allocate and release memory",
+           percent, kb_duration(ns).s);
+    show_functions(f, x, w, allocates, 0);
+}
+
+/* ---- one function ---------------------------------------------------------------------------- */
+
+static bool has_name(const ka_watched *w, const ka_sampled *s, uint32_t name)
+{
+    (void)w;
+    return s->name == name;
+}
+
+/* The function with the most time of its own that is no allocator's. NULL: there is none. */
+static const ka_sampled *find_hottest(const ka_watched *w)
+{
+    for (size_t i = 0; i < w->of_all.count; i++)
+        if (!allocates(w, &w->of_all.data[i], 0))
+            return &w->of_all.data[i];
+    return NULL;
+}
+
+static void report_hot(ka_finder *f, const ka_watched *w, const ka_sampled *hot, double percent)
+{
+    kb_text name = ka_short_name(kineto_trace_string(w->trace, hot->name));
+    kineto_string module = ka_watched_text(w, hot->module);
+    bool in_kernel = strcmp(name.s, "[kernel]") == 0 || kb_string_equal(module, kb_string("[kernel]"));
+    ka_found *x = ka_open_finding(f, half_of_share(f, w, percent), 0.3, kb_string(name.s));
+    if (!x)
+        return;
+    x->whole_ns = ka_watched_span_ns(w) != f->whole_ns ? ka_watched_span_ns(w) : 0;
+    x->count = hot->samples;
+    ka_say(f, x, "%.1f %% of the sampled CPU time (%s) is in %s itself%s%.*s", percent,
+           kb_duration(hot->self_ns).s, strcmp(name.s, "[kernel]") == 0 ? "the kernel" : name.s, module.size ? ", of " : "",
+           (int)KB_MIN(module.size, (size_t)80), module.data);
+    if (in_kernel)
+        ka_advise(f, x,
+                  "Make fewer and larger system calls, and touch less new memory; 'strace -cf' counts "
+                  "the calls, 'perf stat -e page-faults' the pages");
+    show_functions(f, x, w, has_name, hot->name);
+}
+
+void ka_find_hot_function(ka_finder *f)
+{
+    const ka_watched *w = ka_watched_of(f);
+    const ka_sampled *hot = has_enough_samples(w) ? find_hottest(w) : NULL;
+    double percent = hot ? ka_percent((double)hot->self_ns, (double)w->sampled_ns) : 0;
+    if (percent >= MIN_HOT_PERCENT && hot->samples >= MIN_HOT_SAMPLES)
+        report_hot(f, w, hot, percent);
+}

@@ -1,0 +1,284 @@
+/* Rules about when threads of a program could run: too few CPUs for them, and time in which only one of
+ * them has something to do. */
+#include "analyze/findings/find_threads.h"
+
+#define MIN_WAITING_PERCENT 10.0 /* of all time, that would be saved */
+#define MIN_SERIAL_PERCENT  25.0 /* of all time in which one thread is alone */
+#define MIN_PARALLEL_PERCENT 5.0 /* … of a program that is parallel at other times */
+
+/* ---- active threads -------------------------------------------------------------------------- */
+
+const ka_watched *ka_watched_of(ka_finder *f)
+{
+    const ka_watched *w = f->host_only ? ka_dataset_watched(f->s) : NULL;
+    f->no_memory |= f->host_only && !w;
+    return w && w->threads.count ? w : NULL;
+}
+
+static bool is_active(const ka_watched_thread *t)
+{
+    int64_t busy_ns = ka_add_ns(t->ns[KA_STATE_RUNNING], t->ns[KA_STATE_WAITING]);
+    return busy_ns > 0 &&
+           ka_percent((double)busy_ns, (double)ka_watched_life_ns(t)) >= KA_ACTIVE_PERCENT;
+}
+
+#define MAX_CPUS 4096u
+/* CPUs that active threads ran on. */
+static uint32_t count_cpus(const ka_active *a)
+{
+    uint64_t seen[MAX_CPUS / 64] = {0};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < a->w->threads.count; i++)
+        for (uint32_t k = 0; a->threads[i] && k < a->w->threads.data[i].count; k++) {
+            int32_t cpu = a->w->states.data[a->w->threads.data[i].first + k].cpu;
+            if (cpu < 0 || cpu >= (int32_t)MAX_CPUS || seen[cpu / 64] >> cpu % 64 & 1)
+                continue;
+            seen[cpu / 64] |= UINT64_C(1) << cpu % 64;
+            count++;
+        }
+    return count;
+}
+
+bool ka_active_make(ka_finder *f, const uint8_t *marked, const uint8_t *also, ka_active *a)
+{
+    int64_t cpu_ns = 0;
+    bool any_also = false;
+    *a = (ka_active){.w = ka_watched_of(f)};
+    if (!a->w || !a->w->states.count)
+        return false;
+    a->whole_ns = ka_watched_span_ns(a->w);
+    a->threads = calloc(a->w->threads.count, 1);
+    for (uint32_t i = 0; a->threads && i < a->w->threads.count; i++) {
+        any_also |= also && also[i];
+        a->threads[i] = is_active(&a->w->threads.data[i]) || (also && also[i]);
+        a->count += a->threads[i];
+        cpu_ns = ka_add_ns(cpu_ns, a->w->threads.data[i].ns[KA_STATE_RUNNING]);
+    }
+    if (!a->threads || !ka_load_make(a->w, a->threads, marked, &a->load)) {
+        f->no_memory = true;
+        return false;
+    }
+    a->cpus = count_cpus(a);
+    return a->count && (any_also || cpu_ns >= KA_MIN_CPU_NS);
+}
+
+void ka_active_free(ka_active *a)
+{
+    free(a->threads);
+    ka_load_free(&a->load);
+}
+
+ka_found *ka_open_thread_finding(ka_finder *f, const ka_watched *w, int64_t saved_ns,
+                                 double confidence, const char *subject)
+{
+    ka_found *x = ka_open_finding(f, saved_ns, confidence, kb_string(subject));
+    if (x && ka_watched_span_ns(w) != f->whole_ns)
+        x->whole_ns = ka_watched_span_ns(w);
+    return x;
+}
+
+/* ---- waiting for a CPU ----------------------------------------------------------------------- */
+
+/* Time of active threads that waited for a CPU: while as many of them were running as there are CPUs, or
+ * while others had the CPUs. */
+typedef struct cpu_wait {
+    int64_t ns;    /* sum over threads */
+    int64_t saved; /* by how much all would be shorter, if each had had a CPU */
+} cpu_wait;
+
+/* With n threads that could run and r of them running, all of them come forward r / n as fast as with
+ * a CPU for each. */
+static void sum_waits(const ka_active *a, cpu_wait *own, cpu_wait *others)
+{
+    double own_saved = 0, others_saved = 0;
+    for (size_t i = 0; i < a->load.points.count; i++) {
+        const ka_load_point *p = &a->load.points.data[i];
+        int64_t ns = ka_load_length_ns(&a->load, i), sum;
+        bool by_own = p->running >= a->cpus;
+        if (!p->waiting || __builtin_mul_overflow(ns, (int64_t)p->waiting, &sum))
+            continue;
+        cpu_wait *w = by_own ? own : others;
+        w->ns = ka_add_ns(w->ns, sum);
+        *(by_own ? &own_saved : &others_saved) +=
+            (double)ns * p->waiting / ((double)p->waiting + p->running);
+    }
+    own->saved = (int64_t)own_saved;
+    others->saved = (int64_t)others_saved;
+}
+
+/* Were as many threads running in most of the wait as there are CPUs? */
+static bool is_own_wait(const ka_active *a, const ka_state *s)
+{
+    double ns = (double)kb_length_ns(s->start_ns, s->end_ns);
+    return (double)ka_load_ran_ns(&a->load, s->start_ns, s->end_ns) >= (a->cpus - 0.5) * ns;
+}
+
+/* The waits of active threads, of one of both kinds, or of both. */
+static void show_waits_of(ka_finder *f, ka_found *x, const ka_active *a, bool own, bool both)
+{
+    x->count = 0;
+    for (uint32_t i = 0; i < a->w->threads.count; i++) {
+        const ka_watched_thread *t = &a->w->threads.data[i];
+        for (uint32_t k = t->first; a->threads[i] && k < t->first + t->count; k++) {
+            const ka_state *s = &a->w->states.data[k];
+            if (s->state != KA_STATE_WAITING ||
+                (!both && is_own_wait(a, s) != own))
+                continue;
+            x->count++;
+            ka_show_row(f, x, s->row, kb_length_ns(s->start_ns, s->end_ns), NULL);
+        }
+    }
+}
+
+/* Long waits may be of both kinds, so that none is of one of them in most of its time. */
+static void show_waits(ka_finder *f, ka_found *x, const ka_active *a, bool own)
+{
+    show_waits_of(f, x, a, own, false);
+    if (!x->count)
+        show_waits_of(f, x, a, own, true);
+}
+
+static void report_own_waits(ka_finder *f, const ka_active *a, const cpu_wait *own)
+{
+    ka_found *x = ka_open_thread_finding(f, a->w, own->saved, 0.5, "own threads");
+    if (!x)
+        return;
+    ka_say(f, x,
+           "%u threads have work for more than the %u %s that they ran on: they waited for a CPU for "
+           "%s in all, while the program itself had all of these CPUs",
+           a->count, a->cpus, a->cpus == 1 ? "CPU" : "CPUs", kb_duration(own->ns).s);
+    ka_advise(f, x,
+              "Run it on more CPUs (check taskset, cpuset and cpu.max of its cgroup), or start no "
+              "more threads than CPUs (nproc; OMP_NUM_THREADS): that saves switches and cache "
+              "misses, not the waiting itself");
+    show_waits(f, x, a, true);
+}
+
+static void report_other_waits(ka_finder *f, const ka_active *a, const cpu_wait *others)
+{
+    ka_found *x = ka_open_thread_finding(f, a->w, others->saved, 0.5, "other programs");
+    if (!x)
+        return;
+    ka_say(f, x,
+           "threads waited for a CPU for %s in all while fewer of them were running than the %u %s "
+           "that they ran on: other programs had the CPUs, or a limit of the cgroup was reached",
+           kb_duration(others->ns).s, a->cpus, a->cpus == 1 ? "CPU" : "CPUs");
+    ka_advise(f, x,
+              "See what else runs on the machine (top), and cpu.max and cpu.stat (nr_throttled) of "
+              "the program's cgroup; give it CPUs of its own (taskset, cpuset), or a better nice "
+              "value");
+    show_waits(f, x, a, false);
+}
+
+/* More threads that could run than CPUs. */
+void ka_find_oversubscription(ka_finder *f)
+{
+    ka_active a;
+    cpu_wait own = {0}, others = {0};
+    if (ka_active_make(f, NULL, NULL, &a)) {
+        sum_waits(&a, &own, &others);
+        if (ka_percent((double)own.saved, (double)a.whole_ns) >= MIN_WAITING_PERCENT)
+            report_own_waits(f, &a, &own);
+        if (ka_percent((double)others.saved, (double)a.whole_ns) >= MIN_WAITING_PERCENT)
+            report_other_waits(f, &a, &others);
+    }
+    ka_active_free(&a);
+}
+
+/* ---- one thread alone ------------------------------------------------------------------------ */
+
+/* Times of active threads by how many could run. */
+typedef struct parallelism {
+    int64_t alone_ns, together_ns; /* exactly one; several */
+    int64_t work_ns;               /* of all threads, while several could run */
+} parallelism;
+
+static parallelism measure_parallelism(const ka_active *a)
+{
+    parallelism p = {0};
+    for (size_t i = 0; i < a->load.points.count; i++) {
+        const ka_load_point *at = &a->load.points.data[i];
+        int64_t ns = ka_load_length_ns(&a->load, i), work = 0;
+        uint64_t count = (uint64_t)at->running + at->waiting;
+        if (count == 1)
+            p.alone_ns = ka_add_ns(p.alone_ns, ns);
+        if (count < 2)
+            continue;
+        p.together_ns = ka_add_ns(p.together_ns, ns);
+        (void)__builtin_mul_overflow(ns, (int64_t)at->running, &work);
+        p.work_ns = ka_add_ns(p.work_ns, work);
+    }
+    return p;
+}
+
+/* The thread that is alone at a moment: the state in which it is then. NULL: none. */
+static const ka_state *find_alone(const ka_active *a, int64_t ns)
+{
+    for (uint32_t i = 0; i < a->w->threads.count; i++) {
+        uint32_t at = a->threads[i] ? ka_watched_state_after(a->w, i, ns) : 0;
+        if (!a->threads[i] || at == a->w->threads.data[i].first + a->w->threads.data[i].count)
+            continue;
+        const ka_state *s = &a->w->states.data[at];
+        if (s->start_ns <= ns && s->state != KA_STATE_BLOCKED)
+            return s;
+    }
+    return NULL;
+}
+
+#define MAX_SHOWN 5u
+/* The longest times in which one thread is alone, each with a state of that thread. */
+static void show_alone(ka_finder *f, ka_found *x, const ka_active *a)
+{
+    size_t longest[MAX_SHOWN], count = 0;
+    for (size_t i = 0; i < a->load.points.count; i++) {
+        if (a->load.points.data[i].running + a->load.points.data[i].waiting != 1)
+            continue;
+        size_t at = count < MAX_SHOWN ? count++ : MAX_SHOWN;
+        for (; at > 0 && (at == MAX_SHOWN || ka_load_length_ns(&a->load, i) >
+                                                 ka_load_length_ns(&a->load, longest[at - 1]));
+             at--) {
+            if (ka_load_length_ns(&a->load, i) <= ka_load_length_ns(&a->load, longest[at - 1]))
+                break;
+            if (at < MAX_SHOWN)
+                longest[at] = longest[at - 1];
+        }
+        if (at < MAX_SHOWN)
+            longest[at] = i;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int64_t ns = ka_load_length_ns(&a->load, longest[i]);
+        const ka_state *s = find_alone(a, a->load.points.data[longest[i]].ns);
+        if (s)
+            ka_show_row(f, x, s->row, ns, "alone for %s", kb_duration(ns).s);
+    }
+}
+
+static void report_serial(ka_finder *f, const ka_active *a, const parallelism *p)
+{
+    uint32_t at_once = KB_MIN(a->count, a->cpus);
+    int64_t saved = (int64_t)((double)p->alone_ns * (1.0 - 1.0 / at_once));
+    double limit = (double)ka_add_ns(p->alone_ns, p->work_ns) / (double)KB_MAX(p->alone_ns, 1);
+    ka_found *x = ka_open_thread_finding(f, a->w, saved, 0.4, "");
+    if (!x)
+        return;
+    ka_say(f, x,
+           "in %.1f %% of the time (%s) only one of %u threads had something to do; as long as that "
+           "part is serial, no number of CPUs makes the program more than %.1f times as fast as on "
+           "one (Amdahl's law)",
+           ka_percent((double)p->alone_ns, (double)a->whole_ns), kb_duration(p->alone_ns).s, a->count,
+           limit);
+    show_alone(f, x, a);
+}
+
+/* A parallel program in which one thread is often alone. */
+void ka_find_serial_fraction(ka_finder *f)
+{
+    ka_active a;
+    if (ka_active_make(f, NULL, NULL, &a) && a.count > 1 && a.cpus > 1) {
+        parallelism p = measure_parallelism(&a);
+        if (ka_percent((double)p.alone_ns, (double)a.whole_ns) >= MIN_SERIAL_PERCENT &&
+            ka_percent((double)p.together_ns, (double)a.whole_ns) >= MIN_PARALLEL_PERCENT)
+            report_serial(f, &a, &p);
+    }
+    ka_active_free(&a);
+}
