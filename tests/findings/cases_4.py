@@ -61,6 +61,14 @@ def blocked(percent, function=None, stack=None, threads=2):
     return made
 
 
+def with_calls(name):
+    """The first thread is blocked as in blocked(30), in calls that --waits records."""
+    made = blocked(30)
+    for n in range(100):
+        made.slice("blocking_call", name, n * 10_000 + 6_990, 3_000, tid=1000)
+    return made
+
+
 def sampled(*shares, states=False):
     """Functions by name, and how many of the samples they have; main calls them."""
     made, at = plain(), 0
@@ -135,6 +143,8 @@ MORE = [
     ("a join", "thread.blocked", lambda: blocked(30, "__futex_abstimed_wait_common", JOIN), "quiet"),
     ("waiting for descriptors", "thread.blocked", lambda: blocked(30, "epoll_wait"), "quiet"),
     ("nothing is known of where", "thread.blocked", lambda: blocked(30), "found"),
+    ("sleep, by its call", "thread.blocked", lambda: with_calls("usleep"), "found"),
+    ("a lock, by its call: another rule has it", "thread.blocked", lambda: with_calls("pthread_mutex_lock"), "quiet"),
     ("blocked now and then", "thread.blocked", lambda: blocked(1, "fsync"), "quiet"),
     ("a thread that does nothing but flush", "thread.blocked", lambda: blocked(99, "fsync"), "found"),
     ("a program that does nothing but write", "thread.blocked", lambda: blocked(99, "__GI___libc_write", threads=1), "found"),

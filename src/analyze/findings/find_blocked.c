@@ -3,6 +3,8 @@
  * another one is not counted. */
 #include "analyze/findings/find_threads.h"
 
+#include "analyze/dataset/blocking_calls.h"
+
 #define MIN_BLOCKED_PERCENT 3.0  /* of the life of a thread, and of all time */
 #define MIN_UNKNOWN_PERCENT 10.0 /* the same, if it is not known in what */
 #define MIN_BLOCKED_NS INT64_C(20000000)
@@ -109,21 +111,48 @@ static uint8_t classify_blocked(kineto_string function, kineto_string stack)
     return classify_file_call(name);
 }
 
-/* The class of each blocked state with a function, by index of states. The stack is only read for
- * functions whose name does not decide. NULL: out of memory. */
+static uint8_t classify_state(const ka_watched *w, const ka_state *s)
+{
+    kineto_arg arg;
+    kineto_string stack = {"", 0};
+    if (kineto_args_find(w->trace, s->row, "Call stack", &arg) && arg.type == KINETO_ARG_STRING)
+        stack = arg.text;
+    return classify_blocked(ka_watched_text(w, s->in), stack);
+}
+
+/* By the recorded call that covers most of a blocked state without a function. */
+static uint8_t classify_by_call(const ka_watched *w, const ka_blocking_calls *calls,
+                                const ka_watched_thread *t, const ka_state *s)
+{
+    size_t i = ka_blocking_call_after(calls, t->process, t->id, s->start_ns);
+    kineto_activity a;
+    if (!ka_blocking_call_is_of(calls, i, t->process, t->id))
+        return BLOCKED_OTHER;
+    const ka_blocking_call *call = &calls->list.data[i];
+    int64_t both_ns = kb_length_ns(KB_MAX(call->start_ns, s->start_ns), KB_MIN(call->end_ns, s->end_ns));
+    if (both_ns <= kb_length_ns(s->start_ns, s->end_ns) / 2)
+        return BLOCKED_OTHER;
+    kineto_trace_get(w->trace, call->row, &a);
+    return classify_blocked(a.name, (kineto_string){"", 0});
+}
+
+/* The class of each blocked state, by index of states. NULL: out of memory. */
 static uint8_t *classify_states(const ka_watched *w)
 {
-    uint8_t *class = calloc(w->states.count + 1, 1);
-    for (size_t i = 0; class && i < w->states.count; i++) {
-        const ka_state *s = &w->states.data[i];
-        kineto_arg arg;
-        kineto_string stack = {"", 0};
-        if (!s->in)
-            continue;
-        if (kineto_args_find(w->trace, s->row, "Call stack", &arg) && arg.type == KINETO_ARG_STRING)
-            stack = arg.text;
-        class[i] = classify_blocked(ka_watched_text(w, s->in), stack);
+    ka_blocking_calls calls;
+    bool ok = ka_blocking_calls_make(w->trace, &calls);
+    uint8_t *class = ok ? calloc(w->states.count + 1, 1) : NULL;
+    for (size_t i = 0; class && i < w->threads.count; i++) {
+        const ka_watched_thread *t = &w->threads.data[i];
+        for (uint32_t k = t->first; k < t->first + t->count; k++) {
+            const ka_state *s = &w->states.data[k];
+            if (s->in)
+                class[k] = classify_state(w, s);
+            else if (s->state == KA_STATE_BLOCKED && calls.list.count)
+                class[k] = classify_by_call(w, &calls, t, s);
+        }
     }
+    ka_blocking_calls_free(&calls);
     return class;
 }
 
