@@ -8,14 +8,12 @@
 #include "cli/launch/job.h"
 #include "cli/launch/perf_maps.h"
 #include "cli/launch/plugins.h"
+#include "cli/launch/record_live.h"
 #include "cli/launch/record_on_demand.h"
-#include "cli/launch/remedies.h"
+#include "cli/launch/record_result.h"
 #include "cli/launch/waits.h"
 #include "cli/launch/watch.h"
-#include "cli/live/live.h"
-#include "cli/print_findings.h"
 #include "cli/summary/summary.h"
-#include "cpu/source.h"
 #include "export/export.h"
 #include "session/session.h"
 
@@ -35,12 +33,8 @@ static kc_optional_size memory = {false, UINT64_C(512) << 10};
 static kc_waits waits = {.threshold_us = KC_WAITS_DEFAULT_US};
 static uint64_t running_pid;
 static const char *seconds;
-static const char *interval, *sort_key;
-static bool live_is_wanted, is_top; /* top: without a trace */
 static const char *verb = "record"; /* for messages */
-static kc_live_options live_options = {.interval_ns = (uint64_t)KB_SECOND_NS};
-static kc_live *live;
-static ks_window *whole; /* the recording beside the live view's; NULL: there is none */
+static kc_record_live live;
 static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes;
 static bool python, python_perf, roctx, openmp;
 static bool uses_mpi; /* by --mpi, or as it seems */
@@ -102,7 +96,7 @@ static const kc_option option_list[] = {
     {"pid", 0, KC_NUMBER, &running_pid, "PID",
      "watch a program that runs already, and what it has started, in place\n"
      "of PROGRAM: threads and CPU samples, until it ends or Ctrl-C"},
-    {"live", 0, KC_FLAG, &live_is_wanted, NULL,
+    {"live", 0, KC_FLAG, &live.is_wanted, NULL,
      "show once a second what the program does; its output is shown at\n"
      "the end (see also ckineto top)"},
     {"seconds", 0, KC_TEXT, &seconds, "N", "with --pid: for so long at most"},
@@ -156,28 +150,6 @@ static const kc_options options = {
     true};
 
 /* ---- options --------------------------------------------------------------------------------- */
-
-/* A mistake in the name of the output must be reported before the program runs. */
-static kineto_status check_record_output(const char *path, kineto_error *err)
-{
-    struct stat st;
-    char directory[KS_PATH_BYTES];
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is a directory: name a file", path);
-    kineto_status status = ke_check_path(path, err);
-    if (status || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
-        return status; /* for example /dev/null: no temporary file is made next to it */
-    const char *slash = strrchr(path, '/');
-    int n = slash ? (int)KB_MAX(slash - path, 1) : 1;
-    snprintf(directory, sizeof directory, "%.*s", n, slash ? path : ".");
-    if (stat(directory, &st) != 0)
-        return kb_fail_os(err, errno, "cannot write to '%s'", directory);
-    if (!S_ISDIR(st.st_mode))
-        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is not a directory", directory);
-    if (access(directory, W_OK) != 0)
-        return kb_fail_os(err, errno, "cannot write to '%s'", directory);
-    return KINETO_OK;
-}
 
 /* --policy; --keep-mb alone implies "oldest". */
 static kineto_status parse_buffer_policy(ks_policy *out)
@@ -338,7 +310,7 @@ static kineto_status parse_record_options(ks_collector_options *c, const char *p
     c->buffer_bytes = (size_t)buffer_mb << 20;
     if (are_ring_options_given() && kc_on_demand_parse(&on_demand_options, c))
         return KINETO_E_ARGUMENT;
-    if (check_record_output(c->output_path, &err))
+    if (kc_record_check_output(c->output_path, &err))
         return kc_usage_error(verb, "%s", err.message);
     if (kb_log_configure(get_given_log_level(), log_file, &err))
         return kc_usage_error(verb, "--log: %s", err.message);
@@ -434,121 +406,16 @@ static void handle_program_end(void *context, pid_t pid)
     ks_collector_program_ends(context, (uint32_t)pid);
 }
 
-/* ---- the live view --------------------------------------------------------------------------- */
-
-/* The buffer keeps the newest for the view; what is to become the trace is a window that lasts as long as
- * the recording. */
-static void set_live_options(ks_collector_options *c)
-{
-    c->on_demand = true;
-    c->ring_ns = 2 * live_options.interval_ns + (uint64_t)KB_SECOND_NS;
-    watch.progress_ns = live_options.interval_ns / 8;
-    live_options.lag_ns = watch.progress_ns + KU_READING_NS;
-}
-
-static kineto_status parse_interval(void)
-{
-    char *end;
-    double length = interval ? strtod(interval, &end) : 1;
-    if (interval && (end == interval || *end || !(length >= 0.1 && length <= 3600)))
-        return kc_usage_error(verb, "--interval is a number of seconds from 0.1 to 3600, not '%s'",
-                              interval);
-    live_options.interval_ns = (uint64_t)(length * KB_SECOND_NS);
-    return KINETO_OK;
-}
-
-static kineto_status parse_sort_key(void)
-{
-    for (size_t i = 0; sort_key && i < KC_SORT_COUNT; i++)
-        if (strcmp(sort_key, kc_view_sorts[i]) == 0) {
-            live_options.sort = (kc_view_sort)i;
-            return KINETO_OK;
-        }
-    return sort_key ? kc_usage_error(verb, "--sort is running, waiting, blocked or name, not '%s'",
-                                     sort_key)
-                    : KINETO_OK;
-}
-
-static kineto_status check_live_options(ks_collector_options *c)
-{
-    if (are_ring_options_given() || c->policy == KS_POLICY_RING)
-        return kc_usage_error(verb, "--live cannot be used with --on-demand, --ring and --policy ring");
-    if (parse_interval() || parse_sort_key())
-        return KINETO_E_ARGUMENT;
-    live_options.on_quit = is_top && !running_pid ? "end it and the program"
-                           : is_top               ? "end it"
-                           : running_pid          ? "end the recording"
-                                                  : "close this view";
-    set_live_options(c);
-    return KINETO_OK;
-}
-
-static kineto_status start_live_view(ks_collector *c, const ks_collector_options *of_collector,
-                                     const char *title, kineto_error *err)
-{
-    ks_window_options window = {.kinds = of_collector->kinds, .wants = of_collector->wants, .custom_config = ""};
-    kineto_status status = KINETO_OK;
-    live_options.title = title;
-    if (!is_top)
-        status = ks_window_prepare(c, &window, &whole, err);
-    if (status == KINETO_OK && whole)
-        status = ks_window_arm(c, whole, err);
-    return status ? status : kc_live_open(&live_options, &live, err);
-}
-
-static void close_live_view(void)
-{
-    kc_live_close(live);
-    live = NULL;
-}
-
-/* What the program writes to the terminal would disturb the view: it is kept in a file without a name. -1:
- * nothing is written to the terminal, or there is no room for a file. */
-static int open_output_file(void)
-{
-    if (!isatty(STDOUT_FILENO) && !isatty(STDERR_FILENO))
-        return -1;
-    const char *directory = kb_setting("TMPDIR");
-    return open(directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_APPEND | O_CLOEXEC, 0600);
-}
-
-static void show_program_output(int fd)
-{
-    char buffer[65536];
-    ssize_t n;
-    if (fd < 0)
-        return;
-    (void)lseek(fd, 0, SEEK_SET);
-    while ((n = read(fd, buffer, sizeof buffer)) > 0)
-        fwrite(buffer, 1, (size_t)n, stdout);
-    fflush(stdout);
-    close(fd);
-}
-
-/* @return nanoseconds until the next time. */
-static uint64_t show_live_view(ks_collector *c, kc_child *child)
-{
-    uint64_t wait_ns = kc_live_turn(live, c);
-    if (!kc_live_is_over(live))
-        return wait_ns;
-    close_live_view();
-    if (child->is_attached)
-        child->done = true;
-    else if (is_top)
-        kill(child->pid, SIGTERM);
-    return wait_ns;
-}
-
 /* Empties the buffer while the program runs. The collector says how long the next wait may
  * take. */
 static void collect_until_done(ks_collector *c, kc_child *child, uint64_t length_ns)
 {
-    bool progress = !live && (is_progress_wanted() || (child->is_attached && !quiet &&
+    bool progress = !live.view && (is_progress_wanted() || (child->is_attached && !quiet &&
                                                        isatty(STDERR_FILENO)));
     uint64_t started_ns = kb_monotonic_ns();
     for (uint64_t passed_ns = 0; !child->done && passed_ns < length_ns;) {
         uint64_t wait_ns = KB_MIN(ks_collector_poll(c), length_ns - passed_ns);
-        uint64_t view_ns = live ? show_live_view(c, child) : wait_ns;
+        uint64_t view_ns = live.view ? kc_record_live_show(&live, c, child) : wait_ns;
         wait_ns = KB_MIN(wait_ns, view_ns);
         if (child->is_attached)
             wait_ns = KB_MIN(wait_ns, (uint64_t)KB_SECOND_NS / 4); /* its end sends no signal */
@@ -559,7 +426,7 @@ static void collect_until_done(ks_collector *c, kc_child *child, uint64_t length
     }
     if (progress)
         fputs("\r\033[K", stderr);
-    close_live_view();
+    kc_record_live_close(&live);
 }
 
 /* ENOENT for an existing file means that its interpreter is missing. */
@@ -579,243 +446,16 @@ static void suggest_interpreter(const char *program, const kineto_error *err)
                     program);
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
-
-/* Print a signal or an exit status other than 0. */
-static void report_program_end(const kc_child *child, bool one_trace)
+static int write_trace(ks_collector *c, const kc_child *child, bool *keep)
 {
-    char text[KC_CHILD_END_BYTES];
-    kc_child_describe_end(child, text);
-    if (child->status)
-        fprintf(stderr, "ckineto: %s%s\n", text,
-                WIFSIGNALED(child->status) && one_trace
-                    ? "; the trace holds what was recorded up to then"
-                    : "");
-}
-
-void kc_record_note_end(ks_collector *c, const kc_child *child)
-{
-    char text[KC_CHILD_END_BYTES], json[6 * KC_CHILD_END_BYTES + 3];
-    kc_child_describe_end(child, text);
-    *kb_json_escape(json, kb_string(text), NULL) = 0;
-    ks_collector_metadata(c, "ckineto_dump_reason", json);
-}
-
-/* Only with --memory: a program may have memory events of its own. */
-static void print_memory_table(const kineto_trace *trace)
-{
-    kc_memory m;
-    kineto_error err;
-    if (!memory.given || kc_memory_make(trace, &m, &err))
-        return;
-    kc_memory_print(&m, trace, stderr);
-    kc_memory_free(&m);
-}
-
-/* The format that ckineto and viewers of traces read. */
-static bool is_chrome_file(const char *path)
-{
-    kb_compression compression;
-    bool needs_file;
-    const char *format = ke_format_by_ending(path, &compression, &needs_file);
-    return format && strcmp(format, "chrome") == 0;
-}
-
-/* Activities that the program or its devices delivered, not the recorder that watched it. */
-static uint64_t count_own_activities(const kc_summary *s)
-{
-    return s->activities - s->kinds[KINETO_KIND_THREAD_STATE] - s->kinds[KINETO_KIND_CPU_SAMPLE];
-}
-
-/* Why sources that should have recorded did not, if the ledger has it. NULL: it has nothing. */
-static const char *find_reason_in_ledger(const kineto_trace *trace)
-{
-    if (ks_children_has_unrecorded(trace))
-        return "the ledger above names the processes, and the reasons.";
-    if (kt_ledger_has(trace, "PyTorch", NULL) || kt_ledger_has(trace, "Python functions", NULL))
-        return "see the ledger lines of PyTorch and Python above.";
-    if (python && kt_ledger_has(trace, KC_NO_PYTHON, NULL))
-        return "--python needs ckineto's Python package: see the ledger above.";
-    return NULL;
-}
-
-/* What would record more, from what the program had in memory. */
-static void print_remedies(bool has_threads)
-{
-    if (running_pid) {
-        fputs("nothing can be loaded into a program that runs already.\n"
-              "  Started with 'ckineto record -- PROGRAM', all sources record it.\n",
-              stderr);
-        return;
-    }
-    fputs("the program used nothing that ckineto or a plug-in records.\n", stderr);
-    if (kc_remedies_print(watch.remedies, 0, stderr))
-        return;
-    fputs(has_threads ? "  --off-cpu shows where its threads are blocked, --memory its allocations. Ranges of\n"
-                        "  your own are a few lines: docs/how-to/languages.md.\n"
-                      : "  See 'ckineto doctor' for what can be recorded here.\n",
-          stderr);
-}
-
-/* The most likely reason for a trace without activities of the program. */
-static void explain_empty_trace(const kineto_trace *trace, bool has_threads)
-{
-    const char *reason = find_reason_in_ledger(trace);
-    fprintf(stderr, "\n  %s: ",
-            has_threads ? "Only threads and CPU samples were recorded" : "Nothing was recorded");
-    if (reason)
-        fprintf(stderr, "%s\n", reason);
-    else if (python)
-        fputs("--python was given, and the program does not run Python.\n", stderr);
-    else
-        print_remedies(has_threads);
-}
-
-/* More take too long to look at for the end of a recording; `analyze` has no limit. */
-#define MAX_FINDING_ACTIVITIES UINT64_C(2000000)
-
-/* What is slow, for programs without work of devices: those are for `analyze --findings`, which looks at
- * steps. */
-static void print_findings(const kineto_trace *trace, const kc_summary *s)
-{
-    kineto_findings_options o = {.size = sizeof o, .evidence = 1};
-    kineto_findings *found = NULL;
-    if (s->devices.count || s->activities > MAX_FINDING_ACTIVITIES ||
-        !s->kinds[KINETO_KIND_THREAD_STATE] || kineto_findings_find(trace, &o, &found, NULL))
-        return;
-    kc_findings_print_brief(found, KB_MIN(kc_terminal_columns(stderr), KC_FINDINGS_WIDTH), stderr);
-    kineto_findings_destroy(found);
-}
-
-/* Prints the summary and the path of the trace on stderr: stdout belongs to the program. */
-static void report_trace(const kineto_trace *trace)
-{
-    kc_summary s;
-    kineto_error err;
-    fputs("ckineto: ", stderr);
-    if (kc_summary_make(trace, &s, &err)) {
-        fprintf(stderr, "no summary: %s\n", err.message);
-    } else if (no_summary) {
-        fprintf(stderr, "%s %s\n", kc_count(s.activities).s,
-                kc_noun(s.activities, "activity", "activities"));
-    } else {
-        kc_summary_print(&s, trace, stderr);
-        print_memory_table(trace);
-        if (s.kinds[KINETO_KIND_BLOCKING_CALL])
-            kc_locks_print(trace, stderr);
-        print_findings(trace, &s);
-        if (count_own_activities(&s) == 0)
-            explain_empty_trace(trace, s.activities != 0);
-        fputc('\n', stderr);
-    }
-    kc_summary_free(&s);
-    bool reads_back = is_chrome_file(output);
-    kc_print(stderr, "ckineto: the trace is in %s%s\n", output,
-             reads_back ? "; open it in ui.perfetto.dev or Chrome's DevTools (Performance)," : "");
-    if (reads_back)
-        kc_print(stderr, "         or try: ckineto info %s\n", output);
-}
-
-/* The trace could not be written: print what remains, and how to recover it. */
-static void report_rescue(ks_collector *c, const kc_child *child, const char *why)
-{
-    ks_collector_stats stats;
-    kc_complain("record: %s", why);
-    ks_collector_stats_get(c, &stats);
-    bool is_whole = ks_collector_find_spool(c) || stats.bytes == 0;
-    if (!is_whole)
-        kc_complain("%s: removed while recording: its %s are lost", ks_collector_spool_path(c),
-                    kc_bytes(stats.bytes).s);
-    kc_complain("the %s is not lost. When the problem is solved, run:\n"
-                "  ckineto recover -o FILE.json --remove %s",
-                is_whole ? "recording" : "rest", ks_collector_pool_path(c));
-    if (child->status)
-        report_program_end(child, true);
-}
-
-/* ---- where the trace goes -------------------------------------------------------------------- */
-
-/* The n-th alternative to the requested path: its directory, if that was renamed; then TMPDIR, the
- * current directory and /tmp, with the pid in the name. False: it cannot be used. */
-static bool choose_fallback_path(ks_collector *c, uint32_t n, char path[KS_PATH_BYTES])
-{
-    const char *slash = strrchr(output, '/'), *name = slash ? slash + 1 : output;
-    const char *directories[] = {NULL, kb_setting("TMPDIR"), ".", "/tmp"};
-    if (n > 0 && directories[n]) {
-        int size =
-            snprintf(path, KS_PATH_BYTES, "%s/ckineto-%u-%s", directories[n], kb_os_pid(), name);
-        return size > 0 && (size_t)size < KS_PATH_BYTES && access(path, F_OK) != 0;
-    }
-    if (n > 0 || !ks_collector_find_spool(c))
-        return false;
-    const char *spool = ks_collector_spool_path(c);
-    int size = snprintf(path, KS_PATH_BYTES, "%.*s%s", (int)(strrchr(spool, '/') + 1 - spool),
-                        spool, name);
-    return size > 0 && (size_t)size < KS_PATH_BYTES;
-}
-
-/* The directory of the output may have been removed or replaced while the program ran. */
-static kineto_status save_to_fallback(ks_collector *c, const kineto_trace *trace, kineto_error *why)
-{
-    enum { FALLBACKS = 4 };
-    static char path[KS_PATH_BYTES];
-    kineto_error err;
-    for (uint32_t n = 0; n < FALLBACKS; n++)
-        if (choose_fallback_path(c, n, path) && kineto_trace_save(trace, path, &err) == KINETO_OK) {
-            kc_complain("record: %s; the trace is in %s", why->message, path);
-            output = path;
-            return KINETO_OK;
-        }
-    return why->code;
-}
-
-/* Other failures, for example a full disk, leave the raw recording where it is. */
-static kineto_status save_trace(ks_collector *c, const kineto_trace *trace, kineto_error *err)
-{
-    kineto_error ignored;
-    kineto_status status = kineto_trace_save(trace, output, err);
-    return status && check_record_output(output, &ignored) ? save_to_fallback(c, trace, err)
-                                                           : status;
-}
-
-static kineto_status finish_collecting(ks_collector *c, kineto_trace **out, kineto_error *err)
-{
-    ks_window_cut cut = {0};
-    if (!whole)
-        return ks_collector_finish(c, out, err);
-    ks_collector_program_ended(c);
-    ks_window_stop(c, whole);
-    kineto_status status = ks_window_build(c, whole, &cut, out, err);
-    ks_window_release(c, whole);
-    whole = NULL;
-    return status;
-}
-
-/* @param keep set if the raw recording is still needed. @return the exit status. */
-static int build_and_write_trace(ks_collector *c, const kc_child *child, bool *keep)
-{
-    kineto_trace *trace = NULL;
-    kineto_error err = {0};
-    ks_collector_stats stats;
-    if (WIFSIGNALED(child->status))
-        kc_record_note_end(c, child);
-    kineto_status status = finish_collecting(c, &trace, &err);
-    if (status == KINETO_OK)
-        status = save_trace(c, trace, &err);
-    if (status) {
-        *keep = true;
-        report_rescue(c, child, err.message);
-    } else if (!quiet) {
-        report_program_end(child, true);
-        ks_collector_stats_get(c, &stats);
-        if (stats.spool_failed)
-            kc_complain("warning: %s", stats.spool_error);
-        report_trace(trace);
-    }
-    if (status == KINETO_OK)
-        kc_perf_maps_remove(trace);
-    kineto_trace_release(trace);
-    return status ? KC_EXIT_OWN_FAILURE : kc_child_exit_status(child);
+    kc_record_report report = {.output = output,
+                               .quiet = quiet,
+                               .no_summary = no_summary,
+                               .memory = memory.given,
+                               .python = python,
+                               .is_attached = child->is_attached,
+                               .remedies = watch.remedies};
+    return kc_record_write(&report, c, &live.whole, child, keep);
 }
 
 /* Set the environment of the program; sources that cannot enter it are noted in the ledger. */
@@ -864,7 +504,7 @@ static int run_unrecorded(char **argv, kc_child *child, const char *why, kineto_
     while (!child->done)
         kc_child_wait(child, UINT64_C(1000000000));
     if (!quiet)
-        report_program_end(child, false);
+        kc_record_report_end(child, false);
     return kc_child_exit_status(child);
 }
 
@@ -890,12 +530,12 @@ static int record_program(const ks_collector_options *collector_options, char **
         goto done;
     if (ks_collector_start(c, &err))
         goto unrecorded;
-    if (live_is_wanted)
-        status = start_live_view(c, collector_options, argv[0], &err);
+    if (live.is_wanted)
+        status = kc_record_live_start(&live, c, collector_options, argv[0], &err);
     if (status)
         goto done;
     kc_watch_prepare(&watch, c, collector_options->kinds, &child);
-    child.output_fd = live ? open_output_file() : -1;
+    child.output_fd = live.view ? kc_record_live_open_output() : -1;
     status = kc_child_start(argv, &child, &err);
     if (status) {
         result = child.done ? choose_exec_status(argv[0], &err) : KC_EXIT_OWN_FAILURE;
@@ -906,16 +546,16 @@ static int record_program(const ks_collector_options *collector_options, char **
     if (kc_on_demand_wanted(&on_demand_options)) {
         bool failed = kc_on_demand_run(&on_demand_options, c, &child);
         if (!quiet)
-            report_program_end(&child, false);
+            kc_record_report_end(&child, false);
         result = failed ? KC_EXIT_OWN_FAILURE : kc_child_exit_status(&child);
         goto done;
     }
     ks_collector_follow(c, (uint32_t)child.pid);
-    if (live)
+    if (live.view)
         ks_collector_account(c, (uint32_t)child.pid);
     collect_until_done(c, &child, UINT64_MAX);
     kc_watch_finish(&watch);
-    result = is_top ? kc_child_exit_status(&child) : build_and_write_trace(c, &child, &keep);
+    result = live.is_top ? kc_child_exit_status(&child) : write_trace(c, &child, &keep);
     goto done;
 unrecorded:
     ks_collector_destroy(c, false);
@@ -929,8 +569,8 @@ done:
     if (status && child.done)
         suggest_interpreter(argv[0], &err);
     kc_watch_finish(&watch);
-    close_live_view();
-    show_program_output(child.output_fd);
+    kc_record_live_close(&live);
+    kc_record_live_show_output(child.output_fd);
     ks_collector_destroy(c, keep);
     return result;
 }
@@ -983,18 +623,18 @@ static int record_running(const ks_collector_options *collector_options, uint64_
         status = ks_collector_start(c, &err);
     if (status == KINETO_OK)
         status = kc_watch_attach(&watch, c, collector_options->kinds, (uint32_t)running_pid, &err);
-    if (status == KINETO_OK && live_is_wanted)
-        status = start_live_view(c, collector_options, name_running_program(), &err);
+    if (status == KINETO_OK && live.is_wanted)
+        status = kc_record_live_start(&live, c, collector_options, name_running_program(), &err);
     if (status == KINETO_OK) {
         collect_until_done(c, &program, length_ns);
         kc_watch_finish(&watch);
         program.done = true;
-        result = is_top ? 0 : build_and_write_trace(c, &program, &keep);
+        result = live.is_top ? 0 : write_trace(c, &program, &keep);
     } else {
         kc_complain("%s: %s", verb, err.message);
     }
     kc_watch_finish(&watch);
-    close_live_view();
+    kc_record_live_close(&live);
     ks_collector_destroy(c, keep);
     return result;
 }
@@ -1018,8 +658,8 @@ static int run_recording(const kc_options *of_verb, int argc, char **argv)
         status = kc_usage_error(verb, "no program given: ckineto %s -- PROGRAM", verb);
     if (status == KINETO_OK)
         status = parse_record_options(&collector_options, is_running ? NULL : argv[1]);
-    if (status == KINETO_OK && live_is_wanted)
-        status = check_live_options(&collector_options);
+    if (status == KINETO_OK && live.is_wanted)
+        status = kc_record_live_parse(&live, verb, is_running, &collector_options, &watch);
     int result = status       ? KC_EXIT_OWN_FAILURE
                  : is_running ? record_running(&collector_options, length_ns)
                               : record_program(&collector_options, argv + 1);
@@ -1033,11 +673,11 @@ int kc_record(int argc, char **argv) { return run_recording(&options, argc, argv
 
 static const kc_option top_list[] = {
     {"pid", 'p', KC_NUMBER, &running_pid, "PID", "a program that runs already, and what it has started"},
-    {"interval", 'i', KC_TEXT, &interval, "SECONDS", "between two screens (1)"},
-    {"sort", 's', KC_TEXT, &sort_key, "KEY", "threads by: running (the default), waiting, blocked, name"},
-    {"batch", 'B', KC_FLAG, &live_options.is_batch, NULL,
+    {"interval", 'i', KC_TEXT, &live.interval, "SECONDS", "between two screens (1)"},
+    {"sort", 's', KC_TEXT, &live.sort_key, "KEY", "threads by: running (the default), waiting, blocked, name"},
+    {"batch", 'B', KC_FLAG, &live.options.is_batch, NULL,
      "print plain text to the standard output, without a terminal"},
-    {"screens", 'n', KC_NUMBER, &live_options.screens, "N", "end after N screens"},
+    {"screens", 'n', KC_NUMBER, &live.options.screens, "N", "end after N screens"},
     {"cpu", 0, KC_TEXT, &watch.option, "HZ", "samples for each second of CPU time (99); 0: none"},
     {"off-cpu", 0, KC_FLAG, &watch.off_cpu, NULL,
      "record where threads are when they get blocked (CAP_PERFMON)"},
@@ -1060,7 +700,7 @@ static const kc_options top_options = {
 
 int kc_top(int argc, char **argv)
 {
-    is_top = live_is_wanted = true;
+    live.is_top = live.is_wanted = true;
     verb = top_options.verb;
     quiet = true;
     output = "/dev/null";

@@ -1,4 +1,5 @@
 """Classes of kernels, findings, gaps and verify: small inputs that once gave a wrong answer."""
+import re
 import json
 
 from harness import expect, finish, given, path_of, run, write_trace
@@ -119,7 +120,7 @@ def check_loader():
         trace = write_trace("loader.json", steps(*inside))
         expect(f"loader: {what}", [f["id"] for f in findings(trace) if f["id"].startswith("input.")], wanted)
     text = run("analyze", "--findings", trace)
-    expect("no device: one line", "the trace has no device activity: record kernels: 24 rules" in text, True)
+    expect("no device: one line", len(re.findall(r"the trace has no device activity: record kernels: \d+ rules", text)), 1)
     expect("no device: no list", "kernel.tail_wave" in text, False)
 
 

@@ -31,6 +31,7 @@ NOT_RUN = (
     (r"\btrigger\b.*(--slurm|--hosts)", "needs a cluster: tests/control"),
     (r"\btrigger\b.*--all|\bps\b.*--host|\bckineto daemon\b", "asks all that the machine has, or serves: tests/control"),
     (r"\bckineto top (?!-B)|--live\b", "needs a terminal: tests/cpu/test_top.py"),
+    (r"\bperf\.data\b|\bperf script\b|\buftrace\b", "needs a recording of that tool: tests/import"),
     (r"\bview\b", "serves until it is stopped: tests/cli/test_view.py"),
     (r"\bless\b", "waits for a person"),
     (r"gpu_pm_counter \\", "needs an NVIDIA GPU"),

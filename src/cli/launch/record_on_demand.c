@@ -2,6 +2,7 @@
  * controller's loop (src/ondemand) waits for requests, for full chunks and for the end of the
  * program; a second thread wakes it when programs with sessions of their own change the buffer. */
 #include "cli/launch/record_on_demand.h"
+#include "cli/launch/record_result.h"
 #include "cli/print.h"
 #include "ondemand/process/process.h"
 #include "ondemand/wire/control_wire.h"

@@ -19,9 +19,6 @@ typedef struct kc_on_demand_options {
     bool quiet;
 } kc_on_demand_options;
 
-/** Put how the program ended into the header of the next trace, as ckineto_dump_reason. */
-void kc_record_note_end(ks_collector *c, const kc_child *child);
-
 /** Is --on-demand or --ring given? */
 bool kc_on_demand_wanted(const kc_on_demand_options *o);
 /** Check the options and set those of the collector that they change; paths live as long as the

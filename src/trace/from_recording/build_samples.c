@@ -168,7 +168,7 @@ void kt_build_samples(kt_build_state *s)
                     .key_cpu_ns = kt_string(s->b, kb_string("cpu_ns")),
                     .key_module = kt_string(s->b, kb_string("module")),
                     .kernel_name = kt_string(s->b, kb_string("[kernel]"))};
-    if (kb_os_is_this_boot((const char *)s->control->boot_id, sizeof s->control->boot_id))
+    if (s->control && kb_os_is_this_boot((const char *)s->control->boot_id, sizeof s->control->boot_id))
         a->kernel = kt_kernel_names_get();
     qsort(s->samples.data, s->samples.count, sizeof *s->samples.data, kt_build_compare_samples);
     for (size_t i = 0; i < s->samples.count; i++) {
