@@ -263,9 +263,10 @@ static void add_other_versions(const ks_surroundings *s, kb_map *pids, group *g)
     }
 }
 
-/* One line per reason and group, with examples. */
+/* One line per reason and group, with examples. That a program has used nothing that is recorded is no
+ * news of one that is watched from outside. */
 static void report_unrecorded(const ks_children *c, const kf_pool *pool, const attached *a,
-                              uint64_t ticks)
+                              const attached *watched, uint64_t ticks)
 {
     group groups[KS_UNRECORDED_COUNT][GROUPS] = {0};
     kb_map others = {0};
@@ -280,6 +281,8 @@ static void report_unrecorded(const ks_children *c, const kf_pool *pool, const a
         ks_unrecorded why =
             is_attached ? KS_UNRECORDED_PYTHON : unrecorded_reason(&c->surroundings, a, it);
         KB_ASSERT(why < KS_UNRECORDED_COUNT);
+        if (why == KS_UNRECORDED_UNUSED && did_attach(watched, it))
+            continue;
         bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED && !is_attached;
         add_to_group(&groups[why][lost ? HAS_EVENTS : MAY_HAVE_EVENTS], kb_string(it->name),
                      it->pid);
@@ -330,7 +333,7 @@ static bool add_running(void *context, const kf_process_entry *p, kineto_string 
 
 void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t ticks)
 {
-    attached a = {0};
+    attached a = {0}, watched = {0};
     running r = {0};
     if (!kb_os_proc_is_ours())
         ks_pool_note_at(
@@ -339,8 +342,10 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
             "recorded are not named, nor those that go on",
             ticks);
     ks_pool_processes(pool, false, note_attached_process, &a);
-    report_unrecorded(c, pool, &a, ticks);
+    ks_pool_processes(pool, true, note_attached_process, &watched);
+    report_unrecorded(c, pool, &a, &watched, ticks);
     free_attached(&a);
+    free_attached(&watched);
     if (ticks)
         return;
     ks_pool_note_steps(pool);

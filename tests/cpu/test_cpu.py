@@ -358,7 +358,7 @@ class Cpu(unittest.TestCase):
         self.record("python3", "-c", "sum(range(3000000))")
         self.assertRegex(self.said, r"used nothing that .*records\.\n  - it runs Python: --python records")
         self.record(TARGET, "deep", "3", "50")
-        self.assertIn("--off-cpu shows where", self.said)
+        self.assertIn("--waits records what", self.said)
         self.assertNotIn("  - ", self.said)
 
     # ---- the recorder dies ----

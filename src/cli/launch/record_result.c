@@ -105,8 +105,8 @@ static void print_remedies(const kc_record_report *r, bool has_threads)
     fputs("the program used nothing that ckineto or a plug-in records.\n", stderr);
     if (kc_remedies_print(r->remedies, 0, stderr))
         return;
-    fputs(has_threads ? "  --off-cpu shows where its threads are blocked, --memory its allocations. Ranges of\n"
-                        "  your own are a few lines: docs/how-to/languages.md.\n"
+    fputs(has_threads ? "  --waits records what its threads wait for, --off-cpu where they are blocked, --memory\n"
+                        "  allocations. Ranges of your own are a few lines: docs/how-to/languages.md.\n"
                       : "  See 'ckineto doctor' for what can be recorded here.\n",
           stderr);
 }
