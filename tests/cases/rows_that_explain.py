@@ -18,7 +18,7 @@ MOST_BYTES = 1 << 40 if "--all" in sys.argv else 100_000
 # Rules about these rows themselves.
 ABOUT_ROWS = {"input.synchronized_loader", "optimizer.single_tensor", "host.loop_indexing", "model.conv_bias",
               "cpu.between_operators", "trace.unfit", "host.not_running", "thread.oversubscription", "thread.serial",
-              "thread.blocked", "cpu.hot_function", "cpu.allocation_churn"}
+              "thread.blocked", "cpu.hot_function", "cpu.allocation_churn", "cpu.page_faults"}
 # Named ranges that say what the program does: steps, loaders, optimizers, collectives, compiled regions.
 KEPT_NAMES = re.compile(r"ProfilerStep|DataLoader|DataPipe|Optimizer|[nrhx]ccl|gloo|Distributed|Compiled|DataParallel|"
                         r"step\[|execute_|Iteration|Lazy|allreduce|all_reduce", re.I)

@@ -82,6 +82,15 @@ def sampled(*shares, states=False):
     return made
 
 
+def faults(module="[kernel]"):
+    """30 % of the samples are below the kernel's entry for page faults, of different functions."""
+    made = sampled(("f", 35), ("g", 35), ("touch", 30), states=True)
+    made.samples(1000, "asm_exc_page_fault", 700_000, 300_000, 30, module=module)
+    made.samples(1000, "clear_page_erms", 700_000, 150_000, 15, module=module)
+    made.samples(1000, "do_anonymous_page", 850_000, 150_000, 15, module=module)
+    return made
+
+
 def even():
     return sampled(*((f"f{n}", 10) for n in range(10)))
 
@@ -116,6 +125,7 @@ CASES = {
     "cpu.hot_function": (lambda: sampled(("leaf", 60), ("f", 20), ("g", 20), states=True), even),
     "cpu.allocation_churn": (lambda: sampled(("_int_malloc", 20), ("operator new(unsigned long)", 5),
                                              ("cfree", 5), ("f", 20), ("g", 25), ("h", 25), states=True), even),
+    "cpu.page_faults": (faults, lambda: faults("program")),
 }
 WORTH = {
     "host.not_running": (19_500, 19_700),  # 400 us in each of 49 gaps
@@ -124,6 +134,7 @@ WORTH = {
     "thread.blocked": (149_000, 151_000),  # 300 ms in which two threads could run and one does
     "cpu.hot_function": (299_000, 301_000),  # half of 600 ms
     "cpu.allocation_churn": (149_000, 151_000),
+    "cpu.page_faults": (149_000, 151_000),  # half of 300 ms
 }
 MORE = [
     ("a thread that is blocked", "host.not_running", lambda: launched_by("blocked", "fsync"), "found"),

@@ -1,9 +1,10 @@
 /* Functions that use much of the CPU time of a program, by its samples: one function with a large share,
- * and the allocator. */
+ * the allocator, and the kernel's handling of page faults. */
 #include "analyze/findings/find_threads.h"
 
 #define MIN_HOT_PERCENT   30.0
 #define MIN_CHURN_PERCENT 10.0
+#define MIN_FAULT_PERCENT 10.0
 #define MIN_HOT_SAMPLES   50u /* fewer say little of a share */
 
 /* ---- how long ------------------------------------------------------------------------------- */
@@ -102,6 +103,45 @@ void ka_find_allocation_churn(ka_finder *f)
     ka_say(f, x, "%.1f %% of the sampled CPU time (%s) is in functions that allocate and release memory",
            percent, kb_duration(ns).s);
     show_functions(f, x, w, allocates, 0);
+}
+
+/* ---- page faults ----------------------------------------------------------------------------- */
+
+/* Where the kernel is entered by a page fault, on x86-64 and arm64; nothing else contains them. */
+static bool handles_faults(const ka_watched *w, const ka_sampled *s)
+{
+    static const char *const entries[] = {"asm_exc_page_fault", "page_fault", "el0_da", "el0_ia"};
+    kineto_string function = kineto_trace_string(w->trace, s->name);
+    for (size_t i = 0; i < KB_COUNT(entries); i++)
+        if (kb_string_equal(function, kb_string(entries[i])))
+            return kb_string_equal(ka_watched_text(w, s->module), kb_string("[kernel]"));
+    return false;
+}
+
+void ka_find_page_faults(ka_finder *f)
+{
+    const ka_watched *w = ka_watched_of(f);
+    int64_t ns = 0;
+    uint64_t samples = 0;
+    for (size_t i = 0; has_enough_samples(w) && i < w->of_all.count; i++)
+        if (handles_faults(w, &w->of_all.data[i])) {
+            ns = ka_add_ns(ns, w->of_all.data[i].total_ns);
+            samples += w->of_all.data[i].samples;
+        }
+    double percent = w ? ka_percent((double)ns, (double)w->sampled_ns) : 0;
+    if (percent < MIN_FAULT_PERCENT || samples < MIN_HOT_SAMPLES / 2)
+        return;
+    ka_found *x = ka_open_thread_finding(f, w, half_of_share(f, w, percent), 0.4, "");
+    if (!x)
+        return;
+    x->count = samples;
+    ka_say(f, x, "%.1f %% of the sampled CPU time (%s) is in the kernel for page faults: memory that is "
+           "touched for the first time", percent, kb_duration(ns).s);
+    for (size_t i = 0; i < w->functions.count; i++) {
+        const ka_sampled *s = &w->functions.data[i];
+        if (handles_faults(w, s))
+            ka_show_row(f, x, s->row, s->total_ns, "%s in this thread", kb_duration(s->total_ns).s);
+    }
 }
 
 /* ---- one function ---------------------------------------------------------------------------- */
