@@ -126,7 +126,7 @@ class WithLibrary(unittest.TestCase):
 
     def test_what_is_recorded_is_what_the_program_counted(self):
         bare = self.library.run(self.library.program("client"), "bare", "1000", directory=self.directory)
-        output, traces = self.record("client", "file", str(DELAY_US))
+        output, traces = self.record("client", "file", "1000")
         self.assertEqual(own_counts(output), own_counts(bare))
         with open(f"{self.directory}/bare") as a, open(f"{self.directory}/file") as b:
             self.assertEqual(a.read(), b.read())
@@ -134,7 +134,18 @@ class WithLibrary(unittest.TestCase):
         self.assertEqual(messages, 38)
         self.check_collectives(traces)
         self.check_merged(messages)
-        self.check_findings()
+
+    def test_the_rank_that_is_late_is_found(self):
+        """The longer rank 0 is late, the less it matters what a busy machine does to both."""
+        for factor in (1, 3, 9):
+            shutil.rmtree(f"{self.directory}/run", ignore_errors=True)
+            self.record("client", "file", str(factor * DELAY_US))
+            try:
+                self.check_findings(factor * DELAY_US)
+                return
+            except AssertionError:
+                if factor == 9:
+                    raise
 
     def check_collectives(self, traces):
         """Ranks agree about communicators and sequence numbers."""
@@ -156,7 +167,7 @@ class WithLibrary(unittest.TestCase):
         done = self.ckineto("verify", "merged.json")
         self.assertEqual(done.returncode, 0, done.stdout)
 
-    def check_findings(self):
+    def check_findings(self, delay_us):
         """Rank 0 came late to a barrier, to a send and to a receive."""
         done = self.ckineto("analyze", "--findings", "--json", "findings.json", "run")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -168,7 +179,7 @@ class WithLibrary(unittest.TestCase):
         tables = load(f"{self.directory}/facts.json")["tables"]
         peers = {(r["from_rank"], r["to_rank"]): r for r in rows_of(tables, "mpi_peers")}
         self.assertEqual(sum(r["messages"] for r in peers.values()), 38)
-        late = DELAY_US / 2  # much of it, however the machine is loaded
+        late = delay_us / 2  # much of it, however the machine is loaded
         self.assertGreater(peers[0, 1]["late_sender_us"], late)
         self.assertGreater(peers[1, 0]["late_receiver_us"], late)
         self.assertEqual(rows_of(tables, "stragglers")[0]["rank"], 0)
