@@ -444,6 +444,8 @@ static void suggest_interpreter(const char *program, const kineto_error *err)
     if (err->os_error == EACCES && ending && strcmp(ending, ".py") == 0)
         kc_complain("it is not executable; run it with Python: ckineto record -- python3 %s",
                     program);
+    if (err->os_error == ENOENT && program[strspn(program, "0123456789KMG.")] == '\0')
+        kc_complain("values of --waits and --memory follow '=': --waits=%s", program);
 }
 
 static int write_trace(ks_collector *c, const kc_child *child, bool *keep)

@@ -209,20 +209,26 @@ static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t 
                 kc_count(info.row_count - rows).s);
 }
 
+/* Tables that most traces do not have, and that nobody asked for. */
+static bool is_silent(const kineto_analysis *a, uint32_t table)
+{
+    return ka_shown_table(a, 1) && ka_table_flags(ka_shown_table(a, table)->id) & KA_SILENT;
+}
+
 /* A line for each reason why tables are empty, with the names of the tables that share it. */
 static void print_empty(const kineto_analysis *a, FILE *out)
 {
     kineto_fact_table info, other;
     for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++) {
-        bool is_printed = info.row_count != 0;
+        bool is_printed = info.row_count != 0 || is_silent(a, i);
         for (uint32_t j = 0; j < i && !is_printed; j++)
-            is_printed = kineto_analysis_table(a, j, &other) && !other.row_count &&
+            is_printed = kineto_analysis_table(a, j, &other) && !other.row_count && !is_silent(a, j) &&
                    kb_string_equal(other.note, info.note);
         if (is_printed)
             continue;
         fputs("\nNo ", out);
         for (uint32_t j = i, n = 0; kineto_analysis_table(a, j, &other); j++)
-            if (!other.row_count && kb_string_equal(other.note, info.note))
+            if (!other.row_count && !is_silent(a, j) && kb_string_equal(other.note, info.note))
                 fprintf(out, "%s%s", n++ ? ", " : "", other.name);
         fputs(":\n  ", out);
         kc_put_name(out, info.note.size ? info.note : kb_string("none in this trace"),

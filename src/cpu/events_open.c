@@ -380,8 +380,12 @@ static int open_first_thread(ku_events *e)
     return error;
 }
 
-static kineto_status explain_refusal(int error, kineto_error *err)
+static kineto_status explain_refusal(int error, bool is_running, kineto_error *err)
 {
+    if ((error == EACCES || error == EPERM) && is_running)
+        return kb_fail(err, KINETO_E_PERMISSION,
+                       "the kernel refuses perf_event_open: the process belongs to another user, a "
+                       "container's seccomp filter, or /proc/sys/kernel/perf_event_paranoid above 2");
     if (error == EACCES || error == EPERM)
         return kb_fail(err, KINETO_E_PERMISSION,
                        "the kernel refuses perf_event_open: a container's seccomp filter, or "
@@ -413,7 +417,7 @@ kineto_status ku_events_open(const ku_events_options *options, ku_events **out, 
     }
     if (error) {
         ku_events_close(e);
-        return explain_refusal(error, err);
+        return explain_refusal(error, !options->at_exec && options->pid != kb_os_pid(), err);
     }
     *out = e;
     return KINETO_OK;

@@ -235,7 +235,7 @@ static void handle_event(void *context, const ku_event *e)
         break;
     case KU_EVENT_LOST:
         ku_writer_count(&s->records.writer, KF_REASON_REQUESTED, e->count);
-        ku_writer_count(&s->records.writer, KF_REASON_SOURCE_DROPPED, e->count);
+        ku_writer_count(&s->records.writer, KF_REASON_RING_FULL, e->count);
         break;
     default:
         handle_thread_event(s, e, ticks);
@@ -420,10 +420,10 @@ kineto_status ku_source_probe(bool *sees_kernel, kineto_error *err)
     return KINETO_OK;
 }
 
-/* Room for a quarter of a second of samples. */
-static size_t choose_ring_bytes(uint32_t hz)
+/* Room for a quarter of a second of samples; of switches there may be thousands. */
+static size_t choose_ring_bytes(uint32_t hz, bool off_cpu)
 {
-    size_t wanted = (size_t)hz * (STACK_BYTES + 512) / 4;
+    size_t wanted = (size_t)KB_MAX(hz, off_cpu ? 4000u : 0u) * (STACK_BYTES + 512) / 4;
     return KB_MAX(RING_BYTES, KB_MIN(wanted, RINGS_BYTES / kb_os_cpus()));
 }
 
@@ -449,7 +449,7 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
                                 .hz = options->hz,
                                 .off_cpu = options->off_cpu,
                                 .stack_bytes = STACK_BYTES,
-                                .ring_bytes = choose_ring_bytes(options->hz)};
+                                .ring_bytes = choose_ring_bytes(options->hz, options->off_cpu)};
     s->records.kinds = options->kinds;
     kineto_status status = ku_events_open(&events, &s->events, err);
     if (is_refused(status) && ku_polling_is_possible()) {

@@ -234,7 +234,9 @@ static void put_profile_trailer(pprof_writer *f)
     snprintf(comment, sizeof comment, "written by ckineto %s", kineto_version());
     ke_proto_uint(&f->p, COMMENT, word_id(f, comment));
     ke_proto_uint(&f->p, COMMENT, word_id(f, f->job->trace_name));
-    ke_proto_uint(&f->p, DEFAULT_SAMPLE_TYPE, word_id(f, type_names[type][0]));
+    /* Where there are samples, readers expect CPU time first; others are a choice of theirs. */
+    uint32_t first = f->cpu_samples ? CPU : type;
+    ke_proto_uint(&f->p, DEFAULT_SAMPLE_TYPE, word_id(f, type_names[first][0]));
     for (size_t i = 0; i < f->strings.strings.count; i++) {
         ke_proto_string(&f->p, STRING_TABLE, f->strings.strings.data[i]);
         flush_if_large(f);

@@ -2,6 +2,21 @@
  * the source "waits": "address" of a lock and "holder", the id of the thread that held it. */
 #include "analyze/dataset/blocking_calls.h"
 
+#define K(kind)   KINETO_KIND_BIT(KINETO_KIND_##kind)
+#define CALL_KINDS (K(BLOCKING_CALL) | K(OPENMP) | K(MPI))
+
+/* Of OpenMP's rows only those in which a thread waits: others contain work. */
+static bool is_blocking_row(const kineto_trace *t, const kt_block *block, uint32_t at, kineto_row row)
+{
+    kineto_activity a;
+    if (!(CALL_KINDS & KINETO_KIND_BIT(block->kind[at])) || block->form[at] != KINETO_FORM_SLICE)
+        return false;
+    if (block->kind[at] != KINETO_KIND_OPENMP)
+        return true;
+    kineto_trace_get(t, row, &a);
+    return kb_string_contains(a.name, "barrier") || kb_string_contains(a.name, "wait");
+}
+
 static bool add_calls_of_track(const kineto_trace *t, uint32_t index, const kineto_track *track,
                                ka_blocking_calls *out)
 {
@@ -9,7 +24,7 @@ static bool add_calls_of_track(const kineto_trace *t, uint32_t index, const kine
     for (uint64_t i = 0; rows && i < track->count; i++) {
         const kt_block *block = kt_block_at(t, rows[i] / KT_BLOCK_ROWS);
         uint32_t at = rows[i] % KT_BLOCK_ROWS;
-        if (block->kind[at] != KINETO_KIND_BLOCKING_CALL || block->form[at] != KINETO_FORM_SLICE)
+        if (!is_blocking_row(t, block, at, rows[i]))
             continue;
         ka_blocking_call call = {block->start_ns[at], block->end_ns[at], track->id, rows[i],
                                  track->process};
@@ -35,7 +50,7 @@ bool ka_blocking_calls_make(const kineto_trace *trace, ka_blocking_calls *out)
     bool any = false, ok = true;
     *out = (ka_blocking_calls){0};
     for (uint32_t b = 0; b < kt_block_count(trace) && !any; b++)
-        any = kt_block_at(trace, b)->kinds & KINETO_KIND_BIT(KINETO_KIND_BLOCKING_CALL);
+        any = kt_block_at(trace, b)->kinds & CALL_KINDS;
     for (uint32_t i = 0; any && ok && i < kineto_trace_track_count(trace); i++) {
         kineto_track track;
         kineto_trace_track(trace, i, &track);

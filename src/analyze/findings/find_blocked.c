@@ -13,8 +13,16 @@
 #define MIN_FILE_PERCENT 20.0
 #define MIN_FILE_NS INT64_C(100000000)
 
-/* BLOCKED_READ is reported with BLOCKED_FILE. */
-enum { BLOCKED_OTHER, BLOCKED_LOCK, BLOCKED_SLEEP, BLOCKED_FILE, BLOCKED_BARRIER, BLOCKED_READ };
+/* BLOCKED_READ is reported with BLOCKED_FILE; BLOCKED_ELSEWHERE not at all: rules of MPI and OpenMP have it. */
+enum {
+    BLOCKED_OTHER,
+    BLOCKED_LOCK,
+    BLOCKED_SLEEP,
+    BLOCKED_FILE,
+    BLOCKED_BARRIER,
+    BLOCKED_READ,
+    BLOCKED_ELSEWHERE
+};
 #define BLOCKED_COUNT BLOCKED_READ
 
 static const struct {
@@ -133,6 +141,8 @@ static uint8_t classify_by_call(const ka_watched *w, const ka_blocking_calls *ca
     if (both_ns <= kb_length_ns(s->start_ns, s->end_ns) / 2)
         return BLOCKED_OTHER;
     kineto_trace_get(w->trace, call->row, &a);
+    if (a.kind == KINETO_KIND_MPI || a.kind == KINETO_KIND_OPENMP)
+        return BLOCKED_ELSEWHERE;
     return classify_blocked(a.name, (kineto_string){"", 0});
 }
 
@@ -339,7 +349,7 @@ static uint8_t *find_file_threads(const ka_watched *w, const uint8_t *class_of)
 static bool is_of_class(const ka_state *s, uint8_t class_of, uint8_t class)
 {
     if (class == BLOCKED_OTHER)
-        return s->state == KA_STATE_BLOCKED && !s->in;
+        return s->state == KA_STATE_BLOCKED && !s->in && class_of != BLOCKED_ELSEWHERE;
     return class_of == class || (class == BLOCKED_FILE && class_of == BLOCKED_READ);
 }
 

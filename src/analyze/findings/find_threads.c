@@ -59,7 +59,8 @@ bool ka_active_make(ka_finder *f, const uint8_t *marked, const uint8_t *also, ka
         return false;
     }
     a->cpus = count_cpus(a);
-    return a->count && (any_also || cpu_ns >= KA_MIN_CPU_NS);
+    /* Of states from counters it is not known on which CPUs. */
+    return a->count && a->cpus && (any_also || cpu_ns >= KA_MIN_CPU_NS);
 }
 
 void ka_active_free(ka_active *a)

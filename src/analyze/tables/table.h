@@ -33,6 +33,7 @@ enum {
     KA_SUMMED = 4,    /* several ranks: rows with the same keys are merged, there is no rank */
     KA_DIFF = 8,      /* of two traces: only kineto_diff_run fills it */
     KA_SHOWN_BY_DEFAULT = 16,  /* `ckineto analyze` prints it without options */
+    KA_SILENT = 64,   /* no word is said of it when it is empty */
     KA_RUN_FIRST = 32 /* its analysis needs the most memory: it runs before all others */
 };
 

@@ -35,7 +35,7 @@ kineto_status kc_screen_open(kc_screen *s, kineto_error *err)
             close(s->fd);
         s->fd = -1;
         return kb_fail(err, KINETO_E_UNSUPPORTED,
-                       "a live view needs a terminal; --batch prints it as text");
+                       "a live view needs a terminal; 'ckineto top --batch' prints it as text");
     }
     struct termios raw = s->usual;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);

@@ -88,6 +88,16 @@ static void put_function(const live_view *v, size_t row)
             percent_of(f->total_ns, v->options->interval_ns));
 }
 
+static size_t count_blocked(const live_view *v) { return v->summary.watched.blocked_of_all.count; }
+
+static void put_blocked(const live_view *v, size_t row)
+{
+    const ka_blocked *b = &v->summary.watched.blocked_of_all.data[row];
+    kc_put_name(v->out, ka_watched_text(&v->summary.watched, b->function), NAME_WIDTH);
+    fprintf(v->out, " %8s %12s %12s", kc_count(b->count).s, kb_duration(b->ns).s,
+            kb_duration(b->ns / (int64_t)KB_MAX(b->count, 1u)).s);
+}
+
 /* ---- ranges, devices, counters --------------------------------------------------------------- */
 
 static void put_stat(const live_view *v, const kc_stat *s)
@@ -132,6 +142,8 @@ static const view_table view_tables[] = {
      count_threads, put_thread},
     {"functions, sampled                           self    total  [% of one CPU]", count_functions,
      put_function},
+    {"threads blocked in                          count        total         mean", count_blocked,
+     put_blocked},
     {"ranges and calls                            count        total         mean", count_host, put_host},
     {"kernels                                     count        total         mean", count_kernels,
      put_kernel},

@@ -153,6 +153,13 @@ static void add_sample(sampling *a, const kt_build_sample *sample)
     a->last = sample->ticks;
 }
 
+/* What others stand for must not count in a trace of a part of a recording. */
+static bool is_in_window(const kt_build_state *s, const kt_build_sample *sample)
+{
+    int64_t ns = kb_clock_fit_ns(&s->fit, sample->ticks);
+    return ns >= s->start_ns && ns <= s->end_ns;
+}
+
 void kt_build_samples(kt_build_state *s)
 {
     sampling *a = s->samples.count ? calloc(1, sizeof *a) : NULL;
@@ -173,6 +180,8 @@ void kt_build_samples(kt_build_state *s)
     qsort(s->samples.data, s->samples.count, sizeof *s->samples.data, kt_build_compare_samples);
     for (size_t i = 0; i < s->samples.count; i++) {
         const kt_build_sample *sample = &s->samples.data[i];
+        if (!is_in_window(s, sample))
+            continue;
         if (sample->thread != a->thread) {
             close_frames(a, 0);
             a->thread = sample->thread;
