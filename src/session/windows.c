@@ -548,12 +548,25 @@ static void describe_short(const ks_collector *c, uint64_t asked_ticks, uint64_t
     text->note = (kt_build_note){"ring", "shorter than asked for", text->detail, 1, false};
 }
 
+/* Does a window keep everything since then? What left the buffer is in the spool. */
+static bool is_kept_since(ks_collector *c, uint64_t ticks)
+{
+    bool is_kept = false;
+    lock_windows(c);
+    for (uint32_t i = 0; i < KS_WINDOWS; i++)
+        is_kept |= c->windows[i].used && c->windows[i].kept_from <= ticks;
+    unlock_windows(c);
+    return is_kept;
+}
+
 /* Chunks that were overwritten too early shorten the ring; a ledger line says so. */
 static void ring_options(ks_collector *c, kf_control *control, uint64_t now,
                          const ks_window_cut *cut, short_ring *text, kt_build_options *o)
 {
     uint64_t length = ticks_in(c, c->options.ring_ns);
     uint64_t from = KB_MAX(now > length ? now - length : 0, c->first_ticks);
+    if (is_kept_since(c, from))
+        control->forgotten_ticks = KB_MIN(control->forgotten_ticks, from);
     bool short_one = control->forgotten_ticks > from;
     o->requested_from = from;
     o->kinds = c->options.kinds;
