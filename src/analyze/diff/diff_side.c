@@ -158,6 +158,8 @@ static bool find_side_steps(ka_side *side)
     kb_map warm = {0};
     if (!ka_durations_make(&side->durations, &side->m.dataset, KA_NONE))
         return false;
+    if (side->m.dataset.end_ns <= side->m.dataset.start_ns) /* threads and samples only */
+        kineto_trace_window(side->m.dataset.trace, &side->m.dataset.start_ns, &side->m.dataset.end_ns);
     side->no_steps = !side->durations.count;
     side->is_empty =
         side->no_steps && kb_length_ns(side->m.dataset.start_ns, side->m.dataset.end_ns) <= 0;
