@@ -215,26 +215,72 @@ static bool is_silent(const kineto_analysis *a, uint32_t table)
     return ka_shown_table(a, 1) && ka_table_flags(ka_shown_table(a, table)->id) & KA_SILENT;
 }
 
+/* Is it an empty table of which a word is said? */
+static bool is_worth_a_word(const kineto_analysis *a, uint32_t table, kineto_fact_table *info)
+{
+    return kineto_analysis_table(a, table, info) && !info->row_count && !is_silent(a, table);
+}
+
+/* Is this the first empty table with its reason? */
+static bool is_first_with_reason(const kineto_analysis *a, uint32_t table)
+{
+    kineto_fact_table info, other;
+    if (!is_worth_a_word(a, table, &info))
+        return false;
+    for (uint32_t j = 0; j < table; j++)
+        if (is_worth_a_word(a, j, &other) && kb_string_equal(other.note, info.note))
+            return false;
+    return true;
+}
+
+static void print_reason(const kineto_analysis *a, uint32_t table, FILE *out)
+{
+    kineto_fact_table info, other;
+    kineto_analysis_table(a, table, &info);
+    fputs("\nNo ", out);
+    for (uint32_t j = table, n = 0; kineto_analysis_table(a, j, &other); j++)
+        if (is_worth_a_word(a, j, &other) && kb_string_equal(other.note, info.note))
+            fprintf(out, "%s%s", n++ ? ", " : "", other.name);
+    fputs(":\n  ", out);
+    kc_put_name(out, info.note.size ? info.note : kb_string("none in this trace"), 0);
+    fputc('\n', out);
+}
+
+/* Only the names: for programs of quite another kind, whose reasons would fill a page. */
+static void print_empty_names(const kineto_analysis *a, FILE *out)
+{
+    kineto_fact_table info;
+    uint32_t used = 0;
+    fputs("\nNothing in this trace for ('--only NAME' says why):", out);
+    for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++) {
+        if (!is_worth_a_word(a, i, &info))
+            continue;
+        bool is_new_line = used + strlen(info.name) + 1 > 76 || !used;
+        used = is_new_line ? 1 : used + 1;
+        fprintf(out, "%s%s", is_new_line ? "\n  " : " ", info.name);
+        used += (uint32_t)strlen(info.name);
+    }
+    fputc('\n', out);
+}
+
 /* A line for each reason why tables are empty, with the names of the tables that share it. */
 static void print_empty(const kineto_analysis *a, FILE *out)
 {
-    kineto_fact_table info, other;
+    enum { MANY_REASONS = 8 };
+    kineto_fact_table info;
+    uint32_t reasons = 0;
+    bool has_threads = false; /* watched from outside: there is something else to look at */
     for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++) {
-        bool is_printed = info.row_count != 0 || is_silent(a, i);
-        for (uint32_t j = 0; j < i && !is_printed; j++)
-            is_printed = kineto_analysis_table(a, j, &other) && !other.row_count && !is_silent(a, j) &&
-                   kb_string_equal(other.note, info.note);
-        if (is_printed)
-            continue;
-        fputs("\nNo ", out);
-        for (uint32_t j = i, n = 0; kineto_analysis_table(a, j, &other); j++)
-            if (!other.row_count && !is_silent(a, j) && kb_string_equal(other.note, info.note))
-                fprintf(out, "%s%s", n++ ? ", " : "", other.name);
-        fputs(":\n  ", out);
-        kc_put_name(out, info.note.size ? info.note : kb_string("none in this trace"),
-                    0);
-        fputc('\n', out);
+        reasons += is_first_with_reason(a, i);
+        has_threads |= ka_shown_table(a, i)->id == KA_TABLE_thread_states && info.row_count;
     }
+    if (reasons > MANY_REASONS && has_threads) {
+        print_empty_names(a, out);
+        return;
+    }
+    for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++)
+        if (is_first_with_reason(a, i))
+            print_reason(a, i, out);
 }
 
 void kc_facts_print(const kineto_analysis *a, uint64_t limit, bool several, FILE *out)
