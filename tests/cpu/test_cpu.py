@@ -370,7 +370,7 @@ class Cpu(unittest.TestCase):
         p.send_signal(signal.SIGKILL)
         p.wait()
         time.sleep(0.2)
-        raw = re.search(r"/\S+\.pool", self.run_command(COMMAND, "recover", cwd=self.folder.name).stdout)
+        raw = re.search(rf"/\S+-{p.pid}-\w+\.pool", self.run_command(COMMAND, "recover", cwd=self.folder.name).stdout)
         self.assertTrue(raw)
         r = self.run_command(COMMAND, "recover", "--remove", "-o", self.path, raw.group(0), cwd=self.folder.name)
         self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
