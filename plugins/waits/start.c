@@ -18,15 +18,6 @@ typedef struct code_range {
 static code_range own[MAX_OWN];
 static uint32_t own_count;
 
-bool cw_is_recorder(const void *caller)
-{
-    uintptr_t at = (uintptr_t)caller;
-    for (uint32_t i = 0; i < own_count; i++)
-        if (at >= own[i].start && at < own[i].end)
-            return true;
-    return false;
-}
-
 static bool is_recorder_library(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -52,6 +43,18 @@ static int add_recorder_library(struct dl_phdr_info *info, size_t size, void *co
     return 0;
 }
 
+/* libckineto-rt attaches in its constructor, which comes before ours: the first call may be its own. */
+bool cw_is_recorder(const void *caller)
+{
+    uintptr_t at = (uintptr_t)caller;
+    if (!own_count)
+        (void)dl_iterate_phdr(add_recorder_library, NULL);
+    for (uint32_t i = 0; i < own_count; i++)
+        if (at >= own[i].start && at < own[i].end)
+            return true;
+    return false;
+}
+
 /* ---- settings, start and end ----------------------------------------------------------------- */
 
 /* Microseconds; an invalid number is the default. */
@@ -75,7 +78,6 @@ __attribute__((constructor)) static void start_waits_source(void)
     read_threshold();
     cw_lock_holder_start();
     cw_short_calls_start();
-    (void)dl_iterate_phdr(add_recorder_library, NULL);
     errno = saved;
 }
 
