@@ -58,7 +58,7 @@ void ci_detach(void)
 static const char *get_collector_version(void) { return "ckineto, ITT 3.0"; }
 static bool is_announced(void)
 {
-    const char *setting = getenv("CKINETO_ITT");
+    const char *setting = secure_getenv("CKINETO_ITT");
     return setting && strcmp(setting, "announce") == 0;
 }
 
@@ -231,7 +231,7 @@ static void set_itt_function(const ci_api *api, bool is_wanted)
  * that records more, and the same regions would be there twice. */
 static bool is_recorded_otherwise(const ci_global *global)
 {
-    const char *tools = getenv("OMP_TOOL_LIBRARIES"), *use = getenv("OMP_TOOL");
+    const char *tools = secure_getenv("OMP_TOOL_LIBRARIES"), *use = secure_getenv("OMP_TOOL");
     Dl_info info;
     if (!tools || !strstr(tools, "ckineto") || (use && strcmp(use, "disabled") == 0) ||
         !dladdr(global, &info) || !info.dli_fname)

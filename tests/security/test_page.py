@@ -55,8 +55,8 @@ def main(root):
                 if not re.search(rf"(\bvoid|\bdef|\bint) {re.escape(test)}\(", text):
                     faults.append(f"there is no {test} in tests/{path}")
     print("\n".join(faults))
-    if faults and not os.path.isdir(os.path.join(root, "src/control")):
-        print("this tree lacks src/control, which some of them are about: skipped")
+    if faults and not os.path.isdir(os.path.join(root, "src/ondemand")):
+        print("this tree lacks src/ondemand, which some of them are about: skipped")
         return 77
     print(f"{len(rows)} rows, {count} tests")
     return bool(faults) or not rows

@@ -47,7 +47,7 @@ def main(root):
         if name not in called and headers.count(name) < 2:
             faults.append(f"{name} is exported, and called by no test, example or command")
     readers = words(root, "src", "plugins", "include")
-    unread = set() if os.path.isdir(os.path.join(root, "src/control")) else {"KINETO_USE_DAEMON"}
+    unread = set() if os.path.isdir(os.path.join(root, "src/ondemand")) else {"KINETO_USE_DAEMON"}
     for name in settings(root):
         if name not in readers | unread:
             faults.append(f"{name} is a setting that nothing reads")
