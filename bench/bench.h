@@ -71,4 +71,16 @@ static inline void bench_print(const char *name, const char *unit, const bench_s
 /* Keeps the compiler from removing or merging measured code. */
 #define BENCH_BARRIER() __asm__ volatile("" ::: "memory")
 
+/* Run a command line and read the number it prints; negative when it failed. */
+static inline double bench_run_command(const char *command)
+{
+    double number = -1;
+    FILE *out = popen(command, "r");
+    if (!out)
+        return -1;
+    if (fscanf(out, "%lf", &number) != 1)
+        number = -1;
+    return pclose(out) == 0 ? number : -1;
+}
+
 #endif

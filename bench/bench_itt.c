@@ -1,7 +1,7 @@
 /* Benchmark of tasks that ckineto-itt.so records, and of ranges of libckineto-roctx.so: begin and end, compared with a range of ckineto and
  * with a collector that does nothing, in the same rounds; all against the floor of two reads of the
  * clock and a 32-byte store; and the same while no session records. */
-#include "bench.h"
+#include "bench_pairs.h"
 
 #include "../tests/itt/static_part.h"
 #include "record/record.h"
@@ -10,9 +10,6 @@
 #include <libgen.h>
 #include <limits.h>
 #include <unistd.h>
-
-#define PAIRS  20000L
-#define ROUNDS 200
 
 KINETO_SITE(site_plain, KINETO_KIND_USER_ANNOTATION, "pair");
 
@@ -56,20 +53,6 @@ static bool initialize_itt(void)
 }
 
 /* ---- timed functions ---------------------------------------------------------------------------- */
-
-static uint64_t buffer[4];
-
-static void run_floor(void)
-{
-    for (long i = 0; i < PAIRS; i++) {
-        buffer[0] = kb_ticks_hw();
-        buffer[1] = (uint64_t)i;
-        BENCH_BARRIER();
-        buffer[2] = kb_ticks_hw();
-        buffer[3] = (uint64_t)i;
-        BENCH_BARRIER();
-    }
-}
 
 static void run_own(void)
 {
@@ -132,45 +115,6 @@ static void run_roctx(void)
     }
 }
 
-static double time_ns(void (*run)(void))
-{
-    double start = bench_thread_ns();
-    run();
-    return (bench_thread_ns() - start) / (double)PAIRS;
-}
-
-/* ---- rounds ------------------------------------------------------------------------------------ */
-
-typedef struct contender {
-    const char *name;
-    void (*run)(void);
-} contender;
-
-/* Empty the pool between two turns, so that each finds warm chunks. */
-static void drain_pool(void)
-{
-    const kf_pool *pool = kineto_rt_pool();
-    for (uint32_t i = 0; pool && i < pool->chunk_count; i++)
-        if (kf_chunk_state_of(&pool->descriptors[i]) == KF_CHUNK_SEALED)
-            (void)kf_chunk_free(pool, i, kf_chunk_claim_of(pool, i));
-}
-
-static void compare_contenders(const contender *subjects, int count)
-{
-    static bench_series own[8], floor;
-    memset(own, 0, sizeof own);
-    memset(&floor, 0, sizeof floor);
-    for (int round = 0; round < ROUNDS; round++) {
-        bench_add(&floor, time_ns(run_floor));
-        for (int i = 0; i < count; i++) {
-            bench_add(&own[i], time_ns(subjects[i].run));
-            drain_pool();
-        }
-    }
-    for (int i = 0; i < count; i++)
-        bench_print(subjects[i].name, "ns/pair", &own[i], &floor);
-}
-
 int main(void)
 {
     kineto_error err = {0};
@@ -190,13 +134,13 @@ int main(void)
         fprintf(stderr, "bench_itt: skipped: the libraries are not next to the programs\n");
         return 77;
     }
-    compare_contenders(idle, 3);
+    compare_contenders(idle, 3, false);
     if (ks_collector_create(&options, &collector, &err) || ks_collector_start(collector, &err) ||
         kineto_rt_attach(ks_collector_pool_path(collector), &err)) {
         fprintf(stderr, "bench_itt: %s\n", err.message);
         return 1;
     }
-    compare_contenders(busy, 6);
+    compare_contenders(busy, 6, false);
     ks_collector_destroy(collector, false);
     return 0;
 }

@@ -17,18 +17,11 @@ typedef struct way {
     bench_series with, without;
 } way;
 
-/* Run a command line and read the number it prints; negative when it failed. */
 static double run_program(const char *before, const char *program, const char *pairs)
 {
     char command[4 * PATH_MAX];
-    double ns = -1;
     snprintf(command, sizeof command, "%s %s %s", before, program, pairs);
-    FILE *out = popen(command, "r");
-    if (!out)
-        return -1;
-    if (fscanf(out, "%lf", &ns) != 1)
-        ns = -1;
-    return pclose(out) == 0 ? ns : -1;
+    return bench_run_command(command);
 }
 
 static int measure_way(way *w, const char *program)

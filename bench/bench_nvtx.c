@@ -1,7 +1,7 @@
 /* Benchmark of NVTX ranges that ckineto-nvtx.so records: push and pop, compared with a range of
  * ckineto in the same rounds, both against the floor of two reads of the clock and a 32-byte store;
  * and the same while no session records. */
-#include "bench.h"
+#include "bench_pairs.h"
 
 #include "../plugins/nvtx/abi.h"
 #include "record/record.h"
@@ -11,9 +11,6 @@
 #include <libgen.h>
 #include <limits.h>
 #include <unistd.h>
-
-#define PAIRS  20000L
-#define ROUNDS 200
 
 KINETO_SITE(site_plain, KINETO_KIND_USER_ANNOTATION, "pair");
 
@@ -74,20 +71,6 @@ static bool initialize_nvtx(void)
 
 /* ---- timed functions ---------------------------------------------------------------------------- */
 
-static uint64_t buffer[4];
-
-static void run_floor(void)
-{
-    for (long i = 0; i < PAIRS; i++) {
-        buffer[0] = kb_ticks_hw();
-        buffer[1] = (uint64_t)i;
-        BENCH_BARRIER();
-        buffer[2] = kb_ticks_hw();
-        buffer[3] = (uint64_t)i;
-        BENCH_BARRIER();
-    }
-}
-
 static void run_own(void)
 {
     for (long i = 0; i < PAIRS; i++) {
@@ -131,50 +114,6 @@ static void run_domain(void)
     }
 }
 
-static double time_ns(void (*run)(void))
-{
-    double start = bench_thread_ns();
-    run();
-    return (bench_thread_ns() - start) / (double)PAIRS;
-}
-
-/* ---- rounds ------------------------------------------------------------------------------------ */
-
-typedef struct contender {
-    const char *name;
-    void (*run)(void);
-} contender;
-
-/* Empty the pool between two turns, so that each finds warm chunks. */
-static void drain_pool(void)
-{
-    const kf_pool *pool = kineto_rt_pool();
-    for (uint32_t i = 0; pool && i < pool->chunk_count; i++)
-        if (kf_chunk_state_of(&pool->descriptors[i]) == KF_CHUNK_SEALED)
-            (void)kf_chunk_free(pool, i, kf_chunk_claim_of(pool, i));
-}
-
-static void compare_contenders(const contender *subjects, int count)
-{
-    static bench_series own[8], floor;
-    memset(own, 0, sizeof own);
-    memset(&floor, 0, sizeof floor);
-    for (int round = 0; round < ROUNDS; round++) {
-        bench_add(&floor, time_ns(run_floor));
-        for (int i = 0; i < count; i++) {
-            bench_add(&own[i], time_ns(subjects[i].run));
-            drain_pool();
-        }
-    }
-    for (int i = 0; i < count; i++)
-        bench_print(subjects[i].name, "ns/pair", &own[i], &floor);
-    for (int i = 1; i < count; i++) {
-        char versus[64];
-        (void)snprintf(versus, sizeof versus, "%s_to_own", subjects[i].name);
-        bench_print(versus, "ns/pair", &own[i], &own[0]);
-    }
-}
-
 int main(void)
 {
     kineto_error err = {0};
@@ -191,13 +130,13 @@ int main(void)
         fprintf(stderr, "bench_nvtx: skipped: no ckineto-nvtx.so next to the programs\n");
         return 77;
     }
-    compare_contenders(idle, 2);
+    compare_contenders(idle, 2, true);
     if (ks_collector_create(&options, &collector, &err) || ks_collector_start(collector, &err) ||
         kineto_rt_attach(ks_collector_pool_path(collector), &err)) {
         fprintf(stderr, "bench_nvtx: %s\n", err.message);
         return 1;
     }
-    compare_contenders(busy, 4);
+    compare_contenders(busy, 4, true);
     ks_collector_destroy(collector, false);
     return 0;
 }

@@ -11,18 +11,6 @@
 #define ROUNDS 9
 #define CALLS  "20000"
 
-/* Run a command line and read the number it prints; negative when it failed. */
-static double run_program(const char *command)
-{
-    double ns = -1;
-    FILE *out = popen(command, "r");
-    if (!out)
-        return -1;
-    if (fscanf(out, "%lf", &ns) != 1)
-        ns = -1;
-    return pclose(out) == 0 ? ns : -1;
-}
-
 int main(void)
 {
     char self[PATH_MAX], plain[PATH_MAX + 64], recorded[3 * PATH_MAX];
@@ -36,7 +24,7 @@ int main(void)
     snprintf(recorded, sizeof recorded,
              "%s/ckineto record --quiet -o /dev/shm/ckineto-bench.json -- %s", bin, plain);
     for (int round = 0; round < ROUNDS; round++) {
-        double a = run_program(plain), b = run_program(recorded);
+        double a = bench_run_command(plain), b = bench_run_command(recorded);
         if (a < 0 || b < 0) {
             fprintf(stderr, "bench_opencl: skipped, no OpenCL device or no recorder\n");
             return 77;

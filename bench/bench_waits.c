@@ -15,18 +15,11 @@ typedef struct wait_way {
     bench_series with, without, more;
 } wait_way;
 
-/* Run a command line and read the number it prints; negative when it failed. */
 static double run_wait_calls(const char *before, const char *bin, const char *arguments)
 {
     char command[4 * PATH_MAX];
-    double ns = -1;
     snprintf(command, sizeof command, "%s %s/wait_calls %s", before, bin, arguments);
-    FILE *out = popen(command, "r");
-    if (!out)
-        return -1;
-    if (fscanf(out, "%lf", &ns) != 1)
-        ns = -1;
-    return pclose(out) == 0 ? ns : -1;
+    return bench_run_command(command);
 }
 
 static int measure_wait_way(wait_way *w, const char *bin, const char *library)

@@ -76,24 +76,13 @@ static CW_COLD void record_child(cw_site site, const cw_call *call, int64_t pid)
     errno = saved;
 }
 
-/* A hook that hands the call to `record`, an expression of `result`. */
-#define IO_HOOK(type, name, parameters, arguments, record)                                         \
-    KINETO_API type name parameters                                                                \
-    {                                                                                              \
-        if (KINETO_LIKELY(!cw_is_recording()))                                                     \
-            return cw_next.name arguments;                                                         \
-        cw_call call = CW_BEGIN();                                                                 \
-        type result = cw_next.name arguments;                                                      \
-        record;                                                                                    \
-        return result;                                                                             \
-    }
 
 /* ---- bytes of files and sockets -------------------------------------------------------------- */
 
 /* The first parameter is fd; `site` is another one's name for variants of it. */
 #define TRANSFER_HOOK(site, name, parameters, arguments)                                           \
     KINETO_API ssize_t name parameters;                                                            \
-    IO_HOOK(ssize_t, name, parameters, arguments, record_transfer(CW_##site, &call, fd, result))
+    CW_HOOK(ssize_t, name, parameters, arguments, record_transfer(CW_##site, &call, fd, result))
 
 TRANSFER_HOOK(read, read, (int fd, void *data, size_t size), (fd, data, size))
 TRANSFER_HOOK(read, __read_chk, (int fd, void *data, size_t size, size_t room),
@@ -137,14 +126,14 @@ TRANSFER_HOOK(sendmsg, sendmsg, (int fd, const struct msghdr *message, int flags
 /* ---- files ----------------------------------------------------------------------------------- */
 
 #define FILE_HOOK(name, parameters, arguments)                                                     \
-    IO_HOOK(int, name, parameters, arguments,                                                      \
+    CW_HOOK(int, name, parameters, arguments,                                                      \
             record_file(CW_##name, &call, fd, NULL, get_error(result)))
 
 FILE_HOOK(fsync, (int fd), (fd))
 FILE_HOOK(fdatasync, (int fd), (fd))
 FILE_HOOK(flock, (int fd, int operation), (fd, operation))
 /* Once closed, a descriptor may be another file. */
-IO_HOOK(int, close, (int fd), (fd),
+CW_HOOK(int, close, (int fd), (fd),
         record_file(CW_close, &call, fd, get_error(result) == EBADF ? NULL : "",
                     get_error(result)))
 
@@ -183,7 +172,7 @@ OPEN_HOOK(openat, openat64, (int dir, const char *path, int flags, ...), (dir, p
 /* Calls without a mode that the compiler has checked. */
 #define OPEN_2_HOOK(site, name, parameters, arguments)                                             \
     KINETO_API int name parameters;                                                                \
-    IO_HOOK(int, name, parameters, arguments,                                                      \
+    CW_HOOK(int, name, parameters, arguments,                                                      \
             record_file(CW_##site, &call, result, get_failed_path(path, result),                 \
                         get_error(result)))
 OPEN_2_HOOK(open, __open_2, (const char *path, int flags), (path, flags))
@@ -193,12 +182,12 @@ OPEN_2_HOOK(openat, __openat64_2, (int dir, const char *path, int flags), (dir, 
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-IO_HOOK(int, connect, (int fd, const struct sockaddr *address, socklen_t size), (fd, address, size),
+CW_HOOK(int, connect, (int fd, const struct sockaddr *address, socklen_t size), (fd, address, size),
         record_connect(&call, fd, address, size, get_error(result)))
 /* The new connection, whose peer is known; else what the socket listens on. */
-IO_HOOK(int, accept, (int fd, struct sockaddr *address, socklen_t *size), (fd, address, size),
+CW_HOOK(int, accept, (int fd, struct sockaddr *address, socklen_t *size), (fd, address, size),
         record_file(CW_accept, &call, result >= 0 ? result : fd, NULL, get_error(result)))
-IO_HOOK(int, accept4, (int fd, struct sockaddr *address, socklen_t *size, int flags),
+CW_HOOK(int, accept4, (int fd, struct sockaddr *address, socklen_t *size, int flags),
         (fd, address, size, flags),
         record_file(CW_accept4, &call, result >= 0 ? result : fd, NULL, get_error(result)))
 
@@ -206,7 +195,7 @@ IO_HOOK(int, accept4, (int fd, struct sockaddr *address, socklen_t *size, int fl
 
 #define POLL_HOOK(site, name, parameters, arguments)                                               \
     KINETO_API int name parameters;                                                                \
-    IO_HOOK(int, name, parameters, arguments,                                                      \
+    CW_HOOK(int, name, parameters, arguments,                                                      \
             record_poll(CW_##site, &call, (uint64_t)count, result))
 
 POLL_HOOK(poll, poll, (struct pollfd * list, nfds_t count, int ms), (list, count, ms))
@@ -238,12 +227,12 @@ POLL_HOOK(epoll_pwait2, epoll_pwait2,
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-IO_HOOK(pid_t, wait, (int *status), (status), record_child(CW_wait, &call, result))
-IO_HOOK(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options),
+CW_HOOK(pid_t, wait, (int *status), (status), record_child(CW_wait, &call, result))
+CW_HOOK(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options),
         record_child(CW_waitpid, &call, result))
-IO_HOOK(pid_t, wait4, (pid_t pid, int *status, int options, struct rusage *usage),
+CW_HOOK(pid_t, wait4, (pid_t pid, int *status, int options, struct rusage *usage),
         (pid, status, options, usage), record_child(CW_wait4, &call, result))
 /* It tells the process in *info, which may be NULL. */
-IO_HOOK(int, waitid, (idtype_t type, id_t id, siginfo_t *info, int options),
+CW_HOOK(int, waitid, (idtype_t type, id_t id, siginfo_t *info, int options),
         (type, id, info, options),
         record_child(CW_waitid, &call, result == 0 && info ? info->si_pid : result))

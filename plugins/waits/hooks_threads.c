@@ -78,9 +78,9 @@ LOCK_HOOK(pthread_rwlock_timedrdlock, (pthread_rwlock_t * m, UNTIL), (m, until),
 LOCK_HOOK(pthread_rwlock_timedwrlock, (pthread_rwlock_t * m, UNTIL), (m, until),
           cw_holder_of_rwlock)
 LOCK_HOOK(pthread_rwlock_clockrdlock, (pthread_rwlock_t * m, clockid_t clock, UNTIL),
-          (m, clock, until), cw_holder_of_rwlock)
+        (m, clock, until), cw_holder_of_rwlock)
 LOCK_HOOK(pthread_rwlock_clockwrlock, (pthread_rwlock_t * m, clockid_t clock, UNTIL),
-          (m, clock, until), cw_holder_of_rwlock)
+        (m, clock, until), cw_holder_of_rwlock)
 
 /* ---- conditions ------------------------------------------------------------------------------ */
 
@@ -140,45 +140,34 @@ static CW_COLD void record_plain(cw_site site, const cw_call *call, int error)
     errno = saved;
 }
 
-/* A hook that hands the call to `record`, an expression of `result`. */
-#define WAIT_HOOK(type, name, parameters, arguments, record)                                       \
-    KINETO_API type name parameters                                                                \
-    {                                                                                              \
-        if (KINETO_LIKELY(!cw_is_recording()))                                                     \
-            return cw_next.name arguments;                                                         \
-        cw_call call = CW_BEGIN();                                                                 \
-        type result = cw_next.name arguments;                                                      \
-        record;                                                                                    \
-        return result;                                                                             \
-    }
 #define ERROR_OF(result) ((result) == -1 ? errno : 0)
 
 /* Its only result that is no error is not 0 in one of the threads. */
-WAIT_HOOK(int, pthread_barrier_wait, (pthread_barrier_t * b), (b),
-          record_address(CW_pthread_barrier_wait, &call, b, result > 0 ? result : 0))
-WAIT_HOOK(int, sem_wait, (sem_t * s), (s), record_address(CW_sem_wait, &call, s, ERROR_OF(result)))
-WAIT_HOOK(int, sem_timedwait, (sem_t * s, UNTIL), (s, until),
-          record_address(CW_sem_timedwait, &call, s, ERROR_OF(result)))
-WAIT_HOOK(int, sem_clockwait, (sem_t * s, clockid_t clock, UNTIL), (s, clock, until),
-          record_address(CW_sem_clockwait, &call, s, ERROR_OF(result)))
+CW_HOOK(int, pthread_barrier_wait, (pthread_barrier_t * b), (b),
+        record_address(CW_pthread_barrier_wait, &call, b, result > 0 ? result : 0))
+CW_HOOK(int, sem_wait, (sem_t * s), (s), record_address(CW_sem_wait, &call, s, ERROR_OF(result)))
+CW_HOOK(int, sem_timedwait, (sem_t * s, UNTIL), (s, until),
+        record_address(CW_sem_timedwait, &call, s, ERROR_OF(result)))
+CW_HOOK(int, sem_clockwait, (sem_t * s, clockid_t clock, UNTIL), (s, clock, until),
+        record_address(CW_sem_clockwait, &call, s, ERROR_OF(result)))
 
-WAIT_HOOK(int, pthread_join, (pthread_t thread, void **value), (thread, value),
-          record_plain(CW_pthread_join, &call, result))
-WAIT_HOOK(int, pthread_timedjoin_np, (pthread_t thread, void **value, UNTIL),
-          (thread, value, until), record_plain(CW_pthread_timedjoin_np, &call, result))
-WAIT_HOOK(int, pthread_clockjoin_np, (pthread_t thread, void **value, clockid_t clock, UNTIL),
-          (thread, value, clock, until), record_plain(CW_pthread_clockjoin_np, &call, result))
-WAIT_HOOK(int, thrd_join, (thrd_t thread, int *value), (thread, value),
-          record_plain(CW_thrd_join, &call, result == thrd_success ? 0 : result))
+CW_HOOK(int, pthread_join, (pthread_t thread, void **value), (thread, value),
+        record_plain(CW_pthread_join, &call, result))
+CW_HOOK(int, pthread_timedjoin_np, (pthread_t thread, void **value, UNTIL),
+        (thread, value, until), record_plain(CW_pthread_timedjoin_np, &call, result))
+CW_HOOK(int, pthread_clockjoin_np, (pthread_t thread, void **value, clockid_t clock, UNTIL),
+        (thread, value, clock, until), record_plain(CW_pthread_clockjoin_np, &call, result))
+CW_HOOK(int, thrd_join, (thrd_t thread, int *value), (thread, value),
+        record_plain(CW_thrd_join, &call, result == thrd_success ? 0 : result))
 
 /* sleep and thrd_sleep report an interruption by a signal in ways of their own. */
-WAIT_HOOK(unsigned, sleep, (unsigned seconds), (seconds),
-          record_plain(CW_sleep, &call, result ? EINTR : 0))
-WAIT_HOOK(int, usleep, (useconds_t us), (us), record_plain(CW_usleep, &call, ERROR_OF(result)))
-WAIT_HOOK(int, nanosleep, (const struct timespec *time, struct timespec *rest), (time, rest),
-          record_plain(CW_nanosleep, &call, ERROR_OF(result)))
-WAIT_HOOK(int, clock_nanosleep,
-          (clockid_t clock, int flags, const struct timespec *time, struct timespec *rest),
-          (clock, flags, time, rest), record_plain(CW_clock_nanosleep, &call, result))
-WAIT_HOOK(int, thrd_sleep, (const struct timespec *time, struct timespec *rest), (time, rest),
-          record_plain(CW_thrd_sleep, &call, result == -1 ? EINTR : 0))
+CW_HOOK(unsigned, sleep, (unsigned seconds), (seconds),
+        record_plain(CW_sleep, &call, result ? EINTR : 0))
+CW_HOOK(int, usleep, (useconds_t us), (us), record_plain(CW_usleep, &call, ERROR_OF(result)))
+CW_HOOK(int, nanosleep, (const struct timespec *time, struct timespec *rest), (time, rest),
+        record_plain(CW_nanosleep, &call, ERROR_OF(result)))
+CW_HOOK(int, clock_nanosleep,
+        (clockid_t clock, int flags, const struct timespec *time, struct timespec *rest),
+        (clock, flags, time, rest), record_plain(CW_clock_nanosleep, &call, result))
+CW_HOOK(int, thrd_sleep, (const struct timespec *time, struct timespec *rest), (time, rest),
+        record_plain(CW_thrd_sleep, &call, result == -1 ? EINTR : 0))

@@ -202,4 +202,16 @@ bool cw_is_confined(void);
 extern uint64_t cw_threshold_ns;
 /** Is it code of the recorder, whose waits are not the program's? */
 bool cw_is_recorder(const void *caller);
+
+/* A hook that hands the call to `record`, an expression of `result`. */
+#define CW_HOOK(type, name, parameters, arguments, record)                                         \
+    KINETO_API type name parameters                                                                \
+    {                                                                                              \
+        if (KINETO_LIKELY(!cw_is_recording()))                                                     \
+            return cw_next.name arguments;                                                         \
+        cw_call call = CW_BEGIN();                                                                 \
+        type result = cw_next.name arguments;                                                      \
+        record;                                                                                    \
+        return result;                                                                             \
+    }
 #endif

@@ -151,36 +151,30 @@ static void probe_preload(kc_probe_result *f)
                         "libckineto-rt.so was not found: --preload and plug-ins will not work");
 }
 
-/* Needed for --memory. */
+/* A library that `record` preloads for some programs. @param without  what does not work then. */
+static void probe_preloaded(kc_probe_result *f, const char *file, const char *when, const char *without)
+{
+    char path[PATH_MAX];
+    if (kc_find_plugin(file, path, sizeof path))
+        kc_probe_answer(f, KC_PROBE_OK, "%.400s%s", path, when);
+    else
+        kc_probe_answer(f, KC_PROBE_NOTE, "%s was not found: %s", file, without);
+}
+
 static void probe_memory_hook(kc_probe_result *f)
 {
-    char path[PATH_MAX];
-    if (kc_find_plugin("libckineto-memory.so", path, sizeof path))
-        kc_probe_answer(f, KC_PROBE_OK, "%.400s", path);
-    else
-        kc_probe_answer(f, KC_PROBE_NOTE,
-                        "libckineto-memory.so was not found: --memory will not work");
+    probe_preloaded(f, "libckineto-memory.so", "", "--memory will not work");
 }
 
-/* Loaded into programs of MPI. */
 static void probe_mpi_hook(kc_probe_result *f)
 {
-    char path[PATH_MAX];
-    if (kc_find_plugin("libckineto-mpi.so", path, sizeof path))
-        kc_probe_answer(f, KC_PROBE_OK, "%.400s; loaded by 'ckineto record --mpi on|auto'", path);
-    else
-        kc_probe_answer(f, KC_PROBE_NOTE,
-                        "libckineto-mpi.so was not found: MPI programs are not recorded");
+    probe_preloaded(f, "libckineto-mpi.so", "; loaded by 'ckineto record --mpi on|auto'",
+                    "MPI programs are not recorded");
 }
 
-/* Needed for --waits. */
 static void probe_waits_hook(kc_probe_result *f)
 {
-    char path[PATH_MAX];
-    if (kc_find_plugin("libckineto-waits.so", path, sizeof path))
-        kc_probe_answer(f, KC_PROBE_OK, "%.400s", path);
-    else
-        kc_probe_answer(f, KC_PROBE_NOTE, "libckineto-waits.so was not found: --waits will not work");
+    probe_preloaded(f, "libckineto-waits.so", "", "--waits will not work");
 }
 
 /* The functions of OpenCL that list platforms and devices, with the types of its ABI. */

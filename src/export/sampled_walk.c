@@ -1,7 +1,7 @@
 /* Stacks from nested ranges of samples (sampled_walk.h). */
 #include "export/sampled_walk.h"
 
-static ke_sampled_range *innermost(const ke_sampled_walk *w)
+static ke_sampled_range *find_innermost(const ke_sampled_walk *w)
 {
     return w->open.count ? &w->ranges.data[w->open.data[w->open.count - 1]] : NULL;
 }
@@ -53,7 +53,7 @@ static bool report_rest(ke_sampled_walk *w, ke_sampled_range *r)
 /* Closes the open ranges that do not enclose the next one. */
 static bool close_until(ke_sampled_walk *w, kineto_row enclosing, bool report)
 {
-    for (ke_sampled_range *r; (r = innermost(w)) && r->row != enclosing; w->open.count--)
+    for (ke_sampled_range *r; (r = find_innermost(w)) && r->row != enclosing; w->open.count--)
         if (report && !report_rest(w, r))
             return false;
     return true;
@@ -69,7 +69,7 @@ static bool load_ranges(ke_sampled_walk *w)
         kineto_row row = w->rows[i];
         ke_sampled own = ke_sampled_of(w->trace, row);
         (void)close_until(w, kineto_trace_parent(w->trace, row), false);
-        ke_sampled_range *around = innermost(w);
+        ke_sampled_range *around = find_innermost(w);
         if (around) {
             subtract_sampled(&around->own.samples, own.samples);
             subtract_sampled(&around->own.cpu_ns, own.cpu_ns);
@@ -92,7 +92,7 @@ static bool open_range(ke_sampled_walk *w, uint32_t i)
     const kt_block *b = kt_block_at(w->trace, r->row / KT_BLOCK_ROWS);
     if (!close_until(w, kineto_trace_parent(w->trace, r->row), true))
         return false;
-    ke_sampled_range *around = innermost(w);
+    ke_sampled_range *around = find_innermost(w);
     if (around && !report_gap(w, around, r->from_ns))
         return false;
     if (around)

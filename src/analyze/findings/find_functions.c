@@ -35,9 +35,10 @@ static bool has_enough_samples(const ka_watched *w)
     return w && w->samples >= MIN_HOT_SAMPLES && w->sampled_ns >= KA_MIN_CPU_NS;
 }
 
+typedef bool function_filter(const ka_watched *w, const ka_sampled *s, uint32_t name);
+
 /* The longest sampled range of each thread for which `wanted` says so. */
-static void show_functions(ka_finder *f, ka_found *x, const ka_watched *w,
-                           bool (*wanted)(const ka_watched *w, const ka_sampled *s, uint32_t name),
+static void show_functions(ka_finder *f, ka_found *x, const ka_watched *w, function_filter *wanted,
                            uint32_t name)
 {
     for (size_t i = 0; i < w->functions.count; i++) {
@@ -46,6 +47,31 @@ static void show_functions(ka_finder *f, ka_found *x, const ka_watched *w,
             ka_show_row(f, x, s->row, s->self_ns, "%s of its own in this thread",
                         kb_duration(s->self_ns).s);
     }
+}
+
+/* Opens a finding about all functions for which `wanted` says so, if they have that share of the CPU time, of
+ * their own or with what they called. NULL: they have not, or out of memory. */
+static ka_found *open_share_finding(ka_finder *f, const ka_watched *w, function_filter *wanted,
+                                    bool by_total, double min_percent, const char *what)
+{
+    int64_t ns = 0;
+    uint64_t samples = 0;
+    for (size_t i = 0; has_enough_samples(w) && i < w->of_all.count; i++) {
+        const ka_sampled *s = &w->of_all.data[i];
+        if (!wanted(w, s, 0))
+            continue;
+        ns = ka_add_ns(ns, by_total ? s->total_ns : s->self_ns);
+        samples += s->samples;
+    }
+    double percent = w ? ka_percent((double)ns, (double)w->sampled_ns) : 0;
+    if (percent < min_percent || samples < MIN_HOT_SAMPLES / 2)
+        return NULL;
+    ka_found *x = ka_open_thread_finding(f, w, half_of_share(f, w, percent), 0.4, "");
+    if (!x)
+        return NULL;
+    x->count = samples;
+    ka_say(f, x, "%.1f %% of the sampled CPU time (%s) is in %s", percent, kb_duration(ns).s, what);
+    return x;
 }
 
 /* ---- memory allocation ----------------------------------------------------------------------- */
@@ -77,7 +103,7 @@ static bool is_allocator(kineto_string name)
     return false;
 }
 
-static bool allocates(const ka_watched *w, const ka_sampled *s, uint32_t name)
+static bool is_of_allocator(const ka_watched *w, const ka_sampled *s, uint32_t name)
 {
     (void)name;
     return is_allocator(kineto_trace_string(w->trace, s->name));
@@ -86,32 +112,20 @@ static bool allocates(const ka_watched *w, const ka_sampled *s, uint32_t name)
 void ka_find_allocation_churn(ka_finder *f)
 {
     const ka_watched *w = ka_watched_of(f);
-    int64_t ns = 0;
-    uint64_t samples = 0;
-    for (size_t i = 0; has_enough_samples(w) && i < w->of_all.count; i++)
-        if (allocates(w, &w->of_all.data[i], 0)) {
-            ns = ka_add_ns(ns, w->of_all.data[i].self_ns);
-            samples += w->of_all.data[i].samples;
-        }
-    double percent = w ? ka_percent((double)ns, (double)w->sampled_ns) : 0;
-    if (percent < MIN_CHURN_PERCENT || samples < MIN_HOT_SAMPLES / 2)
-        return;
-    ka_found *x = ka_open_thread_finding(f, w, half_of_share(f, w, percent), 0.4, "");
-    if (!x)
-        return;
-    x->count = samples;
-    ka_say(f, x, "%.1f %% of the sampled CPU time (%s) is in functions that allocate and release memory",
-           percent, kb_duration(ns).s);
-    show_functions(f, x, w, allocates, 0);
+    ka_found *x = open_share_finding(f, w, is_of_allocator, false, MIN_CHURN_PERCENT,
+                                     "functions that allocate and release memory");
+    if (x)
+        show_functions(f, x, w, is_of_allocator, 0);
 }
 
 /* ---- page faults ----------------------------------------------------------------------------- */
 
 /* Where the kernel is entered by a page fault, on x86-64 and arm64; nothing else contains them. */
-static bool handles_faults(const ka_watched *w, const ka_sampled *s)
+static bool handles_faults(const ka_watched *w, const ka_sampled *s, uint32_t name)
 {
     static const char *const entries[] = {"asm_exc_page_fault", "page_fault", "el0_da", "el0_ia"};
     kineto_string function = kineto_trace_string(w->trace, s->name);
+    (void)name;
     for (size_t i = 0; i < KB_COUNT(entries); i++)
         if (kb_string_equal(function, kb_string(entries[i])))
             return kb_string_equal(ka_watched_text(w, s->module), kb_string("[kernel]"));
@@ -121,25 +135,12 @@ static bool handles_faults(const ka_watched *w, const ka_sampled *s)
 void ka_find_page_faults(ka_finder *f)
 {
     const ka_watched *w = ka_watched_of(f);
-    int64_t ns = 0;
-    uint64_t samples = 0;
-    for (size_t i = 0; has_enough_samples(w) && i < w->of_all.count; i++)
-        if (handles_faults(w, &w->of_all.data[i])) {
-            ns = ka_add_ns(ns, w->of_all.data[i].total_ns);
-            samples += w->of_all.data[i].samples;
-        }
-    double percent = w ? ka_percent((double)ns, (double)w->sampled_ns) : 0;
-    if (percent < MIN_FAULT_PERCENT || samples < MIN_HOT_SAMPLES / 2)
-        return;
-    ka_found *x = ka_open_thread_finding(f, w, half_of_share(f, w, percent), 0.4, "");
-    if (!x)
-        return;
-    x->count = samples;
-    ka_say(f, x, "%.1f %% of the sampled CPU time (%s) is in the kernel for page faults: memory that is "
-           "touched for the first time", percent, kb_duration(ns).s);
-    for (size_t i = 0; i < w->functions.count; i++) {
+    ka_found *x = open_share_finding(f, w, handles_faults, true, MIN_FAULT_PERCENT,
+                                     "the kernel for page faults: memory that is touched for the first "
+                                     "time");
+    for (size_t i = 0; x && i < w->functions.count; i++) {
         const ka_sampled *s = &w->functions.data[i];
-        if (handles_faults(w, s))
+        if (handles_faults(w, s, 0))
             ka_show_row(f, x, s->row, s->total_ns, "%s in this thread", kb_duration(s->total_ns).s);
     }
 }
@@ -156,7 +157,7 @@ static bool has_name(const ka_watched *w, const ka_sampled *s, uint32_t name)
 static const ka_sampled *find_hottest(const ka_watched *w)
 {
     for (size_t i = 0; i < w->of_all.count; i++)
-        if (!allocates(w, &w->of_all.data[i], 0))
+        if (!is_of_allocator(w, &w->of_all.data[i], 0))
             return &w->of_all.data[i];
     return NULL;
 }

@@ -63,7 +63,7 @@ static void draw_on_screen(kc_live *l)
     free(text);
 }
 
-static void draw(kc_live *l)
+static void draw_view(kc_live *l)
 {
     kineto_error err;
     if (!l->trace)
@@ -94,7 +94,7 @@ static void take_interval(kc_live *l, ks_collector *c)
     kineto_trace_release(l->trace);
     l->trace = trace;
     l->shown++;
-    draw(l);
+    draw_view(l);
     l->is_over |= l->options.screens && l->shown >= l->options.screens;
 }
 
@@ -130,7 +130,7 @@ static void handle_terminal(kc_live *l)
     kc_screen_size(&l->screen, &rows, &columns);
     is_changed |= rows != l->rows || columns != l->columns;
     if (is_changed)
-        draw(l);
+        draw_view(l);
 }
 
 uint64_t kc_live_turn(kc_live *l, ks_collector *c)
