@@ -91,6 +91,10 @@ static const kc_option option_list[] = {
      "sample call stacks HZ times for each second of CPU time (99), and\n"
      "record when threads run, wait for a CPU or are blocked; 0: only\n"
      "these states; off: neither"},
+    {"cpu-timers", 0, KC_OPTIONAL_TEXT, &watch.timers_option, "[=always]",
+     "where perf_event_open is refused, for example in containers: sample by\n"
+     "timers of the program's threads, whose signals interrupt it; always:\n"
+     "also where it is allowed"},
     {"off-cpu", 0, KC_FLAG, &watch.off_cpu, NULL,
      "record where threads are when they get blocked (CAP_PERFMON)"},
     {"pid", 0, KC_NUMBER, &running_pid, "PID",
@@ -461,7 +465,7 @@ static int write_trace(ks_collector *c, const kc_child *child, bool *keep)
 }
 
 /* Set the environment of the program; sources that cannot enter it are noted in the ledger. */
-static kineto_status prepare_program(ks_collector *c, kineto_error *err)
+static kineto_status prepare_program(ks_collector *c, uint64_t kinds, kineto_error *err)
 {
     char *environment = kc_plugins_environment(&plugins);
     if (!environment)
@@ -484,7 +488,9 @@ static kineto_status prepare_program(ks_collector *c, kineto_error *err)
                               .plugins = environment,
                               .plugins_required = plugin_files.count != 0};
     kc_plugins_report(&plugins, note_failed_plugin, c);
-    kineto_status status = kc_enter(&entry, note_failed_entry, c, err);
+    kineto_status status = kc_watch_prepare_timers(&watch, kinds, &entry.timers_path, err);
+    if (status == KINETO_OK)
+        status = kc_enter(&entry, note_failed_entry, c, err);
     if (status == KINETO_OK && python_perf)
         status = kc_perf_maps_request(err);
     if (status == KINETO_OK && memory.given)
@@ -525,7 +531,7 @@ static int record_program(const ks_collector_options *collector_options, char **
     if (status)
         goto unrecorded;
     add_command_metadata(c, argv);
-    status = prepare_program(c, &err);
+    status = prepare_program(c, collector_options->kinds, &err);
     if (status == KINETO_OK && kc_on_demand_wanted(&on_demand_options))
         status = kc_on_demand_prepare(&on_demand_options, &err);
     if (status)
@@ -589,7 +595,7 @@ static kineto_status check_running_options(int operands, uint64_t *length_ns)
     if (running_pid == 0 || running_pid > INT32_MAX)
         return kc_usage_error(verb, "--pid is the number of a process");
     if (kc_on_demand_wanted(&on_demand_options) || preload || memory.given || waits.option.given ||
-        python || plugin_files.count)
+        python || watch.timers_option.given || plugin_files.count)
         return kc_usage_error(verb,
                               "nothing can be loaded into a program that runs: with --pid only "
                               "--cpu, --off-cpu, --budget and options of the output can be used; "
@@ -681,6 +687,8 @@ static const kc_option top_list[] = {
      "print plain text to the standard output, without a terminal"},
     {"screens", 'n', KC_NUMBER, &live.options.screens, "N", "end after N screens"},
     {"cpu", 0, KC_TEXT, &watch.option, "HZ", "samples for each second of CPU time (99); 0: none"},
+    {"cpu-timers", 0, KC_OPTIONAL_TEXT, &watch.timers_option, "[=always]",
+     "sample by timers of the program's threads, as of ckineto record"},
     {"off-cpu", 0, KC_FLAG, &watch.off_cpu, NULL,
      "record where threads are when they get blocked (CAP_PERFMON)"},
     {"activities", 'a', KC_TEXT, &activities, "LIST", "kinds to show, as of ckineto record"},

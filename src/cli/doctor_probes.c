@@ -172,6 +172,11 @@ static void probe_mpi_hook(kc_probe_result *f)
                     "MPI programs are not recorded");
 }
 
+static void probe_timers(kc_probe_result *f)
+{
+    probe_preloaded(f, "libckineto-timers.so", "", "--cpu-timers will not work");
+}
+
 static void probe_waits_hook(kc_probe_result *f)
 {
     probe_preloaded(f, "libckineto-waits.so", "", "--waits will not work");
@@ -364,7 +369,8 @@ static void probe_threads(kc_probe_result *f)
     bool sees_kernel = false;
     if (ku_source_probe(&sees_kernel, &err))
         kc_probe_answer(f, KC_PROBE_ABSENT,
-                        "no sampled stacks; states of threads, if at all, from counters: %.400s",
+                        "no sampled stacks without --cpu-timers (timers in the program); states of "
+                        "threads, if at all, from counters: %.400s",
                         err.message);
     else
         kc_probe_answer(f, KC_PROBE_OK, "states of threads and sampled stacks, %s",
@@ -433,6 +439,7 @@ const kc_probe kc_probes[] = {
     {"memory hook", probe_memory_hook, false, false},
     {"mpi", probe_mpi_hook, false, false},
     {"waits hook", probe_waits_hook, false, false},
+    {"cpu timers", probe_timers, false, false},
     {"cuda", probe_cuda, false, true},
     {"rocm", probe_rocm, false, true},
     {"nvtx", probe_nvtx, false, false},

@@ -52,8 +52,8 @@ size_t ku_attach_visit_threads(uint32_t pid, ku_thread_visitor *visit, void *con
     return v.count;
 }
 
-/* A line of /proc/PID/maps: "START-END PERMISSIONS OFFSET DEVICE INODE PATH". */
-static void add_mapping(ku_watched *w, ku_process *p, char *line)
+/* A line is "START-END PERMISSIONS OFFSET DEVICE INODE PATH". */
+void ku_attach_add_mapping(ku_watched *w, ku_process *p, char *line)
 {
     unsigned long long start, end, offset;
     char permissions[8];
@@ -73,7 +73,7 @@ void ku_attach_read_process(ku_watched *w, ku_process *p)
     snprintf(path, sizeof path, "/proc/%u/maps", p->pid);
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file))
-        add_mapping(w, p, line);
+        ku_attach_add_mapping(w, p, line);
     if (file)
         fclose(file);
 }

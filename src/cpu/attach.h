@@ -11,4 +11,6 @@ typedef void ku_thread_visitor(void *context, uint32_t pid, uint32_t tid);
 size_t ku_attach_visit_threads(uint32_t pid, ku_thread_visitor *visit, void *context);
 /** Note a process' name and the code in its memory. */
 void ku_attach_read_process(ku_watched *w, ku_process *p);
+/** The same of one line of /proc/PID/maps, which is changed. */
+void ku_attach_add_mapping(ku_watched *w, ku_process *p, char *line);
 #endif

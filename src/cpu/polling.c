@@ -92,6 +92,22 @@ static void poll_thread(void *context, uint32_t pid, uint32_t tid)
     t->pass = p->passes;
 }
 
+ku_thread *ku_polling_meet(ku_polling *p, uint32_t pid, uint32_t tid, uint64_t ticks)
+{
+    ku_watched *w = &p->records->watched;
+    if (!ku_watched_find_thread(w, tid))
+        poll_thread(p, pid, tid);
+    ku_thread *t = ku_watched_find_thread(w, tid);
+    if (t)
+        return t;
+    t = ku_watched_thread(w, pid, tid);
+    if (t) {
+        t->born_ticks = t->polled_ticks = ticks;
+        t->pass = p->passes;
+    }
+    return t;
+}
+
 /* Threads that this pass has not found have ended since the one before. */
 static void end_threads(ku_polling *p)
 {

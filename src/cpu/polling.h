@@ -17,4 +17,7 @@ bool ku_polling_is_possible(void);
 /** Read all threads, and write what they did since the last pass.
  *  @return nanoseconds until the next pass: KU_POLLING_MS, more where there are many threads. */
 uint64_t ku_polling_pass(ku_polling *p);
+/** The thread of a sample, which is read at once if no pass has met it. NULL: out of memory.
+ *  @param ticks  of the sample: one that has ended meanwhile was there at that time. */
+ku_thread *ku_polling_meet(ku_polling *p, uint32_t pid, uint32_t tid, uint64_t ticks);
 #endif

@@ -7,6 +7,7 @@
 #include "cpu/attach.h"
 #include "cpu/events.h"
 #include "cpu/polling.h"
+#include "session/process_image.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -31,6 +32,8 @@ struct ku_source {
     KB_VEC(uint32_t) missed;            /* threads that the last look has found */
     KB_VEC(uint32_t) unsampled;         /* threads to be sampled after this drain */
     char refusal[256];                  /* why there are no events, and counters are polled */
+    ku_polling polling;
+    uint64_t timed_lost; /* samples of timers that found no room, of which the ledger knows */
     pthread_t thread;
     uint32_t hz;          /* atomic */
     uint32_t ending;      /* atomic */
@@ -313,6 +316,11 @@ static void sample_missed_threads(ku_source *s)
 
 static void change_hz(ku_source *s, uint32_t hz)
 {
+    if (s->options.timers) {
+        ku_timers_set_hz(s->options.timers, hz);
+        kb_store_relaxed(&s->hz, hz);
+        return;
+    }
     KB_VEC(ku_sampled_thread) sampled = {0};
     for (size_t i = 0; i < s->records.watched.thread_list.count; i++) {
         ku_sampled_thread one = {.tid = s->records.watched.thread_list.data[i]->tid};
@@ -336,7 +344,8 @@ static void limit_cost_of_samples(ku_source *s)
     if (s->samples < KB_MAX(s->next_measurement, FIRST))
         return;
     s->next_measurement = s->samples * AGAIN;
-    s->sample_ns = ku_events_measure_sample_ns(s->events);
+    s->sample_ns = s->options.timers ? ku_timers_sample_ns(s->options.timers)
+                                     : ku_events_measure_sample_ns(s->events);
     if (s->options.max_cost_ppm <= 0 || !s->sample_ns)
         return;
     double allowed = s->options.max_cost_ppm * 1e-6 * KB_SECOND_NS / (double)s->sample_ns;
@@ -344,6 +353,80 @@ static void limit_cost_of_samples(ku_source *s)
     uint32_t now = kb_load_relaxed(&s->hz);
     if (hz < now - now / 8 || hz > now + now / 8)
         change_hz(s, hz);
+}
+
+/* ---- samples of timers ----------------------------------------------------------------------- */
+
+#define REREAD_NS (20 * (uint64_t)KB_MILLISECOND_NS)
+
+/* Lines of /proc/self/maps that a program has sent when it began. */
+static void handle_code(ku_source *s, const kf_slot *slot, ku_process *p, uint64_t ticks)
+{
+    char text[KF_TIMERS_STACK + 1], *rest = text;
+    memcpy(text, slot->stack, slot->bytes);
+    text[slot->bytes] = '\0';
+    ku_watched_exec(&s->records.watched, slot->pid, slot->name, ticks);
+    p->exec_id = ks_process_exec_id(slot->pid);
+    p->parent_pid = slot->parent_pid;
+    for (char *line; (line = strtok_r(rest, "\n", &rest)) != NULL;)
+        ku_attach_add_mapping(&s->records.watched, p, line);
+}
+
+/* A library may have been loaded since the mappings were read. */
+static void read_code_for_sample(ku_source *s, ku_process *p, uint64_t instruction)
+{
+    uint64_t now_ns = kb_monotonic_ns();
+    if (ku_space_find(&p->space, instruction) || now_ns - p->maps_ns < REREAD_NS)
+        return;
+    p->maps_ns = now_ns;
+    ku_attach_read_process(&s->records.watched, p);
+}
+
+static void handle_timed_sample(ku_source *s, const kf_slot *slot, ku_process *p, ku_thread *t,
+                                uint64_t ticks)
+{
+    _Static_assert(KF_TIMERS_REGISTERS == KB_CFI_REGISTERS, "one numbering");
+    ku_event e = {.type = KU_EVENT_SAMPLE,
+                  .pid = slot->pid,
+                  .tid = slot->tid,
+                  .cpu = slot->cpu,
+                  .time_ns = slot->time_ns,
+                  .period_ns = slot->period_ns,
+                  .stack = {.instruction = slot->instruction, .bytes = slot->stack, .size = slot->bytes}};
+    memcpy(e.stack.registers, slot->registers, sizeof e.stack.registers);
+    read_code_for_sample(s, p, slot->instruction);
+    write_sample(s, &e, t, ticks);
+}
+
+static void handle_slot(void *context, const kf_slot *slot)
+{
+    ku_source *s = context;
+    uint64_t ticks = ku_writer_ticks(&s->records.writer, slot->time_ns);
+    ku_thread *t = ku_polling_meet(&s->polling, slot->pid, slot->tid, ticks);
+    ku_process *p = ku_watched_process(&s->records.watched, slot->pid);
+    if (!t || !p)
+        return;
+    if (slot->type == KF_SLOT_CODE)
+        handle_code(s, slot, p, ticks);
+    else if (slot->type == KF_SLOT_FORK && !p->has_timers)
+        ku_watched_copy_process(&s->records.watched, slot->pid, slot->parent_pid);
+    else if (slot->type == KF_SLOT_SAMPLE)
+        handle_timed_sample(s, slot, p, t, ticks);
+    p->has_timers = true;
+}
+
+static void take_timed_samples(ku_source *s)
+{
+    if (!s->options.timers)
+        return;
+    ku_timers_drain(s->options.timers, handle_slot, s);
+    uint64_t lost = ku_timers_count(s->options.timers, KF_TIMERS_LOST);
+    if (lost == s->timed_lost)
+        return;
+    ku_writer_count(&s->records.writer, KF_REASON_REQUESTED, lost - s->timed_lost);
+    ku_writer_count(&s->records.writer, KF_REASON_NO_ROOM, lost - s->timed_lost);
+    s->timed_lost = lost;
+    ku_timers_reclaim(s->options.timers);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -379,19 +462,25 @@ static void sleep_for(uint64_t ns)
     (void)nanosleep(&t, NULL);
 }
 
-/* Where events are not allowed. */
+/* Where events are not allowed. Samples of timers are taken while their process is likely to be there
+ * still. */
 static void poll_counters(ku_source *s)
 {
     const uint64_t STEP_NS = 5 * (uint64_t)KB_MILLISECOND_NS; /* until the end is noticed */
-    ku_polling p = {.records = &s->records, .pid = s->options.pid, .at_exec = s->options.at_exec};
+    s->polling = (ku_polling){
+        .records = &s->records, .pid = s->options.pid, .at_exec = s->options.at_exec};
     while (!kb_load_acquire(&s->ending)) {
-        uint64_t until_ns = ku_polling_pass(&p) + kb_monotonic_ns();
+        uint64_t until_ns = ku_polling_pass(&s->polling) + kb_monotonic_ns();
         if (s->options.progress_ns)
             ku_write_progress(&s->records, kb_ticks(s->records.writer.ticks_clock));
-        for (uint64_t now_ns; !kb_load_acquire(&s->ending) && (now_ns = kb_monotonic_ns()) < until_ns;)
+        for (uint64_t now_ns; !kb_load_acquire(&s->ending) && (now_ns = kb_monotonic_ns()) < until_ns;) {
+            take_timed_samples(s);
             sleep_for(KB_MIN(until_ns - now_ns, STEP_NS));
+        }
+        limit_cost_of_samples(s);
     }
-    (void)ku_polling_pass(&p);
+    take_timed_samples(s);
+    (void)ku_polling_pass(&s->polling);
 }
 
 static void *run_reading_thread(void *context)
@@ -451,7 +540,8 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
                                 .stack_bytes = STACK_BYTES,
                                 .ring_bytes = choose_ring_bytes(options->hz, options->off_cpu)};
     s->records.kinds = options->kinds;
-    kineto_status status = ku_events_open(&events, &s->events, err);
+    kineto_status status =
+        options->timers ? KINETO_OK : ku_events_open(&events, &s->events, err);
     if (is_refused(status) && ku_polling_is_possible()) {
         memcpy(s->refusal, err->message, sizeof s->refusal - 1);
         s->records.kinds &= KINETO_KIND_BIT(KINETO_KIND_THREAD_STATE);
@@ -480,6 +570,16 @@ bool ku_source_has_file(const ku_source *s, const char *beginning)
 {
     KB_ASSERT(!s->is_running);
     return ku_watched_has_file(&s->records.watched, beginning);
+}
+
+uint64_t ku_source_without_timers(const ku_source *s)
+{
+    const ku_watched *w = &s->records.watched;
+    uint64_t count = s->options.timers ? w->without_timers : 0;
+    KB_ASSERT(!s->is_running);
+    for (size_t i = 0; s->options.timers && i < w->process_list.count; i++)
+        count += !w->process_list.data[i]->has_timers;
+    return count;
 }
 
 const char *ku_source_refusal(const ku_source *s) { return s->events ? NULL : s->refusal; }

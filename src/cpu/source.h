@@ -4,6 +4,7 @@
 #ifndef KU_SOURCE_H
 #define KU_SOURCE_H
 
+#include "cpu/timers.h"
 #include "format/format.h"
 
 #define KU_DEFAULT_HZ 99u
@@ -20,6 +21,8 @@ typedef struct ku_source_options {
     double max_cost_ppm; /* of the program's CPU time, for samples: a lower rate keeps it. 0: no limit */
     uint64_t progress_ns; /* write what goes on so often, for who looks at it meanwhile; 0: only what has ended */
     uint64_t kinds;   /* KINETO_KIND_CPU_SAMPLE, THREAD_STATE */
+    /* Samples come from there, and the kernel's events are not tried. Borrowed; NULL: no timers. */
+    ku_timers *timers;
 } ku_source_options;
 
 /** May programs of this user be watched here? @param sees_kernel  also what they do inside the kernel.
@@ -33,8 +36,8 @@ typedef struct ku_source ku_source;
  *  by events nor by polling; KINETO_E_NOT_FOUND: there is no such process. */
 kineto_status ku_source_create(const ku_source_options *options, const kf_pool *pool,
                                ku_source **out, kineto_error *err);
-/** Why the kernel's events are not used, but counters that are polled, without samples; NULL: they are
- *  used. threads: any. */
+/** Why the kernel's events are not used, but counters that are polled; NULL: they are used. With timers
+ *  the caller knows why: "". threads: any. */
 const char *ku_source_refusal(const ku_source *s);
 /** Are stacks of blocked threads recorded? threads: any. */
 bool ku_source_sees_off_cpu(const ku_source *s);
@@ -42,6 +45,9 @@ bool ku_source_sees_off_cpu(const ku_source *s);
 bool ku_source_sees_wakeups(const ku_source *s);
 /** The present rate of samples: less than asked for where max_cost_ppm asks for it. threads: any. */
 uint32_t ku_source_hz(const ku_source *s);
+/** After ku_source_finish: processes that were not sampled, because the library of timers could not be
+ *  loaded into them. 0 without timers. */
+uint64_t ku_source_without_timers(const ku_source *s);
 /** After ku_source_finish: did the program have a file of code in memory whose name begins like this? */
 bool ku_source_has_file(const ku_source *s, const char *beginning);
 /** Write what has come until now, and what is still open; then stop. Once. NULL is fine. */

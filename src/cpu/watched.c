@@ -78,6 +78,7 @@ static void forget_process(ku_watched *w, ku_process *p)
     w->process_list.data[*slot - 1] = last;
     *kb_map_find(&w->processes, last->pid) = *slot;
     *slot = 0;
+    w->without_timers += !p->has_timers;
     ku_space_free(&p->space);
     free(p);
 }
@@ -119,6 +120,7 @@ void ku_watched_exec(ku_watched *w, uint32_t pid, const char *name, uint64_t tic
     p->space = (ku_address_space){.pid = pid};
     p->entry = 0;
     p->exec_ticks = ticks;
+    p->has_timers = false;
     snprintf(p->name, sizeof p->name, "%s", name);
 }
 

@@ -13,6 +13,8 @@ typedef struct ku_process {
     uint32_t thread_count;
     uint64_t exec_ticks;   /* since when it runs this program; 0: not known */
     uint64_t exec_id;      /* identity of that program, by polling */
+    uint64_t maps_ns;      /* CLOCK_MONOTONIC when its mappings were read last for a sample */
+    bool has_timers;       /* libckineto-timers.so is in it */
     char name[KU_NAME_BYTES];
     ku_address_space space;
 } ku_process;
@@ -45,6 +47,7 @@ typedef struct ku_watched {
     kb_map processes, threads; /* pid, tid → 1 + index in the list; 0: it has ended */
     kb_intern files; /* names, without directories, of all files that were mapped to be executed */
     const kf_pool *pool;
+    uint64_t without_timers; /* processes that have ended, and never had has_timers */
     uint64_t no_memory; /* threads and processes that are not watched for that reason */
 } ku_watched;
 

@@ -3,6 +3,7 @@
  * extended, and a slot that another tool has set is left to it. */
 #include "cli/launch/environment.h"
 #include "cli/install_paths.h"
+#include "format/timers.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -225,6 +226,13 @@ static kineto_status preload_waits(uint64_t threshold_us, kineto_error *err)
     return status ? status : preload_library("--waits", "libckineto-waits.so", true, err);
 }
 
+/* Before other libraries that create threads or set signals. */
+static kineto_status preload_timers(const char *path, kineto_error *err)
+{
+    kineto_status status = set_environment_variable(KF_TIMERS_VARIABLE, path, err);
+    return status ? status : preload_library("--cpu-timers", "libckineto-timers.so", true, err);
+}
+
 /* The recorder loads the plug-ins, so it must be in the program. The variable is set even if it is
  * empty: a program that records itself must not load plug-ins that were excluded here. */
 static kineto_status set_plugins(const kc_entry_options *o, kc_entry_note *note, void *context,
@@ -353,5 +361,7 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = preload_mpi(options, note, context, err);
     if (status == KINETO_OK && options->waits)
         status = preload_waits(options->waits_us, err);
+    if (status == KINETO_OK && options->timers_path)
+        status = preload_timers(options->timers_path, err);
     return status ? status : set_log_variables(options, err);
 }

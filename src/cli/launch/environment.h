@@ -44,6 +44,8 @@ typedef struct kc_entry_options {
     bool waits;
     /* shorter ones are only counted */
     uint64_t waits_us;
+    /* the memory for samples of timers; NULL: no timers */
+    const char *timers_path;
     /* Plug-ins that the program loads: lines "path" or "path,rev=…"; "": none. */
     const char *plugins;
     /* the user named them: failing to load them is an error */

@@ -4,6 +4,21 @@
 #include "cli/options.h"
 #include "cpu/source.h"
 
+/* "on" and "always"; "off" as without the option. */
+static kineto_status parse_timers(kc_watch *w)
+{
+    const char *name = "--cpu-timers", *text = w->timers_option.text;
+    if (!w->timers_option.given) {
+        name = "CKINETO_CPU_TIMERS";
+        text = getenv(name);
+        w->timers_option = (kc_optional_text){text && *text && strcmp(text, "off") != 0, text};
+    }
+    if (!text || !*text || strcmp(text, "on") == 0 || strcmp(text, "off") == 0 ||
+        strcmp(text, "always") == 0)
+        return KINETO_OK;
+    return kc_usage_error("record", "%s is on or always, not '%s'", name, text);
+}
+
 kineto_status kc_watch_parse(kc_watch *w)
 {
     char *end;
@@ -14,6 +29,8 @@ kineto_status kc_watch_parse(kc_watch *w)
     }
     w->is_on = !w->option || strcmp(w->option, "off") != 0;
     w->hz = KU_DEFAULT_HZ;
+    if (parse_timers(w))
+        return KINETO_E_ARGUMENT;
     if (!w->option || !*w->option || !w->is_on)
         return KINETO_OK;
     unsigned long hz = strtoul(w->option, &end, 10);
@@ -35,10 +52,15 @@ static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kinet
                                  .hz = w->hz,
                                  .max_cost_ppm = w->max_cost_ppm,
                                  .progress_ns = w->progress_ns,
-                                 .kinds = w->kinds};
+                                 .kinds = w->kinds,
+                                 .timers = w->timers};
     kineto_status status =
         ku_source_create(&options, ks_collector_pool(w->collector), &w->source, err);
-    if (status == KINETO_OK && ku_source_refusal(w->source))
+    if (status == KINETO_OK && w->timers)
+        ks_collector_note(w->collector, "cpu",
+                          "states from counters [ms], samples by timers of the program's threads",
+                          KU_POLLING_MS, false, w->refusal);
+    else if (status == KINETO_OK && ku_source_refusal(w->source))
         ks_collector_note(w->collector, "cpu", "states from counters [ms], no samples",
                           KU_POLLING_MS, false, ku_source_refusal(w->source));
     else if (status == KINETO_OK && w->off_cpu && ku_source_sees_off_cpu(w->source) &&
@@ -49,6 +71,49 @@ static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kinet
         ks_collector_note(w->collector, "cpu", "no stacks of blocked threads", 1, false,
                           "--off-cpu needs CAP_PERFMON, root, or perf_event_paranoid up to 1");
     return status;
+}
+
+/* ---- timers ---------------------------------------------------------------------------------- */
+
+kineto_status kc_watch_prepare_timers(kc_watch *w, uint64_t kinds, const char **path, kineto_error *err)
+{
+    const char *text = w->timers_option.text;
+    bool sees_kernel, always = text && strcmp(text, "always") == 0;
+    kineto_error why = {.message = "--cpu-timers=always"};
+    *path = NULL;
+    if (!w->timers_option.given || !w->is_on || !w->hz || !(kinds & KINETO_KIND_BIT(KINETO_KIND_CPU_SAMPLE)) ||
+        (!always && ku_source_probe(&sees_kernel, &why) == KINETO_OK))
+        return KINETO_OK;
+    snprintf(w->refusal, sizeof w->refusal, "%.255s", why.message);
+    w->timers = ku_timers_create(w->hz, err);
+    if (!w->timers)
+        return err->code;
+    *path = ku_timers_path(w->timers);
+    return KINETO_OK;
+}
+
+/* What kept threads from being sampled. */
+static void note_timers(const kc_watch *w)
+{
+    static const struct {
+        kf_timers_counter counter;
+        const char *reason, *detail;
+    } lines[] = {
+        {KF_TIMERS_REFUSED, "threads without a timer", "the kernel refuses timer_create: ulimit -i"},
+        {KF_TIMERS_BLOCKED, "threads that block the signal of samples", "they are not sampled"},
+        {KF_TIMERS_ASIDE, "programs that use the signal of samples themselves",
+         "they are not sampled from then on"},
+        {KF_TIMERS_NO_SIGNAL, "programs that use all real-time signals", "they are not sampled"}};
+    for (size_t i = 0; i < KB_COUNT(lines); i++) {
+        uint64_t count = ku_timers_count(w->timers, lines[i].counter);
+        if (count)
+            ks_collector_note(w->collector, "cpu", lines[i].reason, count, false, lines[i].detail);
+    }
+    uint64_t without = w->source ? ku_source_without_timers(w->source) : 0;
+    if (without)
+        ks_collector_note(w->collector, "cpu", "processes without samples", without, false,
+                          "libckineto-timers.so is not in them: statically linked, of another user, "
+                          "or they ended at once");
 }
 
 /* Called in the parent, before the child executes the program. */
@@ -105,6 +170,10 @@ void kc_watch_finish(kc_watch *w)
         ks_collector_note(w->collector, "cpu", "samples a second, lowered for --budget", hz, false,
                           detail);
     }
+    if (w->timers)
+        note_timers(w);
     ku_source_destroy(w->source);
+    ku_timers_destroy(w->timers);
     w->source = NULL;
+    w->timers = NULL;
 }
