@@ -20,6 +20,8 @@ const cs_functions *cs_next(void)
     cs_functions found;
     *(void **)&found.pthread_create = dlsym(RTLD_NEXT, "pthread_create");
     *(void **)&found.thrd_create = dlsym(RTLD_NEXT, "thrd_create");
+    *(void **)&found.signal = dlsym(RTLD_NEXT, "signal");
+    *(void **)&found.sysv_signal = dlsym(RTLD_NEXT, "__sysv_signal");
     *(void **)&found.sigaction = dlsym(RTLD_NEXT, "sigaction");
     *(void **)&found.pthread_sigmask = dlsym(RTLD_NEXT, "pthread_sigmask");
     *(void **)&found.sigprocmask = dlsym(RTLD_NEXT, "sigprocmask");
@@ -128,23 +130,27 @@ KINETO_API int sigaction(int number, const struct sigaction *action, struct siga
     return result;
 }
 
-static void (*set_handler(int number, void (*handler)(int), int flags))(int)
+/* Our signal by these functions. */
+static void (*set_handler(void (*handler)(int), int flags))(int)
 {
     struct sigaction old, action = {.sa_flags = flags};
     action.sa_handler = handler;
     sigemptyset(&action.sa_mask);
-    return sigaction(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+    return sigaction(cs_signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
 KINETO_API void (*signal(int number, void (*handler)(int)))(int)
 {
-    return set_handler(number, handler, SA_RESTART);
+    bool is_ours = number == cs_signal && cs_is_on();
+    return is_ours ? set_handler(handler, SA_RESTART) : cs_next()->signal(number, handler);
 }
 
 /* signal of System V: the handler is called once. */
 KINETO_API void (*__sysv_signal(int number, void (*handler)(int)))(int)
 {
-    return set_handler(number, handler, (int)(SA_RESETHAND | SA_NODEFER));
+    bool is_ours = number == cs_signal && cs_is_on();
+    return is_ours ? set_handler(handler, (int)(SA_RESETHAND | SA_NODEFER))
+                   : cs_next()->sysv_signal(number, handler);
 }
 
 bool cs_is_set_of_all(const sigset_t *set)

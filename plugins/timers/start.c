@@ -20,16 +20,16 @@ static bool is_aside;
 
 bool cs_is_on(void) { return cs_memory && !__atomic_load_n(&is_aside, __ATOMIC_RELAXED); }
 
-void cs_count(kf_timers_counter what)
+void cs_count(kf_timers_counter what, uint64_t count)
 {
-    (void)__atomic_fetch_add(&cs_memory->counters[what], 1, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(&cs_memory->counters[what], count, __ATOMIC_RELAXED);
 }
 
 void cs_stand_aside(void)
 {
     int saved = errno;
     if (!__atomic_exchange_n(&is_aside, true, __ATOMIC_ACQ_REL)) {
-        cs_count(KF_TIMERS_ASIDE);
+        cs_count(KF_TIMERS_ASIDE, 1);
         cs_timers_delete_all();
     }
     errno = saved;
@@ -173,6 +173,7 @@ __attribute__((constructor)) static void start_timers(void)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
     int saved = errno;
+    uint64_t begun_ns = read_cpu_time_ns();
     const char *path = secure_getenv(KF_TIMERS_VARIABLE);
     kf_timers *memory = path && *path ? open_memory(path) : NULL;
     if (memory && cs_threads_init()) {
@@ -182,8 +183,10 @@ __attribute__((constructor)) static void start_timers(void)
             report_code();
             if (cs_me.entry)
                 measure_sample();
+            cs_count(KF_TIMERS_STARTS, 1);
+            cs_count(KF_TIMERS_START_NS, read_cpu_time_ns() - begun_ns);
         } else {
-            cs_count(KF_TIMERS_NO_SIGNAL);
+            cs_count(KF_TIMERS_NO_SIGNAL, 1);
             cs_memory = NULL;
         }
     }

@@ -115,9 +115,9 @@ void cs_thread_begin(void)
     uint64_t period_ns =
         cs_is_on() ? __atomic_load_n(&cs_memory->period_ns, __ATOMIC_RELAXED) : 0;
     if (period_ns && !is_signal_open())
-        cs_count(KF_TIMERS_BLOCKED);
+        cs_count(KF_TIMERS_BLOCKED, 1);
     else if (period_ns && !create_timer())
-        cs_count(KF_TIMERS_REFUSED);
+        cs_count(KF_TIMERS_REFUSED, 1);
     else if (period_ns) {
         (void)pthread_setspecific(key, &cs_me);
         cs_thread_set_period(period_ns, draw_first_ns(period_ns));

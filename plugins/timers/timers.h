@@ -36,7 +36,7 @@ extern int cs_signal;
 bool cs_is_on(void);
 /** The program uses our signal itself: delete all timers, for good. Async-signal-safe. */
 void cs_stand_aside(void);
-void cs_count(kf_timers_counter what);
+void cs_count(kf_timers_counter what, uint64_t count);
 
 /* ---- sample.c -------------------------------------------------------------------------------- */
 
@@ -73,6 +73,8 @@ bool cs_threads_init(void);
 typedef struct cs_functions {
     int (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     int (*thrd_create)(thrd_t *, thrd_start_t, void *);
+    void (*(*signal)(int, void (*)(int)))(int);
+    void (*(*sysv_signal)(int, void (*)(int)))(int);
     int (*sigaction)(int, const struct sigaction *, struct sigaction *);
     int (*pthread_sigmask)(int, const sigset_t *, sigset_t *);
     int (*sigprocmask)(int, const sigset_t *, sigset_t *);

@@ -33,7 +33,7 @@ struct ku_source {
     KB_VEC(uint32_t) unsampled;         /* threads to be sampled after this drain */
     char refusal[256];                  /* why there are no events, and counters are polled */
     ku_polling polling;
-    uint64_t timed_lost; /* samples of timers that found no room, of which the ledger knows */
+    uint64_t timed[KF_TIMERS_COUNTERS]; /* counters of timers, as far as they are accounted for */
     pthread_t thread;
     uint32_t hz;          /* atomic */
     uint32_t ending;      /* atomic */
@@ -415,18 +415,36 @@ static void handle_slot(void *context, const kf_slot *slot)
     p->has_timers = true;
 }
 
+static uint64_t count_since_last_time(ku_source *s, kf_timers_counter what)
+{
+    uint64_t now = ku_timers_count(s->options.timers, what), before = s->timed[what];
+    s->timed[what] = now;
+    return now - before;
+}
+
+static void account_for_timers(ku_source *s)
+{
+    kf_control *control = s->records.writer.pool->control;
+    uint64_t lost = count_since_last_time(s, KF_TIMERS_LOST);
+    uint64_t starts = count_since_last_time(s, KF_TIMERS_STARTS);
+    if (starts) { /* the cost of attaching is in ns */
+        s->sample_ns = ku_timers_sample_ns(s->options.timers);
+        kb_add_relaxed(&control->cost_calls[KF_COST_ATTACH], starts);
+        kb_add_relaxed(&control->cost_ticks[KF_COST_ATTACH], count_since_last_time(s, KF_TIMERS_START_NS));
+    }
+    if (!lost)
+        return;
+    ku_writer_count(&s->records.writer, KF_REASON_REQUESTED, lost);
+    ku_writer_count(&s->records.writer, KF_REASON_NO_ROOM, lost);
+    ku_timers_reclaim(s->options.timers);
+}
+
 static void take_timed_samples(ku_source *s)
 {
     if (!s->options.timers)
         return;
     ku_timers_drain(s->options.timers, handle_slot, s);
-    uint64_t lost = ku_timers_count(s->options.timers, KF_TIMERS_LOST);
-    if (lost == s->timed_lost)
-        return;
-    ku_writer_count(&s->records.writer, KF_REASON_REQUESTED, lost - s->timed_lost);
-    ku_writer_count(&s->records.writer, KF_REASON_NO_ROOM, lost - s->timed_lost);
-    s->timed_lost = lost;
-    ku_timers_reclaim(s->options.timers);
+    account_for_timers(s);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */

@@ -43,7 +43,9 @@ typedef struct kf_slot {
     X(BLOCKED)   /* threads that block the signal */                                               \
     X(REFUSED)   /* threads for which the kernel has no timer */                                   \
     X(ASIDE)     /* programs that use the signal themselves */                                     \
-    X(NO_SIGNAL) /* programs that leave no signal free */
+    X(NO_SIGNAL) /* programs that leave no signal free */                                          \
+    X(STARTS)    /* programs that the library has started in */                                    \
+    X(START_NS)  /* CPU time that this took them */
 typedef enum kf_timers_counter {
 #define KF_X(name) KF_TIMERS_##name,
     KF_TIMERS_COUNTER_MAP(KF_X)
@@ -59,7 +61,6 @@ typedef struct kf_timers {
     uint64_t period_ns;        /* between two samples of a thread; 0: no samples any more */
     uint64_t sample_ns;        /* what one costs, the least that a program has measured; 0: not yet */
     uint64_t counters[KF_TIMERS_COUNTERS];
-    uint32_t next;     /* where the search for a free slot begins */
     uint32_t states[]; /* kf_slot_state */
 } kf_timers;
 

@@ -39,6 +39,7 @@ FILES = (
     NATIVE + "lib/ckineto/libckineto-roctx.so",
     NATIVE + "lib/ckineto/libckineto-mpi.so",
     NATIVE + "lib/ckineto/libckineto-waits.so",
+    NATIVE + "lib/ckineto/libckineto-timers.so",
     NATIVE + "lib/ckineto/python/ckineto_attach/autoload.py",
     NATIVE + "lib/ckineto/python/ckineto_attach/bridge_source/bridge.cc",
     NATIVE + "lib/ckineto/python/ckineto_attach/native/stacks-profile.so",

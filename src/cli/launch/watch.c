@@ -43,6 +43,17 @@ kineto_status kc_watch_parse(kc_watch *w)
     return KINETO_OK;
 }
 
+static void note_no_samples(const kc_watch *w, bool at_exec)
+{
+    char detail[400];
+    snprintf(detail, sizeof detail, "%s%s", ku_source_refusal(w->source),
+             !w->hz    ? ""
+             : at_exec ? "; --cpu-timers samples nevertheless"
+                       : "; a program that is started with record --cpu-timers is sampled nevertheless");
+    ks_collector_note(w->collector, "cpu", "states from counters [ms], no samples", KU_POLLING_MS, false,
+                      detail);
+}
+
 /* @param at_exec  the process waits before it executes the program. */
 static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kineto_error *err)
 {
@@ -61,8 +72,7 @@ static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kinet
                           "states from counters [ms], samples by timers of the program's threads",
                           KU_POLLING_MS, false, w->refusal);
     else if (status == KINETO_OK && ku_source_refusal(w->source))
-        ks_collector_note(w->collector, "cpu", "states from counters [ms], no samples",
-                          KU_POLLING_MS, false, ku_source_refusal(w->source));
+        note_no_samples(w, at_exec);
     else if (status == KINETO_OK && w->off_cpu && ku_source_sees_off_cpu(w->source) &&
              !ku_source_sees_wakeups(w->source))
         ks_collector_note(w->collector, "cpu", "not known who wakes threads", 1, false,
