@@ -13,8 +13,8 @@
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* The search is short: where all slots are full, a sample is lost soon. */
-#define MAX_TRIES 64u
+/* Where so many slots in a row are full, the sample is lost. */
+#define MAX_TRIES 1024u
 
 static uint32_t index_of_slot(const kf_slot *slot)
 {
@@ -27,7 +27,8 @@ kf_slot *cs_slot_claim(kf_slot_type type)
     uint32_t begin = cs_me.tid * UINT32_C(2654435761); /* mostly the same slot, in warm memory */
     for (uint32_t n = 0; n < MAX_TRIES && n < m->slot_count; n++) {
         uint32_t i = (begin + n) % m->slot_count, state = KF_SLOT_FREE;
-        if (!__atomic_compare_exchange_n(&m->states[i], &state, KF_SLOT_WRITING, false,
+        if (__atomic_load_n(&m->states[i], __ATOMIC_RELAXED) != KF_SLOT_FREE ||
+            !__atomic_compare_exchange_n(&m->states[i], &state, KF_SLOT_WRITING, false,
                                          __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
         struct timespec t = {0, 0};

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MIN_SLOTS 128u
+#define MIN_SLOTS 1024u /* pages that are not written take no memory */
 #define MAX_SLOTS 8192u
 
 typedef struct full_slot {
@@ -25,10 +25,10 @@ struct ku_timers {
     full_slot full[MAX_SLOTS];
 };
 
-/* Room for a quarter of a second, of all CPUs. */
+/* Room for a second, of all CPUs. */
 static uint32_t choose_slot_count(uint32_t hz)
 {
-    uint64_t wanted = (uint64_t)hz * kb_os_cpus() / 4;
+    uint64_t wanted = (uint64_t)hz * kb_os_cpus();
     return (uint32_t)KB_MAX(MIN_SLOTS, KB_MIN(wanted, MAX_SLOTS));
 }
 
