@@ -33,7 +33,7 @@ typedef struct kf_slot {
     char name[16];      /* of the process, for CODE */
     uint64_t instruction;
     uint64_t registers[KF_TIMERS_REGISTERS];
-    uint8_t stack[KF_TIMERS_STACK];
+    _Alignas(uint64_t) uint8_t stack[KF_TIMERS_STACK];
 } kf_slot;
 
 /* What the library counts: X(NAME). */
