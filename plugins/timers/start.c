@@ -37,8 +37,7 @@ void cs_stand_aside(void)
 
 /* ---- the shared memory ----------------------------------------------------------------------- */
 
-/* In another pid namespace the recorder would take this process for another one. */
-static bool is_in_recorders_namespace(const kf_timers *m)
+bool cs_is_in_namespace_of(const kf_timers *m)
 {
     struct stat own;
     return !m->pid_namespace[1] || stat("/proc/self/ns/pid", &own) != 0 ||
@@ -48,7 +47,7 @@ static bool is_in_recorders_namespace(const kf_timers *m)
 static bool is_usable(const kf_timers *m, uint64_t bytes)
 {
     return m->magic == KF_TIMERS_MAGIC && m->slot_count && m->slot_count < (1u << 20) &&
-           kf_timers_bytes(m->slot_count) <= bytes && is_in_recorders_namespace(m);
+           kf_timers_bytes(m->slot_count) <= bytes && cs_is_in_namespace_of(m);
 }
 
 static kf_timers *open_memory(const char *path)

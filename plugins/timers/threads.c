@@ -148,6 +148,10 @@ static void begin_in_child(void)
     cs_me.entry = 0;
     if (!cs_is_on())
         return;
+    if (!cs_is_in_namespace_of(cs_memory)) {
+        cs_memory = NULL;
+        return;
+    }
     cs_thread_begin();
     kf_slot *slot = cs_slot_claim(KF_SLOT_FORK);
     if (!slot)

@@ -32,6 +32,8 @@
 
 extern kf_timers *cs_memory; /* NULL: this process is not sampled */
 extern int cs_signal;
+/** Is the recorder in this pid namespace? Else it would take this process for another one. */
+bool cs_is_in_namespace_of(const kf_timers *m);
 /** Are threads of this process sampled now? Async-signal-safe. */
 bool cs_is_on(void);
 /** The program uses our signal itself: delete all timers, for good. Async-signal-safe. */

@@ -122,8 +122,8 @@ static void note_timers(const kc_watch *w)
     uint64_t without = w->source ? ku_source_without_timers(w->source) : 0;
     if (without)
         ks_collector_note(w->collector, "cpu", "processes without samples", without, false,
-                          "libckineto-timers.so is not in them: statically linked, of another user, "
-                          "or they ended at once");
+                          "libckineto-timers.so is not in them: statically linked, of another user or "
+                          "pid namespace, or they ended at once");
 }
 
 /* Called in the parent, before the child executes the program. */
