@@ -80,6 +80,9 @@ static uint32_t find_stack_bytes(uintptr_t stack)
 
 /* Word by word, and not by memcpy, which in a program with AddressSanitizer is that of the sanitizer: it
  * would report what lies between the variables. */
+#if defined(__SANITIZE_ADDRESS__) /* the library itself, in a test */
+__attribute__((no_sanitize_address))
+#endif
 static uint32_t copy_stack(uintptr_t stack, kf_slot *slot)
 {
     const volatile uint64_t *from = (const volatile uint64_t *)stack;
