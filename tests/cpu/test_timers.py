@@ -201,7 +201,10 @@ class Timers(unittest.TestCase):
             time.sleep(0.1)
         with open(result) as f:
             self.assertEqual(f.read(), "0\n")
-        subprocess.run([COMMAND, "recover", "--remove"], cwd=self.folder.name, env=self.environment, capture_output=True)
+        raw = re.search(rf"/\S+-{p.pid}-\w+\.pool", self.run_command(COMMAND, "recover").stdout)
+        if raw:
+            r = self.run_command(COMMAND, "recover", "--remove", "-o", self.path, raw.group(0))
+            self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
 
 
 if __name__ == "__main__":
