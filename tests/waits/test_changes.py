@@ -1,0 +1,41 @@
+"""ckineto diff of two recordings of a program: the first row names the part that was made slower."""
+
+import json
+
+from waits_test import WaitsTest, main, program
+
+
+class Changes(WaitsTest):
+    USUAL = ("40", "1000", "0")  # rounds of a function, time of a lock, a sleep
+
+    def record_changes(self, name, *arguments):
+        done = self.run_command("record", "-q", "-o", name, "--waits", "--cpu=999", "--", program("waits_changes"),
+                                *arguments)
+        self.assertEqual(done.returncode, 0, done.err)
+
+    def first_row(self, before, after):
+        done = self.run_command("diff", "--no-findings", "--json", "-", before, after)
+        self.assertEqual(done.returncode, 0, done.err)
+        table = json.loads(done.out)["facts"]["tables"]["diff_summary"]
+        self.assertTrue(table["rows"], "no difference")
+        return dict(zip(table["columns"], table["rows"][0]))
+
+    def test_the_first_row_names_what_changed(self):
+        self.record_changes("usual.json", *self.USUAL)
+        with open(self.path("usual.json"), encoding="utf-8") as file:
+            has_samples = '"cpu_sample"' in file.read()
+        cases = [(("40", "20000", "0"), ("lock shared_lock", "usleep")), (("40", "1000", "1"), ("sleep",))]
+        if has_samples:
+            cases.append((("400", "1000", "0"), ("slow_part",)))
+        else:
+            print("no CPU samples here: a slower function is not tested")
+        for arguments, names in cases:
+            self.record_changes("changed.json", *arguments)
+            there, back = self.first_row("usual.json", "changed.json"), self.first_row("changed.json", "usual.json")
+            self.assertIn(there["name"], names, arguments)
+            self.assertGreater(there["delta_us"], 0)
+            self.assertEqual((back["name"], back["delta_us"]), (there["name"], -there["delta_us"]))
+
+
+if __name__ == "__main__":
+    main()
