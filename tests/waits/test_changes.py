@@ -1,5 +1,6 @@
 """ckineto diff of two recordings of a program: the first row names the part that was made slower."""
 
+import collections
 import json
 
 from waits_test import WaitsTest, main, program
@@ -26,7 +27,7 @@ class Changes(WaitsTest):
             has_samples = '"cpu_sample"' in file.read()
         cases = [(("40", "20000", "0"), ("lock shared_lock", "usleep")), (("40", "1000", "1"), ("sleep",))]
         if has_samples:
-            cases.append((("400", "1000", "0"), ("slow_part",)))
+            cases.append((("240", "1000", "0"), ("slow_part",)))
         else:
             print("no CPU samples here: a slower function is not tested")
         for arguments, names in cases:
@@ -35,6 +36,23 @@ class Changes(WaitsTest):
             self.assertIn(there["name"], names, arguments)
             self.assertGreater(there["delta_us"], 0)
             self.assertEqual((back["name"], back["delta_us"]), (there["name"], -there["delta_us"]))
+
+    def test_stacks_have_no_more_time_than_threads(self):
+        """Blocking calls and samples of the same threads are not added up."""
+        self.record_changes("t.json", *self.USUAL)
+        events = [e for e in self.load("t.json")["traceEvents"] if e.get("ph") == "X"]
+        wall_ns = 1000 * (max(e["ts"] + e["dur"] for e in events) - min(e["ts"] for e in events))
+        threads = {(e["pid"], e["tid"]) for e in events if e["cat"] in ("thread_state", "blocking_call")}
+        for options in ((), ("--weight", "cpu"), ("--weight", "wall"), ("--weight", "off-cpu")):
+            self.assertEqual(self.run_command("convert", "t.json", "-q", "-o", "t.folded", *options).returncode, 0)
+            sums = collections.Counter()
+            with open(self.path("t.folded"), encoding="utf-8") as file:
+                for line in file:
+                    stack, _, weight = line.rpartition(" ")
+                    sums[tuple(stack.split(";")[:2])] += int(weight)
+            self.assertLessEqual(len(sums), len(threads))
+            for thread, ns in sums.items():
+                self.assertLessEqual(ns, 1.05 * wall_ns + 20e6, (options, thread))  # of the rate of samples
 
 
 if __name__ == "__main__":
