@@ -46,8 +46,8 @@ class Program:
         names = {1: f"thread {main} ({self.name}): state", 2: f"thread {main} ({self.name}): samples"}
         for i in range(self.waiting):
             tid = main + 1 + i
-            self.row(10 + i, "thread_state", "blocked", 1000, self.now - 1000)
-            self.row(tid, "blocking_call", "pthread_cond_wait", 1000, self.now - 1000, address=4096 + self.pid, error=0)
+            self.row(10 + i, "thread_state", "blocked", 1000, self.now - 1500)
+            self.row(tid, "blocking_call", "pthread_cond_wait", 1000, self.now - 1500, address=4096 + self.pid, error=0)
             names[10 + i] = f"thread {tid} (worker): state"
         for event in self.events:
             if event["tid"] == 3:
@@ -106,6 +106,20 @@ def check_the_first_row_names_the_cause():
             expect(f"{what}, {table} exchanged", *rows)
 
 
+def check_the_path_adds_up():
+    """Parts of the critical path add up to the length of the run, and their differences to its difference."""
+    a = program("fast", 4000, locks=(), ranges=False)
+    b = program("slow", 4711, functions={"parse": 55}, sleeps=(70000,), locks=(), ranges=False)
+    for before, after in ((a, b), (b, a), (a, a)):
+        found = tables(before, after)
+        whole, parts = found["diff_steps"][1], [r for r in found["diff_categories"] if r["group"] == "part"]
+        for side in ("before_us", "after_us"):
+            expect(f"{side} of parts", round(sum(p[side] for p in parts)), round(whole[side]))
+        expect("waterfall", round(sum(p["delta_us"] for p in found["diff_waterfall"][:-1])), round(whole["delta_us"]))
+    parts = {p["part"]: p["delta_us"] for p in tables(a, b)["diff_waterfall"]}
+    expect("parts", (parts["running"], parts["blocked in nanosleep"]), (250000, 70000))
+
+
 def check_renamed_files_match_by_numbers():
     row, = [r for r in tables(BEFORE, program("slow", 4711))["diff_threads"] if r["name"].startswith("fsync")]
     expect("a log with another number", (row["name"], row["name_before"], row["change"]),
@@ -150,6 +164,37 @@ def check_what_was_not_recorded_is_not_known():
         expect(f"{kind} without {cat}", {(r["after_us"], r["delta_us"], r["sure"]) for r in rows}, {(None, None, "unknown")})
 
 
+def rows_by_name(before, after):
+    return {(r["kind"], r["name"]): r for r in tables(before, after)["diff_threads"]}
+
+
+def check_other_views():
+    """OpenMP's regions and waits, MPI's calls, nested ranges and Python functions, which count by their own time."""
+    def document(name, work, receive, inner):
+        def row(tid, cat, what, start, dur, **args):
+            return {"ph": "X", "pid": 1, "tid": tid, "cat": cat, "name": what, "ts": start, "dur": dur, "args": args}
+        events = [row(1, "user_annotation", "outer", 0, 100000 + inner), row(1, "user_annotation", "inner", 1000, inner),
+                  row(1, "python_function", "a.py(1): caller", 200000, 50000 + inner),
+                  row(1, "python_function", "a.py(2): callee", 201000, inner), row(1, "mpi", "MPI_Recv", 600000, receive)]
+        for run_number in range(6):
+            start = 1000000 + 100000 * run_number
+            events.append(row(1, "openmp", "omp parallel f.c:12", start, work, region=run_number + 1, code=1, threads=2))
+            for tid, own in ((1, work), (2, 10000)):
+                common = {"region": run_number + 1, "code": 1}
+                events.append(row(tid, "openmp", "omp implicit task f.c:12", start, work, threads=2, **common))
+                if own < work:
+                    events.append(row(tid, "openmp", "omp implicit barrier f.c:12", start + own, work - own, **common))
+        return write_trace(name, events)
+    found = rows_by_name(document("a.json", 20000, 3000, 7000), document("b.json", 50000, 90000, 30000))
+    for key, before, after, effect in (
+            (("range", "outer"), 100000, 100000, 1), (("range", "inner"), 7000, 30000, 1),
+            (("Python function", "a.py(1): caller"), 50000, 50000, 0), (("Python function", "a.py(2): callee"), 7000, 30000, 0),
+            (("call", "MPI_Recv"), 3000, 90000, 1), (("call", "omp implicit barrier f.c:12"), 60000, 240000, 1),
+            (("parallel region", "f.c:12"), 120000, 300000, 1), (("imbalance", "f.c:12"), 30000, 120000, 0)):
+        row = found.get(key, {})
+        expect(key, (row.get("before_us"), row.get("after_us"), row.get("is_effect")), (before, after, effect))
+
+
 def check_gates():
     path = program("slow", 4711, functions={"parse": 90})
     run("diff", "--no-findings", "--fail-on", "function:parse>10%", BEFORE, path, status=1)
@@ -177,10 +222,12 @@ def check_steps():
 
 
 check_the_first_row_names_the_cause()
+check_the_path_adds_up()
 check_renamed_files_match_by_numbers()
 check_times_count_once()
 check_samples_have_noise()
 check_what_was_not_recorded_is_not_known()
+check_other_views()
 check_gates()
 check_steps()
 finish()

@@ -87,6 +87,7 @@ typedef enum ka_threads_family {
     KA_THREADS_CALL,
     KA_THREADS_LOCK,
     KA_THREADS_STATE,
+    KA_THREADS_IMBALANCE,
     KA_THREADS_REGION,
     KA_THREADS_RANGE,
     KA_THREADS_PYTHON
@@ -97,7 +98,7 @@ typedef struct ka_thing {
     uint8_t kind;               /* ka_thing_kind */
     uint8_t activity;           /* kineto_kind */
     uint8_t family;             /* of a kernel, or a ka_threads_family */
-    bool is_effect;             /* a thread waits for another one, which may be the cause */
+    bool is_effect;             /* a wait for another thread, or a range: the cause may be another thing */
     kineto_string name, detail; /* shapes, a device */
     uint64_t count;             /* in all steps that are compared */
     double sum, most;           /* of all steps */
@@ -145,6 +146,8 @@ int32_t ka_block_at(const ka_side *side, kineto_row row, int32_t step);
 bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last);
 /** diff_threads.c: functions, calls and states of threads. False: out of memory. */
 bool ka_side_add_threads(ka_side *side);
+/** … and the critical path through threads in place of the part `other`, a thing, of a run without steps. */
+bool ka_side_add_path(ka_side *side, uint32_t other);
 /** diff_samples.c: memory and counters. */
 bool ka_side_take_samples(ka_side *side);
 

@@ -549,7 +549,7 @@ kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options 
 {
     kineto_analysis_options o = *how;
     *side = (ka_side){.with_shapes = options->shapes};
-    o.tables = "steps,blocking_calls,openmp_regions";
+    o.tables = "steps,blocking_calls,openmp_regions,thread_path";
     o.series = false;
     kineto_status status = ka_measure(trace, &o, &side->m, err);
     if (status)
@@ -560,7 +560,8 @@ kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options 
     if (status)
         return status;
     ok = ok && add_side_activities(side);
-    if (ok && ka_side_add_threads(side)) {
+    uint32_t other = side->m.facts->tables[KA_TABLE_steps].column_count - FIRST_PART;
+    if (ok && ka_side_add_threads(side) && ka_side_add_path(side, other)) {
         divide_by_steps(side);
         ok = ka_side_take_samples(side);
     }

@@ -41,16 +41,14 @@ static bool is_reportable_change(const ka_diff *d, const ka_estimate *e)
 }
 
 /* Where threads are compared, their waits for each other, ranges around the cause, and the parts of the step,
- * which do not tell threads apart, are consequences. */
+ * which do not distinguish threads, are consequences. */
 static bool is_consequence(const ka_diff *d, ka_table_id id, uint64_t row)
 {
     const ka_table *threads = &d->facts->tables[KA_TABLE_diff_threads];
     if (id == KA_TABLE_diff_categories)
         return ka_table_rows(threads) > 0 && !d->before.m.dataset.work_count;
     return id == KA_TABLE_diff_threads &&
-           (ka_cell_at(threads, row, KA_COL_diff_threads_is_effect).i ||
-            kb_string_equal(ka_text_at(threads, row, KA_COL_diff_threads_kind),
-                            kb_string(ka_threads_family_name(KA_THREADS_RANGE))));
+           ka_cell_at(threads, row, KA_COL_diff_threads_is_effect).i;
 }
 
 /* All the time of threads without operators and calls is in this part: it explains nothing. */

@@ -36,8 +36,8 @@ const char *ka_threads_family_name(uint8_t family)
     static const char *const names[] = {
         [KA_THREADS_FUNCTION] = "function",     [KA_THREADS_CALL] = "call",
         [KA_THREADS_LOCK] = "lock",             [KA_THREADS_STATE] = "state",
-        [KA_THREADS_REGION] = "imbalance",      [KA_THREADS_RANGE] = "range",
-        [KA_THREADS_PYTHON] = "Python function"};
+        [KA_THREADS_IMBALANCE] = "imbalance",   [KA_THREADS_REGION] = "parallel region",
+        [KA_THREADS_RANGE] = "range",           [KA_THREADS_PYTHON] = "Python function"};
     return family < KB_COUNT(names) ? names[family] : "";
 }
 
@@ -385,20 +385,28 @@ static void add_states(collector *c)
 
 /* ---- other views ------------------------------------------------------------------------------ */
 
-/* What regions would be shorter if all threads came to their barriers at once; of the whole run. */
-static void add_region_imbalance(collector *c)
+/* A number of the table of regions, as a thing of the whole run. */
+static void add_region_column(collector *c, uint8_t family, uint64_t row, uint32_t column)
+{
+    const ka_table *t = &c->side->m.facts->tables[KA_TABLE_openmp_regions];
+    uint32_t thing = find_thread_thing(c, family, ka_text_at(t, row, KA_COL_openmp_regions_region),
+                                       (kineto_string){"", 0});
+    piece p = {.us = ka_us(ka_cell_at(t, row, column).i),
+               .count = ka_cell_at(t, row, KA_COL_openmp_regions_count).i};
+    if (thing == KA_NONE)
+        return;
+    c->side->things.data[thing].is_effect = family == KA_THREADS_REGION;
+    c->side->known_families |= 1u << family;
+    add_piece(c, thing, &p);
+}
+
+/* How long regions ran, and what they would be shorter if all threads came to their barriers at once. */
+static void add_regions(collector *c)
 {
     const ka_table *t = &c->side->m.facts->tables[KA_TABLE_openmp_regions];
     for (uint64_t row = 0; c->side->no_steps && !c->side->has_rank && row < ka_table_rows(t); row++) {
-        uint32_t thing = find_thread_thing(c, KA_THREADS_REGION,
-                                           ka_text_at(t, row, KA_COL_openmp_regions_region),
-                                           (kineto_string){"", 0});
-        piece p = {.us = ka_us(ka_cell_at(t, row, KA_COL_openmp_regions_savings_us).i),
-                   .count = ka_cell_at(t, row, KA_COL_openmp_regions_count).i};
-        if (thing != KA_NONE)
-            c->side->things.data[thing].squares = (double)NAN;
-        c->side->known_families |= 1u << KA_THREADS_REGION;
-        add_piece(c, thing, &p);
+        add_region_column(c, KA_THREADS_REGION, row, KA_COL_openmp_regions_sum_us);
+        add_region_column(c, KA_THREADS_IMBALANCE, row, KA_COL_openmp_regions_savings_us);
     }
 }
 
@@ -434,12 +442,64 @@ static void add_ranges(collector *c)
                                                                            : KA_THREADS_RANGE;
             piece p = {slice->row, s->threads[slice->thread].process, slice->start_ns, slice->end_ns,
                        (own ? 1 : -1) * ka_us(ka_slice_ns(slice)), own};
-            if (of)
-                add_piece(c, find_thread_thing(c, family, ka_name(s, of->name), (kineto_string){"", 0}),
-                          &p);
+            if (!of)
+                continue;
+            uint32_t thing =
+                find_thread_thing(c, family, ka_name(s, of->name), (kineto_string){"", 0});
+            if (thing != KA_NONE)
+                c->side->things.data[thing].is_effect = family == KA_THREADS_RANGE;
             c->side->known_families |= 1u << family;
+            add_piece(c, thing, &p);
         }
     }
+}
+
+/* ---- the critical path ------------------------------------------------------------------------- */
+
+/* Without what differs from run to run: addresses of locks, numbers of threads. */
+static kineto_string strip_path_words(kineto_string words)
+{
+    static const char *const ends[] = {" 0x", " held by"};
+    for (size_t i = 0; i < KB_COUNT(ends); i++) {
+        const char *end = memmem(words.data, words.size, ends[i], strlen(ends[i]));
+        words.size = end ? (size_t)(end - words.data) : words.size;
+    }
+    return words;
+}
+
+/* The part of the step with this name, made when it is first met. */
+static uint32_t find_path_part(ka_side *side, size_t first, kineto_string name)
+{
+    for (size_t i = first; i < side->things.count; i++)
+        if (kb_string_equal(side->things.data[i].name, name))
+            return (uint32_t)i;
+    char *copy = kb_arena_copy(&side->texts, name.data, name.size);
+    side->no_memory |= !copy;
+    return copy ? ka_new_thing(side, KA_THING_PART, (kineto_string){copy, name.size},
+                               (kineto_string){"", 0})
+                : KA_NONE;
+}
+
+/* All the time of threads without operators is in the part "other": the critical path through threads divides
+ * it, and has the same sum. Not if the window is shorter than the path, as that of a few ranges is. */
+bool ka_side_add_path(ka_side *side, uint32_t other)
+{
+    const ka_table *t = &side->m.facts->tables[KA_TABLE_thread_path];
+    size_t first = side->things.count;
+    double *rest = &side->values.data[side->things.data[other].values], sum = 0;
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        sum += ka_us(ka_cell_at(t, row, KA_COL_thread_path_us).i);
+    if (!side->no_steps || side->has_rank || sum > *rest)
+        return true;
+    *rest -= sum;
+    for (uint64_t row = 0; row < ka_table_rows(t) && !side->no_memory; row++) {
+        kineto_string words = strip_path_words(ka_text_at(t, row, KA_COL_thread_path_thread_was));
+        uint32_t part = find_path_part(side, first, words);
+        if (part != KA_NONE)
+            side->values.data[side->things.data[part].values] +=
+                ka_us(ka_cell_at(t, row, KA_COL_thread_path_us).i);
+    }
+    return !side->no_memory;
 }
 
 /* ---- all of it -------------------------------------------------------------------------------- */
@@ -493,7 +553,7 @@ bool ka_side_add_threads(ka_side *side)
         add_calls(&c);
         add_short_calls(&c);
         add_states(&c);
-        add_region_imbalance(&c);
+        add_regions(&c);
         if (!has_operators(&side->m.dataset))
             add_ranges(&c);
         finish_things(side, first);
