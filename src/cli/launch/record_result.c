@@ -13,6 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* "." without a slash. */
+static void find_directory(const char *path, char directory[KS_PATH_BYTES])
+{
+    const char *slash = strrchr(path, '/');
+    int n = slash ? (int)KB_MAX(slash - path, 1) : 1;
+    snprintf(directory, KS_PATH_BYTES, "%.*s", n, slash ? path : ".");
+}
+
 /* A mistake in the name of the output must be reported before the program runs. */
 kineto_status kc_record_check_output(const char *path, kineto_error *err)
 {
@@ -23,9 +31,7 @@ kineto_status kc_record_check_output(const char *path, kineto_error *err)
     kineto_status status = ke_check_path(path, err);
     if (status || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
         return status; /* for example /dev/null: no temporary file is made next to it */
-    const char *slash = strrchr(path, '/');
-    int n = slash ? (int)KB_MAX(slash - path, 1) : 1;
-    snprintf(directory, sizeof directory, "%.*s", n, slash ? path : ".");
+    find_directory(path, directory);
     if (stat(directory, &st) != 0)
         return kb_fail_os(err, errno, "cannot write to '%s'", directory);
     if (!S_ISDIR(st.st_mode))
@@ -33,6 +39,22 @@ kineto_status kc_record_check_output(const char *path, kineto_error *err)
     if (access(directory, W_OK) != 0)
         return kb_fail_os(err, errno, "cannot write to '%s'", directory);
     return KINETO_OK;
+}
+
+/* A name without a known format creates nothing. */
+kineto_status kc_record_prepare_output(const char *path, bool quiet, kineto_error *err)
+{
+    struct stat st;
+    char directory[KS_PATH_BYTES];
+    find_directory(path, directory);
+    if (stat(directory, &st) != 0 && errno == ENOENT && ke_check_path(path, err) == KINETO_OK) {
+        kineto_status status = kb_os_make_directories(directory, err);
+        if (status)
+            return status;
+        if (!quiet)
+            kc_complain("record: created the directory '%s'", directory);
+    }
+    return kc_record_check_output(path, err);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
