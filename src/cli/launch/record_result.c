@@ -1,6 +1,7 @@
 /* The end of `ckineto record`: the trace is built and written, or what remains of it is named; the summary,
  * what is slow, and advice if the program used nothing that is recorded. */
 #include "cli/launch/record_result.h"
+#include "cli/launch/cost_advice.h"
 #include "cli/launch/environment.h"
 #include "cli/launch/perf_maps.h"
 #include "cli/launch/remedies.h"
@@ -187,6 +188,7 @@ static void report_trace(const kc_record_report *r, const kineto_trace *trace)
         fputc('\n', stderr);
     }
     kc_summary_free(&s);
+    kc_cost_advice_print(trace, stderr);
     bool reads_back = is_chrome_file(r->output);
     kc_print(stderr, "ckineto: the trace is in %s%s\n", r->output,
              reads_back ? "; open it in ui.perfetto.dev or Chrome's DevTools (Performance)," : "");
