@@ -175,7 +175,8 @@ def check_other_views():
             return {"ph": "X", "pid": 1, "tid": tid, "cat": cat, "name": what, "ts": start, "dur": dur, "args": args}
         events = [row(1, "user_annotation", "outer", 0, 100000 + inner), row(1, "user_annotation", "inner", 1000, inner),
                   row(1, "python_function", "a.py(1): caller", 200000, 50000 + inner),
-                  row(1, "python_function", "a.py(2): callee", 201000, inner), row(1, "mpi", "MPI_Recv", 600000, receive)]
+                  row(1, "python_function", "a.py(2): callee", 201000, inner), row(1, "mpi", "MPI_Recv", 600000, receive),
+                  row(1, "collective_comm", "MPI_Barrier", 800000, receive)]
         for run_number in range(6):
             start = 1000000 + 100000 * run_number
             events.append(row(1, "openmp", "omp parallel f.c:12", start, work, region=run_number + 1, code=1, threads=2))
@@ -189,7 +190,7 @@ def check_other_views():
     for key, before, after, effect in (
             (("range", "outer"), 100000, 100000, 1), (("range", "inner"), 7000, 30000, 1),
             (("Python function", "a.py(1): caller"), 50000, 50000, 0), (("Python function", "a.py(2): callee"), 7000, 30000, 0),
-            (("call", "MPI_Recv"), 3000, 90000, 1), (("call", "omp implicit barrier f.c:12"), 60000, 240000, 1),
+            (("call", "MPI_Recv"), 3000, 90000, 1), (("call", "MPI_Barrier"), 3000, 90000, 1), (("call", "omp implicit barrier f.c:12"), 60000, 240000, 1),
             (("parallel region", "f.c:12"), 120000, 300000, 1), (("imbalance", "f.c:12"), 30000, 120000, 0)):
         row = found.get(key, {})
         expect(key, (row.get("before_us"), row.get("after_us"), row.get("is_effect")), (before, after, effect))

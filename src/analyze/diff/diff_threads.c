@@ -141,7 +141,13 @@ static kineto_string find_text_arg(const kineto_trace *t, kineto_row row, const 
     return has ? arg.text : (kineto_string){"", 0};
 }
 
-/* Addresses without a name differ from run to run: they are one for each module. */
+/* An address, "0x5581", or one in a module, "libm.so+0x12". */
+static bool is_address(kineto_string name)
+{
+    return !name.size || kb_string_starts_with(name, "0x") || kb_string_contains(name, "+0x");
+}
+
+/* Addresses without a name differ from build to build: they are one for each module. */
 static uint32_t find_function(collector *c, kineto_row row, const kineto_activity *a)
 {
     char text[MAX_NAME];
@@ -151,13 +157,17 @@ static uint32_t find_function(collector *c, kineto_row row, const kineto_activit
             module = (kineto_string){module.data + i + 1, module.size - i - 1};
             break;
         }
-    if (!name.size || kb_string_starts_with(name, "0x")) {
+    if (is_address(name)) {
         (void)kb_snprintf(text, sizeof text, "without a name%s%.*s", module.size ? " in " : "",
                           (int)KB_MIN(module.size, (size_t)200), module.data);
         name = kb_string(text);
     }
     return find_thread_thing(c, KA_THREADS_FUNCTION, name, module);
 }
+
+/* A range of samples is in a call if so much of it is: it may begin at the last sample before. That of a caller
+ * contains several calls, and what is in between. */
+#define IN_CALL 0.9
 
 /* Adds the CPU time of a sampled range to its function, and takes it from that of its caller. */
 static void add_sampled_range(collector *c, uint32_t process, int64_t id, kineto_row row)
@@ -174,8 +184,9 @@ static void add_sampled_range(collector *c, uint32_t process, int64_t id, kineto
     (void)ka_arg_int(t, row, "cpu_ns", &cpu_ns);
     piece p = {row, process, a.start_ns, a.end_ns, ka_us(KB_MAX(cpu_ns, 0)), KB_MAX(samples, 0)};
     bool is_within = has_caller && c->is_in_call[parent];
-    c->is_in_call[row] = is_within || 2 * in_calls_ns(c, process, id, a.start_ns, a.end_ns) >
-                                          kb_length_ns(a.start_ns, a.end_ns);
+    double in_calls = (double)in_calls_ns(c, process, id, a.start_ns, a.end_ns);
+    c->is_in_call[row] =
+        is_within || in_calls > IN_CALL * (double)kb_length_ns(a.start_ns, a.end_ns);
     if (!c->is_in_call[row])
         add_piece(c, find_function(c, row, &a), &p);
     if (!has_caller || is_within)

@@ -141,7 +141,8 @@ static uint8_t classify_by_call(const ka_watched *w, const ka_blocking_calls *ca
     if (both_ns <= kb_length_ns(s->start_ns, s->end_ns) / 2)
         return BLOCKED_OTHER;
     kineto_trace_get(w->trace, call->row, &a);
-    if (a.kind == KINETO_KIND_MPI || a.kind == KINETO_KIND_OPENMP)
+    if (a.kind == KINETO_KIND_MPI || a.kind == KINETO_KIND_OPENMP ||
+        a.kind == KINETO_KIND_COLLECTIVE_COMM)
         return BLOCKED_ELSEWHERE;
     return classify_blocked(a.name, (kineto_string){"", 0});
 }
