@@ -16,7 +16,7 @@ static const kc_option option_list[] = {
     {"unit", 'u', KC_TEXT, &unit, "UNIT", "folded: unit of weights: ns (the default), us, ms"},
     {"weight", 'w', KC_TEXT, &weight, "WEIGHT",
      "folded, flame, pprof: time (the default: CPU time of CPU\nsamples, of a trace without them own "
-     "time of ranges), cpu and\nsamples (CPU samples only), off-cpu (blocked threads), or wall\n(own time "
+     "time of ranges), cpu\nand samples (CPU samples only), off-cpu (blocked threads),\nor wall (own time "
      "of ranges only)"},
     {"split-lanes", 's', KC_FLAG, &split_lanes, NULL,
      "chrome: activities of a thread or stream that overlap\nwithout nesting get thread ids of "
