@@ -160,7 +160,10 @@ def check_what_was_not_recorded_is_not_known():
     for cat, kind in (("cpu_sample", "function"), ("blocking_call", "call")):
         part = {**whole, "traceEvents": [e for e in whole["traceEvents"] if e.get("cat") != cat]}
         part.pop("ckineto_waits_threshold_us")
-        rows = [r for r in tables(BEFORE, write_trace("part.json", part))["diff_threads"] if r["kind"] == kind]
+        found = tables(BEFORE, write_trace("part.json", part))
+        rows = [r for r in found["diff_threads"] if r["kind"] == kind]
+        expect(f"conditions without {cat}", [(r["before"], r["after"]) for r in found["diff_conditions"]],
+               [("recorded", "not recorded")])
         expect(f"{kind} without {cat}", {(r["after_us"], r["delta_us"], r["sure"]) for r in rows}, {(None, None, "unknown")})
 
 

@@ -20,6 +20,8 @@ typedef struct collector {
     uint8_t *is_in_call;     /* by row: of samples */
     kb_map things;           /* by key: things */
     kb_intern keys;
+    kb_map lock_names; /* by process and address: ids in lock_texts */
+    kb_intern lock_texts;
 } collector;
 
 /* A part of the time of a thread. */
@@ -129,8 +131,8 @@ static int64_t in_calls_ns(const collector *c, uint32_t process, int64_t id, int
          ka_blocking_call_is_of(&c->calls, i, process, id) &&
          c->calls.list.data[i].start_ns < end_ns;
          i++)
-        ns += kb_length_ns(KB_MAX(c->calls.list.data[i].start_ns, start_ns),
-                           KB_MIN(c->calls.list.data[i].end_ns, end_ns));
+        ns = ka_add_ns(ns, kb_length_ns(KB_MAX(c->calls.list.data[i].start_ns, start_ns),
+                                        KB_MIN(c->calls.list.data[i].end_ns, end_ns)));
     return ns;
 }
 
@@ -260,20 +262,31 @@ static bool waits_for_others(const kineto_activity *a, kineto_string file)
            is_any_of(a->name, names, KB_COUNT(names));
 }
 
-/* "name (0x1000)" becomes "name"; addresses differ from run to run. */
-static void name_lock(const collector *c, const ka_blocking_call *call, uint64_t address, kb_text *out)
+/* The variable at an address, from the header of the trace; "": it has no name, as on the heap. */
+static kineto_string find_variable(const collector *c, uint32_t process, uint64_t address)
 {
     char key[48], digits[32];
     kineto_process p;
-    kineto_string name, value, found = {"", 0};
-    kineto_trace_process(c->w->trace, call->process, &p);
+    kineto_string name, value;
+    kineto_trace_process(c->w->trace, process, &p);
     (void)kb_snprintf(key, sizeof key, "ckineto_locks_%lld", (long long)p.pid);
     (void)kb_snprintf(digits, sizeof digits, "%llu", (unsigned long long)address);
-    for (uint32_t i = 0; kineto_trace_metadata(c->w->trace, i, &name, &value) && !found.size; i++)
+    for (uint32_t i = 0; kineto_trace_metadata(c->w->trace, i, &name, &value); i++)
         if (kb_string_equal(name, kb_string(key)))
-            found = ka_json_text(value, digits);
-    (void)kb_snprintf(out->s, sizeof out->s, "%.*s", (int)KB_MIN(found.size, sizeof out->s - 1),
-                      found.data);
+            return ka_json_text(value, digits);
+    return (kineto_string){"", 0};
+}
+
+/* The same, looked up once for each address, and copied. */
+static kineto_string name_lock(collector *c, uint32_t process, uint64_t address)
+{
+    uint64_t about[2] = {process, address};
+    bool created;
+    uint64_t *id = kb_map_insert(&c->lock_names, kb_hash(about, sizeof about), 0, &created);
+    if (id && created)
+        *id = kb_intern_id(&c->lock_texts, find_variable(c, process, address));
+    c->side->no_memory |= !id || *id == KB_INTERN_NONE;
+    return c->side->no_memory ? (kineto_string){"", 0} : kb_intern_get(&c->lock_texts, (uint32_t)*id);
 }
 
 /* The thing of a call: a lock, or a function with its file, peer or lock. */
@@ -282,12 +295,12 @@ static uint32_t find_call(collector *c, const ka_blocking_call *call, const kine
     char text[MAX_NAME];
     int64_t address = 0, holder;
     kineto_string object = find_text_arg(c->w->trace, call->row, "file");
-    kb_text lock = {""};
     bool has_address = ka_arg_int(c->w->trace, call->row, "address", &address),
          is_lock = has_address && ka_arg_int(c->w->trace, call->row, "holder", &holder);
     if (has_address) {
-        name_lock(c, call, (uint64_t)address, &lock);
-        object = kb_string(is_lock && !lock.s[0] ? "without a name" : lock.s);
+        object = name_lock(c, call->process, (uint64_t)address);
+        if (is_lock && !object.size)
+            object = kb_string("without a name");
     }
     kineto_string function = is_lock ? kb_string("lock") : a->name;
     (void)kb_snprintf(text, sizeof text, "%.*s%s%.*s", (int)KB_MIN(function.size, (size_t)100),
@@ -574,5 +587,7 @@ bool ka_side_add_threads(ka_side *side)
     free(c.is_in_call);
     kb_map_free(&c.things);
     kb_intern_free(&c.keys);
+    kb_map_free(&c.lock_names);
+    kb_intern_free(&c.lock_texts);
     return ok && !side->no_memory;
 }
