@@ -199,6 +199,32 @@ def check_other_views():
         expect(key, (row.get("before_us"), row.get("after_us"), row.get("is_effect")), (before, after, effect))
 
 
+def random_trace(source, name):
+    """Rows of all kinds that threads have, anywhere and with any arguments."""
+    kinds = ["thread_state", "cpu_sample", "blocking_call", "mpi", "openmp", "collective_comm", "user_annotation",
+             "python_function", "cpu_op", "kernel"]
+    names = ["running", "waiting for a CPU", "blocked", "main", "0x12", "lib.so+0x3", "pthread_mutex_lock", "nanosleep",
+             "ProfilerStep#1", "ProfilerStep#2", "omp parallel x:1", "omp implicit barrier", "omp implicit task", ""]
+    keys = ["samples", "cpu_ns", "module", "address", "holder", "file", "in", "region", "threads", "woken by"]
+    values = [0, 1, 5, 1000, -3, 2 ** 53, 1e18, -1e18, "text", "pipe:[3]", None, [1]]
+    return write_trace(name, [
+        {"ph": "X", "pid": source.choice([1, 2]), "tid": source.choice([1, 2, "state 2", "samples 2"]),
+         "cat": source.choice(kinds), "name": source.choice(names), "ts": source.randrange(1000),
+         "dur": source.choice([source.randrange(1000), 9e15]),
+         "args": {k: source.choice(values) for k in source.sample(keys, source.randrange(6))}}
+        for _ in range(source.randrange(1, 60))])
+
+
+def check_any_traces_are_mirrored():
+    for seed in range(15):
+        source = random.Random(seed)
+        a, b = random_trace(source, "a.json"), random_trace(source, "b.json")
+        there, back = tables(a, b), tables(b, a)
+        for table in ("diff_threads", "diff_summary"):
+            expect(f"seed {seed}, {table}", *(sorted(str((r["kind"], r["sure"], r["delta_us"] and sign * round(r["delta_us"], 3)))
+                                                     for r in found[table]) for found, sign in ((there, 1), (back, -1))))
+
+
 def check_gates():
     path = program("slow", 4711, functions={"parse": 90})
     run("diff", "--no-findings", "--fail-on", "function:parse>10%", BEFORE, path, status=1)
@@ -232,6 +258,7 @@ check_times_count_once()
 check_samples_have_noise()
 check_what_was_not_recorded_is_not_known()
 check_other_views()
+check_any_traces_are_mirrored()
 check_gates()
 check_steps()
 finish()

@@ -159,6 +159,7 @@ typedef struct ka_diff {
     ka_side before, after;
     ka_chance chance;
     double step_us; /* of before, with its work: the whole that savings are parts of */
+    double both_us; /* the mean of that and the step after: the same for exchanged traces */
     kineto_analysis *facts;
 } ka_diff;
 bool ka_diff_put_tables(ka_diff *d);

@@ -5,7 +5,7 @@
 /* ---- from tables ---------------------------------------------------------------------------- */
 
 #define MAX_ROWS    40u
-#define MIN_PERCENT 0.2 /* of a step, or it is left out */
+#define MIN_PERCENT 0.2 /* of the mean of both steps, or it is left out */
 #define EFFECT_WEIGHT 0.1 /* many threads may wait for the one that takes longer: that one comes first */
 
 /* A row of some table that is candidate for the summary. */
@@ -37,7 +37,7 @@ static ka_estimate estimate_at(const ka_table *t, uint64_t row)
 static bool is_reportable_change(const ka_diff *d, const ka_estimate *e)
 {
     return (e->sure < 0 || ka_is_proven(e->sure, e->shift)) && isfinite(e->delta) &&
-           fabs(e->delta) > MIN_PERCENT / 100 * d->step_us;
+           fabs(e->delta) > MIN_PERCENT / 100 * d->both_us;
 }
 
 /* Where threads are compared, their waits for each other, ranges around the cause, and the parts of the step,
@@ -46,7 +46,8 @@ static bool is_consequence(const ka_diff *d, ka_table_id id, uint64_t row)
 {
     const ka_table *threads = &d->facts->tables[KA_TABLE_diff_threads];
     if (id == KA_TABLE_diff_categories)
-        return ka_table_rows(threads) > 0 && !d->before.m.dataset.work_count;
+        return ka_table_rows(threads) > 0 && !d->before.m.dataset.work_count &&
+               !d->after.m.dataset.work_count;
     return id == KA_TABLE_diff_threads &&
            ka_cell_at(threads, row, KA_COL_diff_threads_is_effect).i;
 }
