@@ -42,7 +42,8 @@ KINETO_INIT_FUNCTION(kineto_diff_options)
 /** Compare two traces.
  *  @param options  may be NULL.
  *  @param out      receives tables of facts to destroy: diff_summary, diff_findings, diff_steps,
- *                  diff_categories, diff_kernels, diff_operators, diff_memory, diff_counters; or
+ *                  diff_categories, diff_kernels, diff_operators, diff_threads, diff_memory,
+ *                  diff_counters; or
  *                  diff_hta.
  *  @return as kineto_analysis_run; KINETO_E_NOT_FOUND with definitions of HTA if a trace has no steps.
  *          threads: any. */
@@ -83,7 +84,8 @@ KINETO_INIT_FUNCTION(kineto_diff_verdict)
 
 /** Evaluate a gate.
  *  @param gate   "WHAT>LIMIT" fails if the value rises by more than LIMIT, "WHAT<LIMIT" if it falls by more. WHAT
- *                is step, memory, kernel:NAME, op:NAME, category:NAME or counter:NAME; if several names contain
+ *                is step, memory, kernel:NAME, op:NAME, function:NAME, category:NAME or counter:NAME; if several names
+ *                contain
  *                NAME, each is evaluated. LIMIT is a percentage (3%), a time per step (2ms), bytes (100MB, 1GiB),
  *                or a plain number for counters.
  *  @param without_noise  decide by the difference alone where there is no interval.

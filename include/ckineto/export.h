@@ -37,10 +37,12 @@ typedef enum kineto_export_roots {
 
 /** Weight of stacks: folded, flame, pprof. Activities without it are omitted. */
 typedef enum kineto_export_weight {
-    KINETO_EXPORT_WEIGHT_TIME = 0, /**< own time of ranges; of CPU samples their CPU time */
+    /** CPU time of CPU samples; own time of ranges if the trace has no samples; pprof: both */
+    KINETO_EXPORT_WEIGHT_TIME = 0,
     KINETO_EXPORT_WEIGHT_CPU = 1,  /**< CPU samples only, by their CPU time */
     KINETO_EXPORT_WEIGHT_SAMPLES = 2, /**< CPU samples only, by their number */
-    KINETO_EXPORT_WEIGHT_OFF_CPU = 3  /**< time in which threads were blocked, by its call stacks */
+    KINETO_EXPORT_WEIGHT_OFF_CPU = 3, /**< time in which threads were blocked, by its call stacks */
+    KINETO_EXPORT_WEIGHT_WALL = 4     /**< ranges only, by their own time */
 } kineto_export_weight;
 
 /** All zero but the size is fine. */

@@ -90,7 +90,8 @@ KINETO_API kineto_status kineto_session_stop(kineto_session *session, kineto_tra
 KINETO_API kineto_status kineto_session_join(kineto_session *session, kineto_error *err);
 KINETO_API kineto_status kineto_session_leave(kineto_session *session, kineto_error *err);
 
-/** Pause or resume recording. Events during a pause are in no trace, nor in its ledger; a flow with one end in a
+/** Pause or resume recording. Events during a pause are in no trace, nor in its ledger, which has a line with
+ *  the number and the length of pauses; a flow with one end in a
  *  pause has one end only; plug-ins that support it keep their buffers.
  *  Pausing a paused session has no effect.
  *  @return KINETO_E_STATE if the session is not recording. threads: owner. */

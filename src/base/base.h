@@ -245,6 +245,8 @@ int kb_os_create(int directory, const char *path, int flags, uint32_t mode);
 /** mkdir and mkdtemp with exactly this mode, 0700. @return 0, or -1 with errno. */
 int kb_os_make_own_directory(const char *path);
 int kb_os_make_own_temporary(char *template);
+/** mkdir -p: also those above it. Another process may make the same directories at the same time. */
+kineto_status kb_os_make_directories(const char *directory, kineto_error *err);
 /** A closed pipe and the file-size limit raise signals that kill by default (SIGPIPE, SIGXFSZ):
  *  between these two calls they are blocked for this thread. `raised`: a write failed, and the
  *  signal that it raised is consumed, unless one was pending before. Both preserve errno.

@@ -459,6 +459,29 @@ int kb_os_make_own_directory(const char *path)
     return mkdir(path, 0700) != 0 || chmod(path, 0700) != 0 ? -1 : 0;
 }
 
+kineto_status kb_os_make_directories(const char *directory, kineto_error *err)
+{
+    char path[4096];
+    size_t size = strlen(directory);
+    struct stat there;
+    if (size >= sizeof path)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "Can't create directory: %.80s…: its path is too long", directory);
+    memcpy(path, directory, size + 1);
+    for (size_t i = 1; i <= size; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        char c = path[i];
+        path[i] = '\0';
+        if (mkdir(path, 0777) != 0 && errno != EEXIST && stat(path, &there) != 0)
+            return kb_fail_os(err, errno, "Can't create directory: %s", path);
+        path[i] = c;
+    }
+    if (stat(path, &there) == 0 && !S_ISDIR(there.st_mode))
+        return kb_fail_os(err, ENOTDIR, "Can't create directory: %s", path);
+    return KINETO_OK;
+}
+
 int kb_os_make_own_temporary(char *template)
 {
     return !mkdtemp(template) || chmod(template, 0700) != 0 ? -1 : 0;

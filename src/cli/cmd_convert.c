@@ -15,8 +15,9 @@ static const kc_option option_list[] = {
      "merged"},
     {"unit", 'u', KC_TEXT, &unit, "UNIT", "folded: unit of weights: ns (the default), us, ms"},
     {"weight", 'w', KC_TEXT, &weight, "WEIGHT",
-     "folded, flame, pprof: time (the default: own time of\nranges, CPU time of CPU samples), cpu "
-     "and samples (CPU\nsamples only), or off-cpu (blocked threads)"},
+     "folded, flame, pprof: time (the default: CPU time of CPU\nsamples, of a trace without them own "
+     "time of ranges), cpu\nand samples (CPU samples only), off-cpu (blocked threads),\nor wall (own time "
+     "of ranges only)"},
     {"split-lanes", 's', KC_FLAG, &split_lanes, NULL,
      "chrome: activities of a thread or stream that overlap\nwithout nesting get thread ids of "
      "their own"},
@@ -53,14 +54,15 @@ static kineto_status parse_roots(kineto_export_options *o)
 /* --weight: of stacks. */
 static kineto_status parse_weight(kineto_export_options *o)
 {
-    static const char *const names[] = {"time", "cpu", "samples", "off-cpu"};
+    static const char *const names[] = {"time", "cpu", "samples", "off-cpu", "wall"};
     for (uint32_t i = 0; weight && i < KB_COUNT(names); i++) {
         if (strcmp(weight, names[i]) == 0) {
             o->weight = i;
             return KINETO_OK;
         }
     }
-    return weight ? kc_usage_error("convert", "--weight is time, cpu, samples or off-cpu, not '%s'",
+    return weight ? kc_usage_error("convert", "--weight is time, cpu, samples, off-cpu or wall, "
+                                              "not '%s'",
                                    weight)
                   : KINETO_OK;
 }

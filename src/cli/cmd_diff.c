@@ -19,8 +19,8 @@ static uint64_t row_limit = 20, draws, seed, threads;
 static const kc_option option_list[] = {
     {"fail-on", 0, KC_TEXTS, &fail_on, "GATE",
      "exit with 1 if a difference exceeds this and is not noise: step>3%,\n"
-     "memory>100MB, kernel:NAME>5%, op:NAME>2ms, category:NAME>…,\n"
-     "counter:NAME<…, where < is for values that must not fall; repeatable"},
+     "memory>100MB, kernel:NAME>5%, op:NAME>2ms, function:NAME>5%,\n"
+     "category:NAME>…, counter:NAME<…, where < is for values that must\nnot fall; repeatable"},
     {"no-noise", 0, KC_FLAG, &no_noise, NULL,
      "gates: use the difference alone if there are too few steps to\ndistinguish it from noise"},
     {"medians", 0, KC_FLAG, &medians, NULL, "compare medians of steps, not means"},

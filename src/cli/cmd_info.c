@@ -49,6 +49,7 @@ static void print_trace_window(const kc_summary *s)
 }
 
 #define MAX_CATEGORIES 16u
+#define MAX_PROCESSES  32u
 
 /* Categories that are not the name of a kind, at most MAX_CATEGORIES: they come from plug-ins
  * and other tools. */
@@ -86,20 +87,25 @@ static void print_kinds(const kc_summary *s, const kineto_trace *trace)
         printf("  flows with one end only: %s\n", kc_count(s->dangling_flows).s);
 }
 
-/* Processes and devices, at most 32. */
-static void print_process_list(const kineto_trace *trace)
+/* Processes and devices, at most 32, and one line for those that are folded. */
+static void print_process_list(const kineto_trace *trace, const kc_folded *folded)
 {
     uint32_t count = kineto_trace_process_count(trace);
     uint32_t tracks = kineto_trace_track_count(trace);
     printf("  %u %s, %u %s\n", count, kc_noun(count, "process or device", "processes and devices"),
            tracks, kc_noun(tracks, "track", "tracks"));
-    for (uint32_t i = 0; i < count && i < 32; i++) {
+    uint32_t shown = 0, listed = count - folded->count;
+    for (uint32_t i = 0; i < count && shown < MAX_PROCESSES; i++) {
+        if (kc_is_folded(folded, i))
+            continue;
         fputs("    ", stdout);
         kc_put_process(stdout, trace, i);
         putchar('\n');
+        shown++;
     }
-    if (count > 32)
-        printf("    … and %u more\n", count - 32);
+    if (listed > shown)
+        printf("    … and %u more\n", listed - shown);
+    kc_folded_print(folded, trace, "    ", stdout);
 }
 
 /* Only the keys: values may be long, and can contain command lines and environments. */
@@ -137,7 +143,7 @@ static void print_info(const char *path, const trace_info *f, const kineto_trace
     if (*kt_writer_version(trace))
         printf("  written by ckineto %s\n", kt_writer_version(trace));
     print_kinds(s, trace);
-    print_process_list(trace);
+    print_process_list(trace, &s->folded);
     kc_summary_tables(s, trace, stdout);
     kc_memory_print(&f->memory, trace, stdout);
     if (s->kinds[KINETO_KIND_BLOCKING_CALL])

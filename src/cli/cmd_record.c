@@ -46,7 +46,8 @@ static kc_on_demand_options on_demand_options = {.ring_mb = 64};
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE",
      "the trace (trace.json), in the format of its name: .json.gz or any\n"
-     "of 'ckineto convert'; replaced if it exists, once it is complete.\n"
+     "of 'ckineto convert'; replaced if it exists, once it is complete;\n"
+     "missing directories are created.\n"
      "{rank} in it is the rank that mpirun, srun or torchrun has set"},
     {"activities", 'a', KC_TEXT, &activities, "LIST",
      "kinds to record, separated by commas; also 'all', and 'default', which\n"
@@ -314,7 +315,8 @@ static kineto_status parse_record_options(ks_collector_options *c, const char *p
     c->buffer_bytes = (size_t)buffer_mb << 20;
     if (are_ring_options_given() && kc_on_demand_parse(&on_demand_options, c))
         return KINETO_E_ARGUMENT;
-    if (kc_record_check_output(c->output_path, &err))
+    if ((c->output_path == output ? kc_record_prepare_output(output, quiet, &err)
+                                  : kc_record_check_output(c->output_path, &err)))
         return kc_usage_error(verb, "%s", err.message);
     if (kb_log_configure(get_given_log_level(), log_file, &err))
         return kc_usage_error(verb, "--log: %s", err.message);

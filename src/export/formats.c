@@ -281,7 +281,7 @@ static kineto_status read_export_options(const kineto_export_options *from,
     if (to->roots > KINETO_EXPORT_MERGED)
         return kb_fail(err, KINETO_E_ARGUMENT, "unknown roots %u in kineto_export_options",
                        to->roots);
-    if (to->weight > KINETO_EXPORT_WEIGHT_OFF_CPU)
+    if (to->weight > KINETO_EXPORT_WEIGHT_WALL)
         return kb_fail(err, KINETO_E_ARGUMENT, "unknown weight %llu in kineto_export_options",
                        (unsigned long long)to->weight);
     return KINETO_OK;

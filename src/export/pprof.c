@@ -286,8 +286,9 @@ kineto_status ke_pprof_write(ke_job *job, kineto_error *err)
     ke_stacks stacks;
     pprof_writer f = {.job = job, .stacks = &stacks};
     uint32_t rows = ke_stacks_rows(job);
-    if (job->options->weight == KINETO_EXPORT_WEIGHT_TIME && has_blocked_stacks(job->trace))
-        rows |= KE_STACKS_BLOCKED;
+    if (job->options->weight == KINETO_EXPORT_WEIGHT_TIME) /* each has a value of its own */
+        rows = KE_STACKS_RANGES | KE_STACKS_SAMPLES |
+               (has_blocked_stacks(job->trace) ? KE_STACKS_BLOCKED : 0u);
     bool ok = ke_stacks_make(&stacks, job, KE_MAX_FRAMES, rows);
     choose_types(&f);
     if (ok)

@@ -369,16 +369,27 @@ void ke_stacks_free(ke_stacks *s)
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
+static bool has_samples(const kineto_trace *t)
+{
+    for (uint32_t b = 0; b < kt_block_count(t); b++)
+        if (kt_block_at(t, b)->kinds & KINETO_KIND_BIT(KINETO_KIND_CPU_SAMPLE))
+            return true;
+    return false;
+}
+
+/* Ranges have the same time as the samples of their thread: without a choice, samples stand for threads. */
 uint32_t ke_stacks_rows(const ke_job *job)
 {
     switch (job->options->weight) {
+    case KINETO_EXPORT_WEIGHT_WALL:
+        return KE_STACKS_RANGES;
     case KINETO_EXPORT_WEIGHT_CPU:
     case KINETO_EXPORT_WEIGHT_SAMPLES:
         return KE_STACKS_SAMPLES;
     case KINETO_EXPORT_WEIGHT_OFF_CPU:
         return KE_STACKS_BLOCKED;
     default:
-        return KE_STACKS_RANGES | KE_STACKS_SAMPLES;
+        return has_samples(job->trace) ? KE_STACKS_SAMPLES : KE_STACKS_RANGES;
     }
 }
 

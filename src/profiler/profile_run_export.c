@@ -158,30 +158,6 @@ kineto_status kineto_profile_run_export_execution_trace(const kineto_profile_run
 
 /* ---- TensorBoard ----------------------------------------------------------------------------- */
 
-/* mkdir -p. Another process may create the same directories at the same time. */
-static kineto_status make_directories(const char *directory, kineto_error *err)
-{
-    char path[4096];
-    size_t size = strlen(directory);
-    struct stat there;
-    if (size >= sizeof path)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "Can't create directory: %.80s…: its path is too long", directory);
-    memcpy(path, directory, size + 1);
-    for (size_t i = 1; i <= size; i++) {
-        if (path[i] != '/' && path[i] != '\0')
-            continue;
-        char c = path[i];
-        path[i] = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST && stat(path, &there) != 0)
-            return kb_fail_os(err, errno, "Can't create directory: %s", path);
-        path[i] = c;
-    }
-    if (stat(path, &there) == 0 && !S_ISDIR(there.st_mode))
-        return kb_fail_os(err, ENOTDIR, "Can't create directory: %s", path);
-    return KINETO_OK;
-}
-
 /* The name of a worker, which begins the file's name; by default HOST_PID as in PyTorch. */
 static kineto_status write_worker_name(const char *given, char *out, size_t bytes,
                                        kineto_error *err)
@@ -219,7 +195,7 @@ kineto_status kineto_profile_run_save_tensorboard(const kineto_profile_run *p,
     if (!status)
         status = write_worker_name(w.worker, worker, sizeof worker, err);
     if (!status)
-        status = make_directories(w.directory, err);
+        status = kb_os_make_directories(w.directory, err);
     if (status)
         return status;
     int n = snprintf(whole, sizeof whole, "%s/%s.%" PRIu64 ".pt.trace.json%s", w.directory, worker,

@@ -69,6 +69,18 @@ class Budget(CommandTest):
         self.assertTrue(cost["budget"]["kept"])
         self.assertNotIn(("program", LOST), lines)
 
+    def test_a_budget_that_is_exceeded_is_a_line_at_the_end(self):
+        """With what to change; a program that took too little CPU time has nothing to compare with."""
+        for options, arguments in ((("--budget=0.01",), {}), (("--budget=100",), {}), ((), {}),
+                                   (("--budget=0.01",), {"milliseconds": "1"})):
+            cost, done = (self.busy(*options, **arguments)[n] for n in (2, 4))
+            exceeded = "budget" in cost and not cost["budget"]["kept"] and cost["percent"] is not None
+            lines = [l for l in done.err.decode().splitlines() if "more than --budget" in l]
+            self.assertEqual(len(lines), int(exceeded), (options, cost))
+            for line in lines:
+                self.assertRegex(line, r"^ckineto: recording took [0-9.]+ % of the program's CPU time, more than --budget 0.01 %; "
+                                       r"most of it was .+ \([0-9.]+ (ns|us|ms|s)\): .+")
+
     def test_a_budget_is_a_percentage(self):
         for text in ("x", "1%%", "0", "101", "-1", "nan"):
             done = self.run_command("record", "--budget", text, "--", "true")

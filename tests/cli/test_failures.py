@@ -15,11 +15,21 @@ class Output(CommandTest):
         os.mkdir(self.path("d.json"))
         with open(self.path("file"), "w"):
             pass
-        for name in ("d.json", "absent/t.json", "file/t.json", "t.txt", "", "."):
+        for name in ("d.json", "absent/t.txt", "file/t.json", "file/below/t.json", "t.txt", "", "."):
             done = self.run_command("record", "-o", name, "--", "touch", "ran")
             self.assertEqual(done.returncode, 125, name)
             self.assertTrue(done.err)
             self.assertFalse(os.path.exists(self.path("ran")), name)
+        self.assertFalse(os.path.exists(self.path("absent")))
+
+    def test_missing_directories_are_created_with_and_without_a_rank(self):
+        for name, directory in (("run/t.json", "run"), ("deep/er/t.json", "deep/er"), ("of{rank}/rank{rank}.json", "of3")):
+            done = self.run_command("record", "--no-summary", "-o", name, "--", "true", env={**os.environ, "RANK": "3"})
+            self.assertEqual(done.returncode, 0, done.err)
+            self.assertIn(f"created the directory '{directory}'\n".encode(), done.err)
+            self.assertTrue(os.path.isfile(self.path(name.replace("{rank}", "3"))))
+            again = self.run_command("record", "-q", "-o", name, "--", "true", env={**os.environ, "RANK": "3"})
+            self.assertEqual((again.returncode, again.err), (0, b""))
 
     def test_a_place_without_permission_is_reported_before_the_program_runs(self):
         os.chmod(self.directory, 0o755)

@@ -287,6 +287,8 @@ class Cpu(unittest.TestCase):
     def test_a_running_program(self):
         t, pid = self.watch()
         self.assertEqual({p for p, _ in t.states}, {pid})
+        with open(self.path, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["ckineto_attached_pid"], pid)
         computes = t.seconds(t.thread("computes"))
         self.assertGreater(computes["running"], 2 * computes["blocked"])
         for name in ("sleeps", "waits"):

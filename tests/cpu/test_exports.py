@@ -2,6 +2,7 @@
 the scheduler's events that the states of threads come of. Of random programs all is known."""
 
 import collections
+import json
 import os
 import re
 import subprocess
@@ -76,6 +77,21 @@ class Exports(unittest.TestCase):
             self.assertEqual(summed((stack, 1) for _, _, _, stack, _ in cpu.samples), samples)
             self.assert_counts_of_cpus(cpu, sum(cpu_ns.values()))
 
+    def test_calls_and_samples_are_not_added_up(self):
+        """Ranges of threads that were sampled are in stacks of their own weight only."""
+        for program in self.programs(4):
+            with open(self.trace, encoding="utf-8") as file:
+                whole = json.load(file)
+            calls = [{"ph": "X", "cat": "blocking_call", "name": "read", "pid": cpu_traces.PID, "tid": 900000 + t.tid,
+                      "ts": (s[1] - t.states[0][1]) / 1000, "dur": (s[2] - s[1]) / 1000}
+                     for t in program.threads for s in t.states if s[0] == cpu_traces.BLOCKED]
+            whole["traceEvents"] += calls
+            with open(self.trace, "w", encoding="utf-8") as file:
+                json.dump(whole, file)
+            self.assertEqual(self.folded(), {stack: both[1] for stack, both in program.totals().items()})
+            wall = self.folded("--weight", "wall")
+            self.assertEqual(wall, {("read",): program.blocked_ns()} if calls else {})
+
     def pprof(self, wanted):
         types, samples = formats.read_pprof(self.convert("t.pb.gz", "--by", "none"))
         at = [name for name, _ in types].index(wanted)
@@ -115,7 +131,7 @@ class Exports(unittest.TestCase):
             "convert", self.trace, "-o", self.at("o.svg"), "--weight", "off-cpu").stderr)
         r = subprocess.run([COMMAND, "convert", self.trace, "-o", self.at("x.svg"), "--weight", "heavy"],
                            capture_output=True, text=True)
-        self.assertIn("--weight is time, cpu, samples or off-cpu, not 'heavy'", r.stderr)
+        self.assertIn("--weight is time, cpu, samples, off-cpu or wall, not 'heavy'", r.stderr)
 
     def test_sql_finds_the_same_functions_and_states(self):
         program = cpu_traces.Program(11)

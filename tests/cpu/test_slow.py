@@ -99,6 +99,17 @@ class Slow(unittest.TestCase):
         self.assertIn("--off-cpu", self.said["plain"])
         self.assertIn("--waits", self.said["plain"])
 
+    def test_no_option_is_advised_that_a_running_program_cannot_have(self):
+        """Of a program that ran already (--pid, of which the header has a key)."""
+        with open(self.path("plain"), encoding="utf-8") as file:
+            trace = json.load(file)
+        with open(self.path("attached"), "w", encoding="utf-8") as file:
+            json.dump({**trace, "ckineto_attached_pid": 1}, file)
+        advice = self.findings("attached")["thread.blocked", ""]["advice"]
+        self.assertIn("record with --off-cpu", advice)
+        self.assertIn("start the program under ckineto, 'ckineto record --waits -- PROGRAM'", advice)
+        self.assertNotIn("Record once with --waits", advice)
+
     def test_with_functions_locks_and_sleep_are_apart(self):
         if "no stacks of blocked threads" in self.said["off-cpu"]:
             self.skipTest("needs CAP_PERFMON")

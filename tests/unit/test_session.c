@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "../helpers/recording.h"
+#include "base/strings.h"
 
 #include <sched.h>
 
@@ -508,6 +509,39 @@ static void memory_goes_back_when_the_last_session_ends(void **state)
     kineto_trace_release(t);
 }
 
+/* How often a trace says that recording was paused, and its detail; 0: there is no such line. */
+static uint64_t pauses_of(const kineto_trace *t, kineto_string *detail)
+{
+    kineto_ledger_line line;
+    for (uint32_t i = 0; kineto_trace_ledger(t, i, &line); i++)
+        if (kb_string_equal(line.reason, kb_string("times recording was paused"))) {
+            assert_false(line.is_loss);
+            *detail = line.detail;
+            return line.count;
+        }
+    return 0;
+}
+
+static void pauses_are_a_line_of_the_ledger(void **state)
+{
+    (void)state;
+    kineto_session *s = record(), *other = record();
+    kineto_string detail = {"", 0};
+    for (int i = 0; i < 3; i++) { /* the last one is open at the end, and one more call changes nothing */
+        assert_int_equal(kineto_session_pause(s, true, NULL), KINETO_OK);
+        assert_int_equal(kineto_session_pause(s, true, NULL), KINETO_OK);
+        usleep(4000);
+        if (i < 2)
+            assert_int_equal(kineto_session_pause(s, false, NULL), KINETO_OK);
+    }
+    kineto_trace *a = finish(s), *b = finish(other);
+    assert_int_equal(pauses_of(a, &detail), 3);
+    assert_true(detail.size && strtod(detail.data, NULL) >= 12 && kb_string_contains(detail, "ms in all"));
+    assert_int_equal(pauses_of(b, &detail), 0);
+    kineto_trace_release(a);
+    kineto_trace_release(b);
+}
+
 static void what_others_record_in_a_pause_is_theirs(void **state)
 {
     (void)state;
@@ -623,6 +657,7 @@ int main(void)
         cmocka_unit_test(counts_of_a_line_said_again_stop_at_what_a_number_holds),
         cmocka_unit_test(a_ring_has_all_metadata_and_takes_it_from_no_other),
         cmocka_unit_test(what_others_record_in_a_pause_is_theirs),
+        cmocka_unit_test(pauses_are_a_line_of_the_ledger),
         cmocka_unit_test(calls_in_the_wrong_order_say_so),
         cmocka_unit_test(null_arguments_are_refused_or_fine),
         cmocka_unit_test(options_that_make_no_sense_are_refused),

@@ -3,7 +3,8 @@
 #include "analyze/dataset/blocking_calls.h"
 
 #define K(kind)   KINETO_KIND_BIT(KINETO_KIND_##kind)
-#define CALL_KINDS (K(BLOCKING_CALL) | K(OPENMP) | K(MPI))
+/* Collectives of MPI have the kind of collectives; on threads of the host they are calls. */
+#define CALL_KINDS (K(BLOCKING_CALL) | K(OPENMP) | K(MPI) | K(COLLECTIVE_COMM))
 
 /* Of OpenMP's rows only those in which a thread waits: others contain work. */
 static bool is_blocking_row(const kineto_trace *t, const kt_block *block, uint32_t at, kineto_row row)

@@ -1,5 +1,5 @@
 /* Calls in which a thread was blocked, thread by thread, and what they waited for in words: rows of kind
- * blocking_call, which --waits records, waits of OpenMP, and calls of MPI. */
+ * blocking_call, which --waits records, waits of OpenMP, calls of MPI, and collectives. */
 #ifndef KA_BLOCKING_CALLS_H
 #define KA_BLOCKING_CALLS_H
 

@@ -59,6 +59,16 @@ int64_t ka_watched_id(kineto_string name)
     return -1;
 }
 
+int64_t ka_watched_track_id(const kineto_trace *trace, uint32_t track)
+{
+    kineto_track t;
+    kineto_trace_track(trace, track, &t);
+    int64_t id = ka_watched_id(t.name);
+    if (id < 0)
+        id = ka_watched_id(kt_track_text_of(trace, track));
+    return id < 0 && t.type == KINETO_TRACK_THREAD ? t.id : id;
+}
+
 /* The place of a thread in a map: threads without an id are those of their tracks. */
 static uint64_t thread_key(uint32_t process, int64_t id, uint32_t track)
 {
@@ -75,10 +85,7 @@ static ka_watched_thread *thread_of_track(collecting *c)
         return &c->w->threads.data[c->thread];
     kineto_trace_track(c->t, c->track, &track);
     kineto_string text = kt_track_text_of(c->t, c->track);
-    int64_t id = ka_watched_id(track.name);
-    id = id < 0 ? ka_watched_id(text) : id;
-    if (id < 0 && track.type == KINETO_TRACK_THREAD)
-        id = track.id;
+    int64_t id = ka_watched_track_id(c->t, c->track);
     uint64_t *at = kb_map_insert(&c->threads, thread_key(track.process, id, c->track) + 1,
                                  c->w->threads.count, &created);
     /* States of one id on two tracks: threads that were recorded by themselves. */

@@ -82,6 +82,8 @@ static inline int64_t ka_watched_life_ns(const ka_watched_thread *t)
 }
 /** The id in "thread 42 …"; -1: there is none. */
 int64_t ka_watched_id(kineto_string name);
+/** The id of the thread that a track is of, by the names of the track, or as the trace has it; -1. */
+int64_t ka_watched_track_id(const kineto_trace *trace, uint32_t track);
 /** Index of a thread by its process and id; UINT32_MAX: it was not watched. */
 uint32_t ka_watched_find(const ka_watched *w, uint32_t process, int64_t id);
 /** Index in `states` of the first state of a thread that ends after a moment; may be one past its

@@ -100,12 +100,15 @@ static kineto_status compare_sides(ka_diff *d, const kineto_trace *before,
     if (status)
         return status;
     const ka_thing *step = &d->before.things.data[1]; /* with its work: parts add up to it */
+    const ka_thing *other = &d->after.things.data[1];
     bool ok = ka_chance_make(&d->chance, o->seed, draws_for(d, o->draws), o->medians) &&
               ka_match_sides(&d->before, &d->after);
     if (ok) {
-        d->step_us =
-            ka_compare(&d->chance, d->before.values.data + step->values, step->value_count, NULL, 0)
-                .before;
+        ka_estimate steps =
+            ka_compare(&d->chance, d->before.values.data + step->values, step->value_count,
+                       d->after.values.data + other->values, other->value_count);
+        d->step_us = steps.before;
+        d->both_us = (steps.before + steps.after) / 2;
         ok = ka_diff_put_tables(d) && ka_diff_put_summary(d);
         ka_diff_put_conditions(d);
     }

@@ -37,6 +37,10 @@ void ka_chance_free(ka_chance *c);
 /** Values are one for each step, or block; at most KA_MAX_BLOCKS a side. */
 ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
                        const double *after, uint32_t after_count);
+/** The same of one sum a side, whose variance is known from what it is the sum of; NAN: it is not.
+ *  @param chance  so much of the difference may be by chance, besides. */
+ka_estimate ka_compare_sums(double before, double before_variance, double after,
+                            double after_variance, double chance);
 
 /** Is the difference more than noise: by its interval, or by the ranks of steps? Gates and tables ask the same. */
 static inline bool ka_is_proven(int sure, ka_shift shift) { return sure > 0 || shift.delta != 0; }
@@ -71,18 +75,34 @@ typedef enum ka_thing_kind {
     KA_THING_FAMILY,
     KA_THING_KERNEL,
     KA_THING_OPERATOR,
+    KA_THING_THREADS, /* what threads did: its family is a ka_threads_family */
     KA_THING_MEMORY,
     KA_THING_COUNTER,
     KA_THING_KINDS
 } ka_thing_kind;
 
+/** Kinds of rows about threads. */
+typedef enum ka_threads_family {
+    KA_THREADS_FUNCTION,
+    KA_THREADS_CALL,
+    KA_THREADS_LOCK,
+    KA_THREADS_STATE,
+    KA_THREADS_IMBALANCE,
+    KA_THREADS_REGION,
+    KA_THREADS_RANGE,
+    KA_THREADS_PYTHON
+} ka_threads_family;
+const char *ka_threads_family_name(uint8_t family);
+
 typedef struct ka_thing {
     uint8_t kind;               /* ka_thing_kind */
     uint8_t activity;           /* kineto_kind */
-    uint8_t family;             /* of a kernel */
+    uint8_t family;             /* of a kernel, or a ka_threads_family */
+    bool is_effect;             /* a wait for another thread, or a range: the cause may be another thing */
     kineto_string name, detail; /* shapes, a device */
     uint64_t count;             /* in all steps that are compared */
     double sum, most;           /* of all steps */
+    double squares, variance;   /* of threads: of the parts of the sum; of the sum, NAN: not known */
     double device;              /* us of what an operator launched itself */
     uint32_t values;            /* first of its values */
     uint32_t value_count;       /* once they are means: of blocks that have any */
@@ -106,6 +126,8 @@ typedef struct ka_side {
     bool no_steps;         /* all of the trace is one */
     bool is_empty;         /* … and that takes no time: there is nothing to compare */
     bool with_shapes;
+    uint32_t known_families; /* of threads, by bit: what is absent took no time */
+    double sample_us;        /* CPU time that a sample stands for */
     KB_VEC(ka_thing) things;
     KB_VEC(double) values;    /* block_count for each thing: sums, later means */
     KB_VEC(uint32_t) samples; /* as values, how many of them there were: of memory and counters */
@@ -122,6 +144,10 @@ uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_st
 int32_t ka_block_at(const ka_side *side, kineto_row row, int32_t step);
 /** The numbers of the first and last step that are compared. False: it has no steps. */
 bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last);
+/** diff_threads.c: functions, calls and states of threads. False: out of memory. */
+bool ka_side_add_threads(ka_side *side);
+/** … and the critical path through threads in place of the part `other`, a thing, of a run without steps. */
+bool ka_side_add_path(ka_side *side, uint32_t other);
 /** diff_samples.c: memory and counters. */
 bool ka_side_take_samples(ka_side *side);
 
@@ -133,6 +159,7 @@ typedef struct ka_diff {
     ka_side before, after;
     ka_chance chance;
     double step_us; /* of before, with its work: the whole that savings are parts of */
+    double both_us; /* the mean of that and the step after: the same for exchanged traces */
     kineto_analysis *facts;
 } ka_diff;
 bool ka_diff_put_tables(ka_diff *d);

@@ -259,6 +259,41 @@ static void add_interval(ka_chance *c, const sides *s, ka_estimate *e)
         e->low_pct = KB_MAX(e->low_pct, -100); /* nothing becomes less than nothing */
 }
 
+#define NORMAL_95 1.959964
+
+/* As of means: in logarithms where both are positive. */
+static void add_interval_of_sums(ka_estimate *e, double before_variance, double after_variance,
+                                 double chance)
+{
+    bool logarithms = e->before >= DBL_MIN && e->after >= DBL_MIN;
+    difference d = subtract_means((moments){e->before, before_variance},
+                                  (moments){e->after, after_variance}, logarithms);
+    double off = NORMAL_95 * d.error + (logarithms ? 2 * chance / (e->before + e->after) : chance);
+    double low = d.value - off, high = d.value + off;
+    if (!isfinite(low) || !isfinite(high))
+        return;
+    e->sure = low > 0 || high < 0;
+    if (e->before == 0)
+        return;
+    e->low_pct = 100 * (logarithms ? expm1(low) : KB_MAX(low / fabs(e->before), -1));
+    e->high_pct = 100 * (logarithms ? expm1(high) : high / fabs(e->before));
+}
+
+ka_estimate ka_compare_sums(double before, double before_variance, double after,
+                            double after_variance, double chance)
+{
+    ka_estimate e = {.before = before,
+                     .after = after,
+                     .delta = after - before,
+                     .pct = before == 0 ? (double)NAN : 100 * (after - before) / fabs(before),
+                     .low_pct = (double)NAN,
+                     .high_pct = (double)NAN,
+                     .sure = -1};
+    if (before_variance >= 0 && after_variance >= 0)
+        add_interval_of_sums(&e, before_variance, after_variance, chance);
+    return e;
+}
+
 /* Estimates both sides and their difference; intervals only with enough steps. */
 ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
                        const double *after, uint32_t after_count)

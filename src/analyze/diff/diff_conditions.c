@@ -1,4 +1,5 @@
-/* What differs between two runs besides their times: device, number of ranks, versions and the shape of a batch.
+/* What differs between two runs besides their times: device, number of ranks, versions, the shape of a batch, and
+ * what was recorded of threads.
  * A comparison of different conditions says so first. */
 #include "analyze/diff/diff.h"
 
@@ -125,6 +126,27 @@ static void put_versions(ka_table *t, const kineto_trace *a, const kineto_trace 
     }
 }
 
+/* What was recorded of threads; nothing if neither trace has threads. */
+static line recorded_of(const ka_side *side, ka_threads_family family)
+{
+    line text = {""};
+    if (side->known_families)
+        append_to_line(&text, kb_string(side->known_families >> family & 1 ? "recorded" : "not recorded"));
+    return text;
+}
+
+/* Of what one trace does not have, the differences are not known. */
+static void put_recorded(ka_diff *d, ka_table *t)
+{
+    static const struct {
+        const char *what;
+        ka_threads_family family;
+    } parts[] = {{"CPU samples", KA_THREADS_FUNCTION}, {"blocking calls", KA_THREADS_CALL}};
+    for (size_t i = 0; i < KB_COUNT(parts); i++)
+        put_condition(t, parts[i].what, recorded_of(&d->before, parts[i].family),
+                      recorded_of(&d->after, parts[i].family));
+}
+
 /* Rows are only for conditions that differ; versions of both traces are compared once. */
 void ka_diff_put_conditions(ka_diff *d)
 {
@@ -135,6 +157,7 @@ void ka_diff_put_conditions(ka_diff *d)
     put_versions(t, before->trace, after->trace, false);
     put_versions(t, before->trace, after->trace, true);
     put_condition(t, "batch shape", batch_of(before), batch_of(after));
+    put_recorded(d, t);
     if (!ka_table_rows(t))
         ka_note(t, "device, world size, versions and batch shape are the same");
 }

@@ -22,6 +22,7 @@ static const subject subjects[] = {
     {"memory", KA_TABLE_diff_memory, BYTES, true, "device", NULL},
     {"kernel", KA_TABLE_diff_kernels, MICROSECONDS, false, "name", "name_before"},
     {"op", KA_TABLE_diff_operators, MICROSECONDS, false, "name", NULL},
+    {"function", KA_TABLE_diff_threads, MICROSECONDS, false, "name", "name_before"},
     {"category", KA_TABLE_diff_categories, MICROSECONDS, true, "name", "group"},
     {"counter", KA_TABLE_diff_counters, PLAIN, false, "name", NULL},
 };
@@ -128,7 +129,7 @@ static bool is_named(const gate *g, const ka_table *t, uint64_t row, bool whole)
         return true;
     if (g->what->table == KA_TABLE_diff_categories && is_grouped(t, row, g->name))
         return true;
-    if (g->what->table == KA_TABLE_diff_kernels)
+    if (g->what->other && g->what->table != KA_TABLE_diff_categories)
         other = ka_text_at(t, row, ka_fact_column(t, g->what->other));
     if (whole)
         return kb_string_equal(own, g->name) || kb_string_equal(other, g->name);
@@ -327,7 +328,7 @@ static kineto_status parse_gate_for(const kineto_analysis *diff, const char *tex
         return kb_fail(err, KINETO_E_ARGUMENT, "gates are for differences with exact definitions");
     if (!parse_gate(text, g))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "a gate is step, memory, kernel:NAME, op:NAME, category:NAME or "
+                       "a gate is step, memory, kernel:NAME, op:NAME, function:NAME, category:NAME or "
                        "counter:NAME, then > or <, then a limit: 3%%, 2ms, 100MB; not '%.80s'",
                        text);
     *t = &diff->tables[g->what->table];

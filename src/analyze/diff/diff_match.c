@@ -117,6 +117,31 @@ static bool by_name(const ka_side *side, const ka_thing *x, ka_text *out)
     return true;
 }
 
+/* Functions, calls and locks by kind and name, not by the module they are in, which has another name if it is
+ * built elsewhere … */
+static bool by_subject(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    (void)side;
+    out->size = 0;
+    append_key(out, (kineto_string){(const char *)&x->family, 1});
+    append_whole(out, x->name);
+    return true;
+}
+
+/* … and with '#' for numbers: of ports, pipes and temporary files. */
+static bool by_numberless_subject(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    (void)side;
+    out->size = 0;
+    append_key(out, (kineto_string){(const char *)&x->family, 1});
+    for (size_t i = 0; i < x->name.size; i++) {
+        bool digit = kb_is_digit(x->name.data[i]);
+        if (!digit || !i || !kb_is_digit(x->name.data[i - 1]))
+            append_key(out, digit ? kb_string("#") : (kineto_string){x->name.data + i, 1});
+    }
+    return true;
+}
+
 /* Copies and memsets have names of their own, which do not change. */
 static bool is_kernel(const ka_thing *x)
 {
@@ -225,13 +250,14 @@ static void match_kernels(matching *m)
         match_by(m, KA_THING_KERNEL, tries[i].key, tries[i].how);
 }
 
-/* Only kernels need more than their names. */
+/* Only kernels and what threads did need more than their names. */
 bool ka_match_sides(ka_side *before, ka_side *after)
 {
     matching m = {.sides = {before, after}};
     for (uint8_t kind = 0; kind < KA_THING_KINDS && !m.no_memory; kind++)
         if (kind != KA_THING_KERNEL)
-            match_by(&m, kind, by_name, "name");
+            match_by(&m, kind, kind == KA_THING_THREADS ? by_subject : by_name, "name");
+    match_by(&m, KA_THING_THREADS, by_numberless_subject, "numbers");
     match_kernels(&m);
     kb_intern_free(&m.keys);
     kb_vec_free(&m.candidates);

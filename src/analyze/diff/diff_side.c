@@ -249,13 +249,19 @@ static void add_all_steps(ka_side *side)
 
 /* ---- without steps: all of the trace is one, or all of each of its ranks --------------------- */
 
-/* All of a trace, or of a rank, as one step. */
+/* All of a trace, or of a rank, as one step. Threads and samples alone have no row in the table of steps:
+ * all of it is in the last part. */
 static void add_whole_trace(ka_side *side, const ka_measured *m)
 {
     const ka_table *t = &m->facts->tables[KA_TABLE_steps];
-    add_thing_time(side, 0, 0, kb_length_ns(m->dataset.start_ns, m->dataset.end_ns));
+    int64_t ns = kb_length_ns(m->dataset.start_ns, m->dataset.end_ns);
+    add_thing_time(side, 0, 0, ns);
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
         add_parts(side, t, row, 0);
+    if (!ka_table_rows(t)) {
+        add_thing_time(side, 1, 0, ns);
+        add_thing_time(side, t->column_count - FIRST_PART, 0, ns);
+    }
     side->block_steps[0]++;
     side->span_count++;
 }
@@ -543,7 +549,7 @@ kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options 
 {
     kineto_analysis_options o = *how;
     *side = (ka_side){.with_shapes = options->shapes};
-    o.tables = "steps";
+    o.tables = "steps,blocking_calls,openmp_regions,thread_path";
     o.series = false;
     kineto_status status = ka_measure(trace, &o, &side->m, err);
     if (status)
@@ -554,7 +560,8 @@ kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options 
     if (status)
         return status;
     ok = ok && add_side_activities(side);
-    if (ok) {
+    uint32_t other = side->m.facts->tables[KA_TABLE_steps].column_count - FIRST_PART;
+    if (ok && ka_side_add_threads(side) && ka_side_add_path(side, other)) {
         divide_by_steps(side);
         ok = ka_side_take_samples(side);
     }

@@ -5,13 +5,14 @@
 /* ---- from tables ---------------------------------------------------------------------------- */
 
 #define MAX_ROWS    40u
-#define MIN_PERCENT 0.2 /* of a step, or it is left out */
+#define MIN_PERCENT 0.2 /* of the mean of both steps, or it is left out */
+#define EFFECT_WEIGHT 0.1 /* many threads may wait for the one that takes longer: that one comes first */
 
 /* A row of some table that is candidate for the summary. */
 typedef struct change {
-    const char *kind;
-    kineto_string name, change;
+    kineto_string kind, name, change;
     ka_estimate e;
+    double weight; /* in the order of rows */
 } change;
 typedef KB_VEC(change) change_list;
 
@@ -36,11 +37,30 @@ static ka_estimate estimate_at(const ka_table *t, uint64_t row)
 static bool is_reportable_change(const ka_diff *d, const ka_estimate *e)
 {
     return (e->sure < 0 || ka_is_proven(e->sure, e->shift)) && isfinite(e->delta) &&
-           fabs(e->delta) > MIN_PERCENT / 100 * d->step_us;
+           fabs(e->delta) > MIN_PERCENT / 100 * d->both_us;
+}
+
+/* Where threads are compared, their waits for each other, ranges around the cause, and the parts of the step,
+ * which do not distinguish threads, are consequences. */
+static bool is_consequence(const ka_diff *d, ka_table_id id, uint64_t row)
+{
+    const ka_table *threads = &d->facts->tables[KA_TABLE_diff_threads];
+    if (id == KA_TABLE_diff_categories)
+        return ka_table_rows(threads) > 0 && !d->before.m.dataset.work_count &&
+               !d->after.m.dataset.work_count;
+    return id == KA_TABLE_diff_threads &&
+           ka_cell_at(threads, row, KA_COL_diff_threads_is_effect).i;
+}
+
+/* All the time of threads without operators and calls is in this part: it explains nothing. */
+static bool is_rest_of_threads(const ka_diff *d, ka_table_id id, kineto_string name)
+{
+    return id == KA_TABLE_diff_categories && is_consequence(d, id, 0) &&
+           kb_string_equal(name, kb_string("other"));
 }
 
 /* Reportable rows of a table, at most MAX_ROWS, which is sorted already; `group` selects by the
- * first column. False: out of memory. */
+ * first column. `kind` NULL: the first column has it. False: out of memory. */
 static bool collect_table_changes(ka_diff *d, ka_table_id id, const char *kind, const char *group,
                                   const char *name, change_list *out)
 {
@@ -49,9 +69,11 @@ static bool collect_table_changes(ka_diff *d, ka_table_id id, const char *kind, 
     for (uint64_t row = 0; row < ka_table_rows(t) && taken < MAX_ROWS; row++) {
         ka_estimate e = estimate_at(t, row);
         if ((group && !kb_string_equal(ka_text_at(t, row, 0), kb_string(group))) ||
-            !is_reportable_change(d, &e))
+            !is_reportable_change(d, &e) || is_rest_of_threads(d, id, ka_text_at(t, row, column)))
             continue;
-        change c = {kind, ka_text_at(t, row, column), ka_text_at(t, row, changed), e};
+        change c = {kind ? kb_string(kind) : ka_text_at(t, row, 0), ka_text_at(t, row, column),
+                    ka_text_at(t, row, changed), e,
+                    fabs(e.delta) * (is_consequence(d, id, row) ? EFFECT_WEIGHT : 1)};
         if (!kb_vec_push(out, c))
             return false;
         taken++;
@@ -59,22 +81,20 @@ static bool collect_table_changes(ka_diff *d, ka_table_id id, const char *kind, 
     return true;
 }
 
-/* Proven changes first, then by size, kind and name. */
+static int compare_texts(kineto_string a, kineto_string b)
+{
+    int order = memcmp(a.data, b.data, KB_MIN(a.size, b.size));
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+/* By size, kind and name. Differences that are no more than noise are not among them. */
 static int compare_diff_changes(const void *left, const void *right)
 {
     const change *a = left, *b = right;
-    bool a_proven = ka_is_proven(a->e.sure, a->e.shift),
-         b_proven = ka_is_proven(b->e.sure, b->e.shift);
-    if (a_proven != b_proven)
-        return a_proven ? -1 : 1;
-    double x = fabs(a->e.delta), y = fabs(b->e.delta);
-    if (x != y)
-        return x > y ? -1 : 1;
-    int kinds = strcmp(a->kind, b->kind);
-    int names = memcmp(a->name.data, b->name.data, KB_MIN(a->name.size, b->name.size));
-    return kinds   ? kinds
-           : names ? names
-                   : (a->name.size > b->name.size) - (a->name.size < b->name.size);
+    if (a->weight != b->weight)
+        return a->weight > b->weight ? -1 : 1;
+    int kinds = compare_texts(a->kind, b->kind);
+    return kinds ? kinds : compare_texts(a->name, b->name);
 }
 
 /* The largest changes of all tables. */
@@ -85,7 +105,7 @@ static void put_summary_changes(ka_diff *d, change_list *changes)
         qsort(changes->data, changes->count, sizeof *changes->data, compare_diff_changes);
     for (size_t i = 0; i < changes->count && i < MAX_ROWS; i++) {
         const change *c = &changes->data[i];
-        ka_put_text(t, kb_string(c->kind));
+        ka_put_text(t, c->kind);
         ka_put_text(t, c->name);
         ka_put_text(t, c->change);
         ka_put_estimate(t, &c->e, d->step_us);
@@ -152,7 +172,8 @@ bool ka_diff_put_summary(ka_diff *d)
                                     &changes);
     ok = ok &&
          collect_table_changes(d, KA_TABLE_diff_kernels, "device work", NULL, "name", &changes) &&
-         collect_table_changes(d, KA_TABLE_diff_operators, "host", NULL, "name", &changes);
+         collect_table_changes(d, KA_TABLE_diff_operators, "host", NULL, "name", &changes) &&
+         collect_table_changes(d, KA_TABLE_diff_threads, NULL, NULL, "name", &changes);
     if (ok)
         put_summary_changes(d, &changes);
     ok = ok && put_waterfall(d);

@@ -77,15 +77,50 @@ static bool is_thing_known(const ka_side *side, const ka_thing *x, bool is_time)
     return is_time || (x && x->value_count > 0);
 }
 
+/* Of what was not recorded on a side it is not known that it took no time. */
+static bool is_family_known(const ka_side *side, const ka_thing *x)
+{
+    return x->kind != KA_THING_THREADS || side->known_families >> x->family & 1;
+}
+
+/* The variance of a thing of a run without steps: of what is absent, that of no sample, or of no call. */
+static double variance_on_side(const ka_side *side, const ka_thing *x, const ka_thing *other)
+{
+    if (x)
+        return x->variance;
+    return other->family == KA_THREADS_FUNCTION ? side->sample_us * side->sample_us : 0;
+}
+
+/* How often threads wait for each other varies: what other numbers of waits explain, if they differ by no more
+ * than numbers of random events do. Samples have this in their variance, and a program makes its own calls. */
+static double chance_of_counts(const ka_thing *a, const ka_thing *b)
+{
+    const ka_thing *x = a ? a : b;
+    double before = a ? (double)a->count : 0, after = b ? (double)b->count : 0,
+           off = fabs(after - before), sum = (a ? a->sum : 0) + (b ? b->sum : 0);
+    bool is_random = x->is_effect || x->family == KA_THREADS_LOCK || x->family == KA_THREADS_STATE;
+    return is_random && off <= 2 * sqrt(before + after) ? off * sum / (before + after) : 0;
+}
+
+/* Things of threads of a run without steps have one sum a side, with a known variance. */
+static ka_estimate compare_thing_values(ka_diff *d, const ka_thing *a, const ka_thing *b)
+{
+    thing_values before = thing_values_of(&d->before, a), after = thing_values_of(&d->after, b);
+    if ((a ? a : b)->kind == KA_THING_THREADS && d->before.no_steps && d->after.no_steps)
+        return ka_compare_sums(before.values[0], variance_on_side(&d->before, a, b),
+                               after.values[0], variance_on_side(&d->after, b, a),
+                               chance_of_counts(a, b));
+    return ka_compare(&d->chance, before.values, before.count, after.values, after.count);
+}
+
 /* Compares a thing on both sides; `a` or `b` may be NULL, not both. */
 static ka_estimate compare_things(ka_diff *d, const ka_thing *a, const ka_thing *b)
 {
     KB_ASSERT(a || b);
     bool is_time = (a ? a : b)->kind < KA_THING_MEMORY;
-    bool before_known = is_thing_known(&d->before, a, is_time),
-         after_known = is_thing_known(&d->after, b, is_time);
-    thing_values before = thing_values_of(&d->before, a), after = thing_values_of(&d->after, b);
-    ka_estimate e = ka_compare(&d->chance, before.values, before.count, after.values, after.count);
+    bool before_known = is_thing_known(&d->before, a, is_time) && (a || is_family_known(&d->before, b)),
+         after_known = is_thing_known(&d->after, b, is_time) && (b || is_family_known(&d->after, a));
+    ka_estimate e = compare_thing_values(d, a, b);
     if (before_known && after_known)
         return e;
     return unknown_estimate(&e, before_known, after_known);
@@ -187,6 +222,21 @@ static void put_operator_pair(ka_diff *d, ka_table *t, const ka_thing *a, const 
     ka_put_estimate(t, e, d->step_us);
 }
 
+static void put_threads_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                             const ka_estimate *e)
+{
+    const ka_thing *x = either(a, b);
+    bool renamed = a && b && !kb_string_equal(a->name, b->name);
+    ka_put_text(t, kb_string(ka_threads_family_name(x->family)));
+    ka_put_text(t, x->name);
+    ka_put_text(t, renamed ? a->name : (kineto_string){"", 0});
+    ka_put_text(t, x->detail);
+    ka_put_int(t, x->is_effect);
+    put_change(t, a, b, e);
+    put_counts(d, t, a, b);
+    ka_put_estimate(t, e, d->step_us);
+}
+
 /* Columns with the maximum of each side follow the change. */
 static void put_memory_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
                             const ka_estimate *e)
@@ -243,8 +293,10 @@ static void note_steps(ka_diff *d)
                 : !a->is_empty ? "the trace after"
                                : "either trace");
     else if (a->no_steps || b->no_steps)
-        ka_note(t, "a trace has no steps: all of it counts as one step of each rank, so "
-                   "differences cannot be distinguished from noise");
+        ka_note(t, "a trace has no steps: all of it counts as one step of each rank, so %s",
+                ka_table_rows(&d->facts->tables[KA_TABLE_diff_threads])
+                    ? "only samples, calls and states of threads show how much is noise"
+                    : "differences cannot be distinguished from noise");
     else if (a->warm_up || b->warm_up)
         ka_note(t,
                 "without the first steps that took much longer than the others: %u of %u before, "
@@ -312,13 +364,14 @@ bool ka_diff_put_tables(ka_diff *d)
     put_things(d, KA_THING_FAMILY, KA_TABLE_diff_categories, put_category_pair);
     put_things(d, KA_THING_KERNEL, KA_TABLE_diff_kernels, put_kernel_pair);
     put_things(d, KA_THING_OPERATOR, KA_TABLE_diff_operators, put_operator_pair);
+    put_things(d, KA_THING_THREADS, KA_TABLE_diff_threads, put_threads_pair);
     put_things(d, KA_THING_MEMORY, KA_TABLE_diff_memory, put_memory_pair);
     put_things(d, KA_THING_COUNTER, KA_TABLE_diff_counters, put_counter_pair);
     note_steps(d);
     ka_note(&d->facts->tables[KA_TABLE_diff_memory],
             "peaks per step, from memory events that report the allocated total");
     const ka_table_id sorted[] = {KA_TABLE_diff_kernels, KA_TABLE_diff_operators,
-                                  KA_TABLE_diff_counters};
+                                  KA_TABLE_diff_threads, KA_TABLE_diff_counters};
     bool ok = put_median_or_mean(d);
     for (size_t i = 0; i < KB_COUNT(sorted); i++) {
         ka_table *t = &d->facts->tables[sorted[i]];

@@ -31,8 +31,8 @@ static const struct {
     [BLOCKED_OTHER] = {"", "", ""},
     [BLOCKED_LOCK] = {"locks", "waiting for locks",
                       "Hold locks for less time (no sleep and no I/O while holding one), use one lock for "
-                      "each piece of data, or data of each thread; 'ckineto record --waits' shows which "
-                      "lock it is and which thread held it"},
+                      "each piece of data, or data of each thread; 'ckineto record --waits -- PROGRAM' "
+                      "shows which lock it is and which thread held it"},
     [BLOCKED_SLEEP] = {"sleep", "sleeping",
                        "Wait for what the program really waits for (a condition variable, poll() with a "
                        "timeout) instead of a fixed time"},
@@ -141,7 +141,8 @@ static uint8_t classify_by_call(const ka_watched *w, const ka_blocking_calls *ca
     if (both_ns <= kb_length_ns(s->start_ns, s->end_ns) / 2)
         return BLOCKED_OTHER;
     kineto_trace_get(w->trace, call->row, &a);
-    if (a.kind == KINETO_KIND_MPI || a.kind == KINETO_KIND_OPENMP)
+    if (a.kind == KINETO_KIND_MPI || a.kind == KINETO_KIND_OPENMP ||
+        a.kind == KINETO_KIND_COLLECTIVE_COMM)
         return BLOCKED_ELSEWHERE;
     return classify_blocked(a.name, (kineto_string){"", 0});
 }
@@ -298,6 +299,16 @@ static void report_blocked(ka_finder *f, const ka_active *a, const uint8_t *mark
     show_blocked(f, x, a, marked);
 }
 
+/* Was the program running already when it was recorded? Then nothing was loaded into it, and cannot be. */
+static bool was_attached(const kineto_trace *t)
+{
+    kineto_string key, value;
+    for (uint32_t i = 0; kineto_trace_metadata(t, i, &key, &value); i++)
+        if (kb_string_equal(key, kb_string("ckineto_attached_pid")))
+            return true;
+    return false;
+}
+
 /* Without functions it is only known that threads were blocked. */
 static void report_unknown(ka_finder *f, const ka_active *a, const uint8_t *marked)
 {
@@ -313,9 +324,15 @@ static void report_unknown(ka_finder *f, const ka_active *a, const uint8_t *mark
            "they waited for was not recorded",
            kb_duration(sum.ns).s, (unsigned long long)sum.count,
            ka_short_name(a->w->threads.data[sum.worst].name).s, sum.percent);
-    ka_advise(f, x,
-              "Record once with --waits, which names locks, sleeps and files; or, as root or with "
-              "CAP_PERFMON, with --off-cpu, which records the function and its callers");
+    if (was_attached(f->s->trace))
+        ka_advise(f, x,
+                  "As root or with CAP_PERFMON, record with --off-cpu, which records the function and its "
+                  "callers; or start the program under ckineto, 'ckineto record --waits -- PROGRAM', which "
+                  "names locks, sleeps and files: --waits cannot enter a program that runs already");
+    else
+        ka_advise(f, x,
+                  "Record once with --waits, which names locks, sleeps and files; or, as root or with "
+                  "CAP_PERFMON, with --off-cpu, which records the function and its callers");
     show_blocked(f, x, a, marked);
 }
 

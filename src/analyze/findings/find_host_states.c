@@ -74,7 +74,8 @@ static ka_found *open_idle_cause(idle_causes *x, uint32_t cause)
     if (cause == IS_BLOCKED)
         ka_advise(x->f, found,
                   "Keep files, locks and sleep out of the thread that launches work; 'ckineto record "
-                  "--off-cpu' and '--waits' say in which function it is blocked, and for which lock");
+                  "--off-cpu' and 'ckineto record --waits -- PROGRAM' say in which function it is blocked, "
+                  "and for which lock");
     return found;
 }
 

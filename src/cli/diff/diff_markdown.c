@@ -163,6 +163,7 @@ static void put_comment(const kc_diff_output *d, FILE *out)
                      "name", 60, out);
     put_folded_table(d, "diff_kernels", "Kernels, copies and memsets", "change", "name", 40, out);
     put_folded_table(d, "diff_operators", "Operators and calls", "change", "name", 40, out);
+    put_folded_table(d, "diff_threads", "What threads did", "kind", "name", 40, out);
 }
 
 kineto_status kc_diff_save_markdown(const kc_diff_output *d, const char *path, kineto_error *err)

@@ -66,19 +66,6 @@ int64_t kc_job_size(void)
 
 /* ---- names of files -------------------------------------------------------------------------- */
 
-/* Another rank may create it first. */
-static kineto_status create_directory_of(const char *path, kineto_error *err)
-{
-    char directory[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    if (!slash || slash == path)
-        return KINETO_OK;
-    snprintf(directory, sizeof directory, "%.*s", (int)(slash - path), path);
-    if (mkdir(directory, 0777) != 0 && errno != EEXIST)
-        return kb_fail_os(err, errno, "cannot create the directory '%s'", directory);
-    return KINETO_OK;
-}
-
 kineto_status kc_job_expand_path(const char *path, char out[PATH_MAX], kineto_error *err)
 {
     int64_t rank = kc_job_rank();
@@ -97,7 +84,7 @@ kineto_status kc_job_expand_path(const char *path, char out[PATH_MAX], kineto_er
     used += (size_t)kb_snprintf(out + used, PATH_MAX - used, "%s", path);
     if (used + 1 >= PATH_MAX)
         return kb_fail(err, KINETO_E_ARGUMENT, "the name of the output is too long");
-    return create_directory_of(out, err);
+    return KINETO_OK;
 }
 
 /* ---- does it use MPI? ------------------------------------------------------------------------ */

@@ -15,8 +15,7 @@ int64_t kc_job_rank(void);
 /** How many processes the job has; 0: not known. */
 int64_t kc_job_size(void);
 
-/** Replace each {rank} of a path by this process's rank. The directory of such a path is created if it
- *  is missing, because all ranks would fail for it.
+/** Replace each {rank} of a path by this process's rank.
  *  @return KINETO_E_ARGUMENT without a rank. */
 kineto_status kc_job_expand_path(const char *path, char out[PATH_MAX], kineto_error *err);
 

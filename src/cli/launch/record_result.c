@@ -1,6 +1,7 @@
 /* The end of `ckineto record`: the trace is built and written, or what remains of it is named; the summary,
  * what is slow, and advice if the program used nothing that is recorded. */
 #include "cli/launch/record_result.h"
+#include "cli/launch/cost_advice.h"
 #include "cli/launch/environment.h"
 #include "cli/launch/perf_maps.h"
 #include "cli/launch/remedies.h"
@@ -13,6 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* "." without a slash. */
+static void find_directory(const char *path, char directory[KS_PATH_BYTES])
+{
+    const char *slash = strrchr(path, '/');
+    int n = slash ? (int)KB_MAX(slash - path, 1) : 1;
+    snprintf(directory, KS_PATH_BYTES, "%.*s", n, slash ? path : ".");
+}
+
 /* A mistake in the name of the output must be reported before the program runs. */
 kineto_status kc_record_check_output(const char *path, kineto_error *err)
 {
@@ -23,9 +32,7 @@ kineto_status kc_record_check_output(const char *path, kineto_error *err)
     kineto_status status = ke_check_path(path, err);
     if (status || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
         return status; /* for example /dev/null: no temporary file is made next to it */
-    const char *slash = strrchr(path, '/');
-    int n = slash ? (int)KB_MAX(slash - path, 1) : 1;
-    snprintf(directory, sizeof directory, "%.*s", n, slash ? path : ".");
+    find_directory(path, directory);
     if (stat(directory, &st) != 0)
         return kb_fail_os(err, errno, "cannot write to '%s'", directory);
     if (!S_ISDIR(st.st_mode))
@@ -33,6 +40,22 @@ kineto_status kc_record_check_output(const char *path, kineto_error *err)
     if (access(directory, W_OK) != 0)
         return kb_fail_os(err, errno, "cannot write to '%s'", directory);
     return KINETO_OK;
+}
+
+/* A name without a known format creates nothing. */
+kineto_status kc_record_prepare_output(const char *path, bool quiet, kineto_error *err)
+{
+    struct stat st;
+    char directory[KS_PATH_BYTES];
+    find_directory(path, directory);
+    if (stat(directory, &st) != 0 && errno == ENOENT && ke_check_path(path, err) == KINETO_OK) {
+        kineto_status status = kb_os_make_directories(directory, err);
+        if (status)
+            return status;
+        if (!quiet)
+            kc_complain("record: created the directory '%s'", directory);
+    }
+    return kc_record_check_output(path, err);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -165,6 +188,7 @@ static void report_trace(const kc_record_report *r, const kineto_trace *trace)
         fputc('\n', stderr);
     }
     kc_summary_free(&s);
+    kc_cost_advice_print(trace, stderr);
     bool reads_back = is_chrome_file(r->output);
     kc_print(stderr, "ckineto: the trace is in %s%s\n", r->output,
              reads_back ? "; open it in ui.perfetto.dev or Chrome's DevTools (Performance)," : "");

@@ -16,6 +16,8 @@ typedef struct kc_record_report {
 
 /** Can a trace be written there? A mistake in the name must be reported before the program runs. */
 kineto_status kc_record_check_output(const char *path, kineto_error *err);
+/** The same, after missing directories were created, which is reported unless `quiet`. */
+kineto_status kc_record_prepare_output(const char *path, bool quiet, kineto_error *err);
 /** Print a signal or an exit status other than 0. */
 void kc_record_report_end(const kc_child *child, bool one_trace);
 /** Put how the program ended into the header of the next trace, as ckineto_dump_reason. */

@@ -155,6 +155,9 @@ void kc_watch_prepare(kc_watch *w, ks_collector *c, uint64_t kinds, kc_child *ch
 kineto_status kc_watch_attach(kc_watch *w, ks_collector *c, uint64_t kinds, uint32_t pid,
                               kineto_error *err)
 {
+    char number[24];
+    (void)snprintf(number, sizeof number, "%u", pid);
+    ks_collector_metadata(c, "ckineto_attached_pid", number); /* advice in findings depends on it */
     return choose_kinds(w, c, kinds)
                ? start_source(w, pid, false, err)
                : kb_fail(err, KINETO_E_ARGUMENT,

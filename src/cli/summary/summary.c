@@ -196,7 +196,8 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
     out->last_ns = out->end_ns;
     const kineto_row *order = kineto_trace_time_order(trace);
     c.failed = !map_tracks_to_devices(&c) || (!order && out->activities) ||
-               !ka_watched_make(trace, &out->watched);
+               !ka_watched_make(trace, &out->watched) ||
+               !kc_folded_make(trace, &out->watched, &out->folded);
     for (uint64_t i = 0; i < out->activities && !c.failed; i++)
         count_activity(&c, order[i]);
     for (summary_table t = TABLE_HOST; t < TABLE_COUNT; t++) {
@@ -221,6 +222,7 @@ void kc_summary_free(kc_summary *s)
     kb_vec_free(&s->host);
     kb_vec_free(&s->python);
     ka_watched_free(&s->watched);
+    kc_folded_free(&s->folded);
     kb_vec_free(&s->kernels);
     kb_vec_free(&s->other_device);
     kb_vec_free(&s->devices);
@@ -365,7 +367,7 @@ void kc_losses_print(const kineto_trace *trace, FILE *out)
 void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
     print_stat_table("host calls", s->host.data, s->host.count, trace, out);
-    kc_threads_print(&s->watched, out);
+    kc_threads_print(&s->watched, &s->folded, out);
     print_stat_table("Python functions, self time", s->python.data, s->python.count, trace, out);
     print_stat_table("kernels", s->kernels.data, s->kernels.count, trace, out);
     print_stat_table("copies, waits and other on devices", s->other_device.data,

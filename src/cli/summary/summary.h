@@ -39,6 +39,23 @@ typedef struct kc_category {
     uint64_t count;
 } kc_category;
 
+/* ---- processes.c: processes that have one line together ---- */
+typedef struct kc_folded {
+    uint8_t *is_folded; /* by process; NULL: none is */
+    uint32_t count;
+    int64_t ns; /* CPU time of all of them */
+} kc_folded;
+/** Finds processes that recorded nothing but states, samples and waits, and used 1 % of all CPU time at
+ *  most, if there are several. False: out of memory. */
+bool kc_folded_make(const kineto_trace *trace, const ka_watched *w, kc_folded *out);
+void kc_folded_free(kc_folded *f);
+static inline bool kc_is_folded(const kc_folded *f, uint32_t process)
+{
+    return f->is_folded && f->is_folded[process];
+}
+/** "7 more processes (bash, env) took 12 ms of CPU time"; nothing without any. */
+void kc_folded_print(const kc_folded *f, const kineto_trace *trace, const char *indent, FILE *out);
+
 typedef struct kc_summary {
     int64_t start_ns, end_ns; /* the window */
     /* The window and all activities: some reach beyond the window. */
@@ -49,6 +66,7 @@ typedef struct kc_summary {
     /* the same, by self time */
     kc_stat_list python;
     ka_watched watched; /* threads, and functions that were sampled */
+    kc_folded folded;
     KB_VEC(kc_device) devices;
     KB_VEC(kc_category) categories;
 } kc_summary;
@@ -77,7 +95,7 @@ void kc_put_process(FILE *out, const kineto_trace *trace, uint32_t process);
 double kc_busy_percent(const kc_device *device);
 
 /* ---- threads.c: states of threads, sampled functions ----------------------------------------- */
-void kc_threads_print(const ka_watched *w, FILE *out);
+void kc_threads_print(const ka_watched *w, const kc_folded *folded, FILE *out);
 void kc_threads_json(const ka_watched *w, kb_json *j);
 
 /* ---- locks.c: locks that threads waited for --------------------------------------------------- */

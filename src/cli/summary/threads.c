@@ -17,23 +17,25 @@ static int compare_running(const void *left, const void *right, void *context)
     return a_ns != b_ns ? (a_ns > b_ns ? -1 : 1) : KB_COMPARE(a, b);
 }
 
-/* Indexes of the threads that have states, the longest running first; to free. NULL: out of memory. */
-static uint32_t *order_threads(const ka_watched *w, size_t *count)
+/* Indexes of the threads that have states, the longest running first; to free. NULL: out of memory.
+ * Without those of folded processes; NULL: all. */
+static uint32_t *order_threads(const ka_watched *w, const kc_folded *folded, size_t *count)
 {
     uint32_t *order = malloc((w->threads.count + 1) * sizeof *order);
     *count = 0;
     for (uint32_t i = 0; order && i < w->threads.count; i++)
-        if (w->threads.data[i].count)
+        if (w->threads.data[i].count &&
+            !(folded && kc_is_folded(folded, w->threads.data[i].process)))
             order[(*count)++] = i;
     if (*count)
         qsort_r(order, *count, sizeof *order, compare_running, w->threads.data);
     return order;
 }
 
-static void print_threads(const ka_watched *w, FILE *out)
+static void print_threads(const ka_watched *w, const kc_folded *folded, FILE *out)
 {
     size_t count;
-    uint32_t *order = order_threads(w, &count);
+    uint32_t *order = order_threads(w, folded, &count);
     if (count)
         fprintf(out, "\n  %-40s %10s %17s %12s\n", "threads", "running", "waiting for a CPU",
                 "blocked");
@@ -45,6 +47,7 @@ static void print_threads(const ka_watched *w, FILE *out)
                 kb_duration(t->ns[KA_STATE_WAITING]).s, kb_duration(t->ns[KA_STATE_BLOCKED]).s);
     }
     print_more(count, out);
+    kc_folded_print(folded, w->trace, "  ", out);
     free(order);
 }
 
@@ -80,9 +83,9 @@ static void print_blocked(const ka_watched *w, FILE *out)
     print_more(w->blocked_of_all.count, out);
 }
 
-void kc_threads_print(const ka_watched *w, FILE *out)
+void kc_threads_print(const ka_watched *w, const kc_folded *folded, FILE *out)
 {
-    print_threads(w, out);
+    print_threads(w, folded, out);
     print_blocked(w, out);
     print_functions(w, out);
 }
@@ -92,7 +95,7 @@ void kc_threads_print(const ka_watched *w, FILE *out)
 static void put_thread_array(const ka_watched *w, kb_json *j)
 {
     size_t count;
-    uint32_t *order = order_threads(w, &count);
+    uint32_t *order = order_threads(w, NULL, &count);
     kb_json_key_z(j, "threads");
     kb_json_array_begin(j);
     for (size_t i = 0; i < count; i++) {

@@ -206,10 +206,31 @@ static void add_clock_lines(kt_build_state *s)
     }
 }
 
+/* Events of pauses are in no line, so that a line says how long they were, within the window. */
+static void add_pause_line(kt_build_state *s)
+{
+    char text[96];
+    uint64_t count = 0;
+    int64_t sum_ns = 0;
+    for (size_t i = 0; i < s->options.pause_count; i++) {
+        const kt_build_thread_span *pause = &s->options.pauses[i];
+        int64_t from_ns = KB_MAX(kb_clock_fit_ns(&s->fit, pause->from_ticks), s->start_ns);
+        int64_t to_ns = pause->to_ticks ? kb_clock_fit_ns(&s->fit, pause->to_ticks) : s->end_ns;
+        to_ns = KB_MIN(to_ns, s->end_ns);
+        count += to_ns >= from_ns;
+        sum_ns += to_ns > from_ns ? kb_length_ns(from_ns, to_ns) : 0;
+    }
+    if (!count)
+        return;
+    kb_snprintf(text, sizeof text, "%s in all, without events in the trace", kb_duration(sum_ns).s);
+    add_detail_line(s, kb_string("session"), "times recording was paused", count, false, text);
+}
+
 void kt_build_ledger(kt_build_state *s)
 {
     for (uint32_t source = 0; source < KF_MAX_SOURCES; source++)
         add_source_lines(s, source);
+    add_pause_line(s);
     add_evicted_line(s);
     add_impossible_counters_line(s);
     if (s->options.incomplete_reason)

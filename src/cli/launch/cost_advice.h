@@ -1,0 +1,12 @@
+/* What to change where a recording took more than --budget allows. */
+#ifndef KC_COST_ADVICE_H
+#define KC_COST_ADVICE_H
+
+#include <ckineto/trace.h>
+
+#include <stdio.h>
+
+/** One line if the trace says that the budget was exceeded; else nothing. Programs that used too little CPU
+ *  time for a comparison have none. */
+void kc_cost_advice_print(const kineto_trace *trace, FILE *out);
+#endif
