@@ -35,6 +35,8 @@ RECORDS = {"flat.data": ((), TARGET),
            "chains.data": (("-g",), FRAMES),
            "compressed.data": (("-z", "--call-graph", "dwarf"), TARGET),
            "states.data": (("--switch-events",), TARGET),
+           "threads.data": (("--threads", "--call-graph", "dwarf"), TARGET),
+           "threads-z.data": (("--threads", "-z"), TARGET),
            "moved.data": (("--call-graph", "dwarf"), path("moved")),
            "-": (("-g",), FRAMES),
            "faults.data": (("-e", "page-faults", "-c", "1"), TARGET)}
@@ -148,6 +150,14 @@ class Perf(unittest.TestCase):
         data = record("compressed.data")
         self.check_same_functions(data)
         self.check_all_delivered(data)
+
+    def test_directories_of_threads(self):
+        for name in ("threads.data", "threads-z.data"):
+            with self.subTest(name):
+                data = record(name)
+                self.check_same_functions(data)
+                self.check_all_delivered(data)
+                self.assertIn("name the directory", run(COMMAND, "info", os.path.join(data, "data"), status=2))
 
     def test_pipe_form_and_gzip(self):
         record("-")

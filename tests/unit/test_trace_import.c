@@ -63,6 +63,9 @@ static void put_text(bytes *b, const char *text)
 #define SAMPLE_TYPE                                                                                \
     (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |     \
      PERF_SAMPLE_IDENTIFIER)
+/* What samples of page faults have besides. */
+static uint64_t extra_of_faults;
+
 enum { ID_CLOCK = 7, ID_FAULTS = 9, ATTR_BYTES = 136, HEADER_BYTES = 104 };
 
 static size_t begin_record(bytes *b, uint32_t type, uint16_t misc)
@@ -127,6 +130,9 @@ static void put_sample(bytes *b, uint64_t id, uint32_t pid, uint32_t tid, uint64
     if (id == ID_CLOCK) {
         put_u64(b, count);
         put(b, chain, 8 * count);
+    } else if (extra_of_faults & PERF_SAMPLE_BRANCH_STACK) {
+        put_u64(b, 1);
+        put(b, (uint64_t[3]){0x1003, 0x2003, 0}, 24);
     }
     end_record(b, at);
 }
@@ -168,7 +174,7 @@ static bytes make_file(const bytes *records)
     for (int i = 0; i < 6; i++)
         put_u64(&b, 0);
     put_attr(&b, PERF_COUNT_SW_TASK_CLOCK, SAMPLE_TYPE | PERF_SAMPLE_CALLCHAIN, ids_at, 8);
-    put_attr(&b, PERF_COUNT_SW_PAGE_FAULTS, SAMPLE_TYPE, ids_at + 8, 8);
+    put_attr(&b, PERF_COUNT_SW_PAGE_FAULTS, SAMPLE_TYPE | extra_of_faults, ids_at + 8, 8);
     put_u64(&b, ID_CLOCK);
     put_u64(&b, ID_FAULTS);
     assert_int_equal(b.size, data_at);
@@ -277,6 +283,27 @@ static void test_program(void **state)
     kineto_trace_release(t);
 }
 
+/* What is not read is counted, with the command that prints it. */
+static void test_branches_and_hardware_traces(void **state)
+{
+    bytes records = {.size = 0};
+    kineto_trace *t;
+    (void)state;
+    extra_of_faults = PERF_SAMPLE_BRANCH_STACK;
+    put_program(&records);
+    size_t at = begin_record(&records, 71, 0); /* AUXTRACE: its data follow it */
+    put_u64(&records, 64);
+    end_record(&records, at);
+    put(&records, (uint8_t[64]){0}, 64);
+    bytes b = make_file(&records);
+    extra_of_faults = 0;
+    assert_int_equal(open_bytes(b.data, b.size, &t, NULL), KINETO_OK);
+    check_program(t);
+    assert_true(has_ledger_line(t, "perf script -F +brstack", 1));
+    assert_true(has_ledger_line(t, "perf script --itrace", 64));
+    kineto_trace_release(t);
+}
+
 /* The form of a pipe has the events as records. */
 static void test_pipe_form(void **state)
 {
@@ -299,6 +326,43 @@ static void test_pipe_form(void **state)
     assert_int_equal(open_bytes(b.data, b.size, &t, NULL), KINETO_OK);
     check_program(t);
     kineto_trace_release(t);
+}
+
+/* The form of `perf record --threads`: whichever records are in which file of the directory. */
+static void test_directory_form(void **state)
+{
+    static const char *const names[] = {"data", "data.0", "data.1", "data.10"};
+    char paths[4][300];
+    bytes all = {.size = 0};
+    (void)state;
+    put_program(&all);
+    for (int i = 0; i < 4; i++)
+        snprintf(paths[i], sizeof paths[i], "%s/%s", directory, names[i]);
+    for (unsigned kind = 0; kind < 16; kind++) {
+        bytes parts[4] = {{.size = 0}};
+        kineto_trace *t;
+        kineto_error err = {.message = ""};
+        unsigned number = 0;
+        for (size_t at = 0; at < all.size; number++) { /* records go to parts in turn, in another order each time */
+            uint16_t size;
+            memcpy(&size, all.data + at + 6, sizeof size);
+            put(&parts[(number * kind + number / 3) % 4], all.data + at, size);
+            at += size;
+        }
+        bytes first = make_file(&parts[0]);
+        for (int i = 0; i < 4; i++) {
+            FILE *f = fopen(paths[i], "wb");
+            assert_non_null(f);
+            (void)fwrite(i ? parts[i].data : first.data, 1, i ? parts[i].size : first.size, f);
+            fclose(f);
+        }
+        if (kineto_trace_open(directory, &t, &err) != KINETO_OK)
+            fail_msg("%s", err.message);
+        check_program(t);
+        kineto_trace_release(t);
+    }
+    for (int i = 0; i < 4; i++)
+        unlink(paths[i]);
 }
 
 /* Any end of the file is read as far as possible, or refused with its name. */
@@ -663,6 +727,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_program),           cmocka_unit_test(test_pipe_form),
+        cmocka_unit_test(test_directory_form),    cmocka_unit_test(test_branches_and_hardware_traces),
         cmocka_unit_test(test_truncated),         cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_other_byte_order),  cmocka_unit_test(test_malformed_samples),
         cmocka_unit_test(test_perf_script),       cmocka_unit_test(test_perf_script_states),

@@ -145,9 +145,6 @@ const char *kt_foreign_entry_problem(kineto_string name)
 {
     if (kb_string_is(name, "default.opts"))
         return "data of uftrace without its file info, which uftrace writes at the end of a recording";
-    if (kb_string_is(name, "data.0"))
-        return "data of 'perf record --threads'; run 'perf script -i DIRECTORY > FILE.txt', which ckineto "
-               "reads";
     if (kb_string_is(name, "perf.data"))
         return "perf.data, which ckineto reads if it is named";
     if (kb_string_is(name, "uftrace.data"))

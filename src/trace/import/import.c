@@ -20,6 +20,7 @@ const kt_importer *kt_importer_find(kineto_string head)
 
 static const kt_directory_importer directory_importers[] = {
     {"info", "Ftrace!", kt_import_uftrace_directory},
+    {"data", "PERFILE2", kt_import_perf_directory},
 };
 
 /* The file has these first bytes. It is opened only if it is a regular one: a pipe could wait for ever. */

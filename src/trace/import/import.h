@@ -33,6 +33,7 @@ const kt_directory_importer *kt_directory_importer_find(const char *path);
 /* ---- perf_data.c ---- */
 bool kt_is_perf_data(kineto_string head);
 kineto_status kt_import_perf_data(kineto_string bytes, kineto_trace **out, kineto_error *err);
+kineto_status kt_import_perf_directory(const char *path, kineto_trace **out, kineto_error *err);
 
 /* ---- perf_script.c ---- */
 bool kt_is_perf_script(kineto_string head);
