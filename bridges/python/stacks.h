@@ -102,6 +102,8 @@ CS_LOCAL cs_name *cs_name_new_code(PyObject *code);
 CS_LOCAL cs_name *cs_name_module(PyObject *module);
 /** Name of a function in C; `first` is the first argument of a method descriptor, or NULL. */
 CS_LOCAL cs_name *cs_name_c_function(PyObject *callable, PyObject *first);
+/** The process ends: report the names of the filter that no function had. */
+CS_LOCAL void cs_names_report_unused(void);
 /** Release the objects that names of C functions keep alive. */
 CS_LOCAL void cs_names_release(void);
 /** Functions in C that are called by hidden functions: hidden as well. */
@@ -336,8 +338,10 @@ static inline void cs_begin_c(cs_lane *l, const void *key, cs_name *name, PyObje
     if (KINETO_UNLIKELY(caller && (caller->flags & CS_IS_HIDDEN)))
         name = &cs_hidden_c_function;
     cs_begin(l, key, name, frame);
-    if (KINETO_UNLIKELY(name->flags & CS_ENDS_PROCESS))
+    if (KINETO_UNLIKELY(name->flags & CS_ENDS_PROCESS)) {
         cs_windows_flush();
+        cs_names_report_unused();
+    }
 }
 
 /** A Python function begins: find the name of its code, or of the module that it calls. */

@@ -105,6 +105,7 @@ static void stop_hooks(PyObject *threads)
     if (atomic_load_explicit(&cs.recording, memory_order_relaxed))
         cs_lanes_add_placeholders(threads);
     cs_windows_flush();
+    cs_names_report_unused();
     cs.active = false;
     cs_hook_remove();
     cs_lanes_drop_placeholders();

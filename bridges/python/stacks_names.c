@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NAME_MAX_BYTES 4096u
 #define NAME_CHAINS    8192u
@@ -34,6 +35,9 @@ static cs_name *chains[NAME_CHAINS];
 
 /* Lists of bytes objects, or NULL; see cs_names_configure. */
 static PyObject *name_prefixes, *name_own_folders, *name_only;
+
+/* Which names of the filter some function had: a bit for each of the first 64. */
+static uint64_t only_used;
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -276,10 +280,21 @@ int cs_names_configure(PyObject *prefixes, PyObject *own_folders, PyObject *only
         return -1;
     }
     cs.has_filter = PyList_Size(third) > 0;
+    only_used = 0;
     replace_list(&name_prefixes, first);
     replace_list(&name_own_folders, second);
     replace_list(&name_only, third);
     return 0;
+}
+
+/* The bytes of an item of sys.path, a new reference; the empty one stands for the current folder. NULL:
+ * it is no text. */
+static PyObject *read_import_folder(PyObject *item)
+{
+    char here[NAME_MAX_BYTES];
+    if (PyUnicode_Check(item) && PyUnicode_GetLength(item) == 0)
+        return getcwd(here, sizeof here) ? PyBytes_FromString(here) : NULL;
+    return PyUnicode_Check(item) ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape") : NULL;
 }
 
 /* The length of the longest folder of sys.path that the text is below, with its slash; 0: none. The
@@ -290,10 +305,7 @@ static size_t match_import_path(const char *text, size_t bytes)
     PyObject *folders = PySys_GetObject("path"); /* borrowed */
     size_t longest = 0;
     for (Py_ssize_t i = 0; folders && PyList_Check(folders) && i < PyList_Size(folders); i++) {
-        PyObject *item = PyList_GetItem(folders, i); /* borrowed */
-        PyObject *folder = PyUnicode_Check(item)
-                               ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape")
-                               : NULL;
+        PyObject *folder = read_import_folder(PyList_GetItem(folders, i)); /* an item is borrowed */
         PyErr_Clear();
         size_t size;
         const char *path = get_bytes_text(folder, &size);
@@ -335,6 +347,27 @@ static bool is_main_file(const char *path, size_t bytes)
     return yes;
 }
 
+/* The ledger says of each name of the filter whether a function had it: a name that none has is most
+ * likely a mistake, and the trace would have no other sign of it. */
+static void report_used_name(Py_ssize_t i, const char *name)
+{
+    uint64_t bit = i < 64 ? UINT64_C(1) << i : 0;
+    if (bit && !(only_used & bit))
+        (void)kineto_ledger_add(CS_SOURCE, "selected by --python-only", 1, false, name);
+    only_used |= bit;
+}
+
+void cs_names_report_unused(void)
+{
+    Py_ssize_t count = name_only ? PyList_Size(name_only) : 0;
+    for (Py_ssize_t i = 0; i < count && i < 64; i++) {
+        size_t size;
+        if (!(only_used & UINT64_C(1) << i))
+            (void)kineto_ledger_add(CS_SOURCE, "--python-only: no function of it ran", 1, false,
+                                    get_bytes_text(PyList_GetItem(name_only, i), &size));
+    }
+}
+
 /* Do the functions of this file pass the filter? `cut`: bytes of its folder of sys.path. */
 static bool passes_filter(const char *path, size_t bytes, size_t cut)
 {
@@ -347,8 +380,10 @@ static bool passes_filter(const char *path, size_t bytes, size_t cut)
         size_t size;
         const char *name = get_bytes_text(PyList_GetItem(name_only, i), &size);
         if (is_file_of_module(path + skipped, bytes - skipped, name, size) ||
-            (strcmp(name, "__main__") == 0 && is_main_file(path, bytes)))
+            (strcmp(name, "__main__") == 0 && is_main_file(path, bytes))) {
+            report_used_name(i, name);
             return true;
+        }
     }
     return count == 0;
 }

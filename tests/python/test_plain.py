@@ -8,6 +8,7 @@ default with this one; with --all, with the versions from 3.9 on that are in the
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -235,6 +236,26 @@ class Filter(Plain):
         self.assertFalse([n for n in found if n.startswith(("wanted/", "other"))])
         _, events, _ = self.record("-c", "def f(): pass\nf()", options=("--python-only", "__main__"))
         self.assertEqual(self.names(events), {"<string>(1): <module>": 1, "<string>(1): f": 1})
+
+    def test_a_name_that_no_function_has(self):
+        for program, options, unused in ((self.program, "wanted,wantd,__main__", ["wantd"]),
+                                         (self.program, "wanted.part,other.part", ["other.part"]),
+                                         ("-c", "nothing", ["nothing"])):
+            end = ("def f(): pass\nf()",) if program == "-c" else ()
+            _, _, err = self.record(program, *end, options=("--python-only", options))
+            self.assertEqual(re.findall(r"--python-only: no function of '(.*?)' ran;", err), unused)
+            for name in options.split(","):
+                line = "no function of it ran" if name in unused else "selected by --python-only"
+                self.assertRegex(err, r"%s: 1 \(%s\)" % (line, re.escape(name)))
+
+    def test_a_name_that_only_another_process_has(self):
+        program = self.write("starts.py", """
+            import os, subprocess, sys
+            subprocess.run([sys.executable, "-c", "import wanted.part"], check=True)
+            os._exit(0)
+            """)
+        _, _, err = self.record(program, options=("--python-only", "wanted,wantd"))
+        self.assertEqual(re.findall(r"--python-only: no function of '(.*?)' ran;", err), ["wantd"])
 
     def test_a_list_that_is_none(self):
         for text in ("", "a,", "a b", "a/b", "a..b"):
