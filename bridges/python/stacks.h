@@ -3,7 +3,8 @@
  * It is an extension module of CPython and a client of libckineto-rt. Two binaries come from these
  * sources: stacks_profile.c hooks Python 3.9 to 3.11 by a profile function for each thread,
  * stacks_monitoring.c later versions by sys.monitoring. Both see the limited API only, which hides
- * the layout of CPython's structs, so that one binary serves all its versions.
+ * the layout of CPython's structs, so that one binary serves all its versions. Builds without the GIL
+ * have a binary for each version, from the same sources.
  *
  *   stacks_names.c    names of code objects, modules and C functions
  *   stacks_lanes.c    a lane for each thread: the functions that are running there
@@ -14,7 +15,9 @@
  * thread: closing such a range closes all that was opened inside, and `__enter__` of an annotation
  * returns while its annotation is open. So rows nest by their times alone.
  *
- * Locks: the GIL protects names, options and the list of threads. Entries of a lane are written by
+ * Locks: the GIL protects names and options. Builds without the GIL call the hooks on several threads at
+ * once: there a lock of stacks_names.c protects names, with a cache for each thread, and start and stop
+ * exclude each other; their library sees the whole API, since there is no limited one. Entries of a lane are written by
  * its own thread without a lock. To read them from another thread without the GIL, take cs_lock,
  * change the epoch (so that every thread's next event enters cs_lane_attend, which takes the lock),
  * issue a memory barrier on all threads and wait until the lane's `inside` is false. */
@@ -102,6 +105,8 @@ CS_LOCAL cs_name *cs_name_new_code(PyObject *code);
 CS_LOCAL cs_name *cs_name_module(PyObject *module);
 /** Name of a function in C; `first` is the first argument of a method descriptor, or NULL. */
 CS_LOCAL cs_name *cs_name_c_function(PyObject *callable, PyObject *first);
+/** The process ends: report the names of the filter that no function had. */
+CS_LOCAL void cs_names_report_unused(void);
 /** Release the objects that names of C functions keep alive. */
 CS_LOCAL void cs_names_release(void);
 /** Functions in C that are called by hidden functions: hidden as well. */
@@ -112,11 +117,21 @@ CS_LOCAL cs_name *cs_name_plain(const char *text, uint32_t flags);
 /** Look for the code of nn.Module.__call__, if PyTorch is loaded. */
 CS_LOCAL void cs_find_call_code(void);
 
+#ifdef Py_GIL_DISABLED
+/** Name of a code object, new or known. */
+CS_LOCAL cs_name *cs_name_code(PyObject *code);
+/** Around fork(): no other thread holds the lock of names then. */
+CS_LOCAL void cs_names_lock(void);
+CS_LOCAL void cs_names_unlock(void);
+#else
 static inline cs_name *cs_name_code(PyObject *code)
 {
     const cs_slot *slot = cs_table_find(&cs_codes, code, NULL);
     return KINETO_LIKELY(slot != NULL) ? slot->name : cs_name_new_code(code);
 }
+static inline void cs_names_lock(void) {}
+static inline void cs_names_unlock(void) {}
+#endif
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
@@ -126,8 +141,8 @@ typedef struct cs_state {
     bool active;           /* started, and hooks are installed; with the GIL */
     bool functions, modules, c_functions, collections; /* options */
     bool has_filter;       /* some functions may be CS_IS_OUTSIDE */
-    uint64_t last_id;      /* "Python id" that was given out last; with the GIL */
-    uint64_t too_deep;     /* functions that were too deep for their lane; with the GIL */
+    _Atomic uint64_t last_id;  /* of the blocks of "Python id" that lanes took */
+    _Atomic uint64_t too_deep; /* functions that were too deep for their lane */
     PyObject *call_code;   /* code of nn.Module.__call__; NULL while there is none */
     atomic_uint pid;
 } cs_state;
@@ -157,6 +172,7 @@ typedef struct cs_lane {
     uint32_t beyond;    /* functions that are running below CS_MAX_DEPTH */
     cs_entry *entries;
     uint32_t pid, tid;  /* 0: the thread was not seen yet */
+    uint64_t last_id;   /* "Python id" that was given out last */
     bool has_owner;     /* false: a placeholder for a thread that made no call in this recording */
     struct cs_lane *next, **link;
 } cs_lane;
@@ -218,6 +234,15 @@ static inline void cs_set_depth(cs_lane *l, uint32_t depth)
     atomic_store_explicit(&l->depth, depth, memory_order_relaxed);
 }
 
+/** A new "Python id", from a block of the lane: a counter of all threads would be slow without the GIL. */
+static inline uint64_t cs_next_id(cs_lane *l)
+{
+    enum { BLOCK = 1024 };
+    if (KINETO_UNLIKELY(l->last_id % BLOCK == 0))
+        l->last_id = atomic_fetch_add_explicit(&cs.last_id, BLOCK, memory_order_relaxed);
+    return ++l->last_id;
+}
+
 /** A function begins. The lane is entered and has room for one more entry. */
 static inline void cs_push(cs_lane *l, const void *key, cs_name *name)
 {
@@ -225,7 +250,7 @@ static inline void cs_push(cs_lane *l, const void *key, cs_name *name)
     cs_entry *e = &l->entries[depth + 1];
     e->key = key;
     e->name = name;
-    e->id = name->flags & CS_IS_HIDDEN ? e[-1].id : ++cs.last_id;
+    e->id = name->flags & CS_IS_HIDDEN ? e[-1].id : cs_next_id(l);
     e->start = kineto_record_ticks();
     cs_set_depth(l, depth + 1);
 }
@@ -336,8 +361,10 @@ static inline void cs_begin_c(cs_lane *l, const void *key, cs_name *name, PyObje
     if (KINETO_UNLIKELY(caller && (caller->flags & CS_IS_HIDDEN)))
         name = &cs_hidden_c_function;
     cs_begin(l, key, name, frame);
-    if (KINETO_UNLIKELY(name->flags & CS_ENDS_PROCESS))
+    if (KINETO_UNLIKELY(name->flags & CS_ENDS_PROCESS)) {
         cs_windows_flush();
+        cs_names_report_unused();
+    }
 }
 
 /** A Python function begins: find the name of its code, or of the module that it calls. */

@@ -1,6 +1,6 @@
 /* Options, start and stop, and the functions of the extension module _ckineto_stacks, which
  * python/ckineto_attach/stacks.py calls. Several users may start it; hooks are installed by the
- * first start and removed by the last stop. All of this file runs with the GIL. */
+ * first start and removed by the last stop. All of this file runs with the GIL, or alone. */
 #include "stacks.h"
 
 #include <string.h>
@@ -86,15 +86,26 @@ static const char *start_hooks(unsigned options, PyObject *threads)
     return NULL;
 }
 
+/* What the GIL does elsewhere: functions of the module exclude each other. */
+#ifdef Py_GIL_DISABLED
+#define BEGIN_ALONE(object) Py_BEGIN_CRITICAL_SECTION(object)
+#define END_ALONE()         Py_END_CRITICAL_SECTION()
+#else
+#define BEGIN_ALONE(object) { (void)(object)
+#define END_ALONE()         }
+#endif
+
 static PyObject *module_start(PyObject *self, PyObject *args)
 {
     unsigned options;
     PyObject *threads;
-    (void)self;
+    const char *why;
     if (!PyArg_ParseTuple(args, "IO!:start", &options, &PyDict_Type, &threads))
         return NULL;
+    BEGIN_ALONE(self);
     users++;
-    const char *why = start_hooks(options, threads);
+    why = start_hooks(options, threads);
+    END_ALONE();
     return Py_BuildValue("z", why);
 }
 
@@ -105,27 +116,31 @@ static void stop_hooks(PyObject *threads)
     if (atomic_load_explicit(&cs.recording, memory_order_relaxed))
         cs_lanes_add_placeholders(threads);
     cs_windows_flush();
+    cs_names_report_unused();
     cs.active = false;
     cs_hook_remove();
     cs_lanes_drop_placeholders();
     cs_names_release();
-    if (cs.too_deep)
-        report_loss("nested too deep", cs.too_deep, "deeper than 65536 functions");
-    cs.too_deep = 0;
+    uint64_t too_deep = atomic_exchange_explicit(&cs.too_deep, 0, memory_order_relaxed);
+    if (too_deep)
+        report_loss("nested too deep", too_deep, "deeper than 65536 functions");
 }
 
 static PyObject *module_stop(PyObject *self, PyObject *args)
 {
     PyObject *threads; /* identifiers of Python to those of the kernel */
-    (void)self;
+    bool is_last;
     if (!PyArg_ParseTuple(args, "O!:stop", &PyDict_Type, &threads))
         return NULL;
+    BEGIN_ALONE(self);
     if (users && --users == 0) {
         if (cs.active)
             stop_hooks(threads);
         set_options(0);
     }
-    return PyBool_FromLong(users == 0);
+    is_last = users == 0;
+    END_ALONE();
+    return PyBool_FromLong(is_last);
 }
 
 static PyObject *module_configure(PyObject *self, PyObject *args)
@@ -194,6 +209,10 @@ PyMODINIT_FUNC PyInit__ckineto_stacks(void)
     PyObject *module = PyModule_Create(&definition);
     if (module && cs_hook_init() != 0)
         Py_CLEAR(module);
+#ifdef Py_GIL_DISABLED
+    if (module) /* or the interpreter would enable the GIL again */
+        (void)PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
     if (module) {
         Py_BEGIN_ALLOW_THREADS /* a session that runs calls back at once, and so may another thread's */
         cs_windows_register();

@@ -215,18 +215,18 @@ static void append_frame(cs_lane *lane, const cs_entry *frame, uint64_t start)
         return;
     }
     *e = (cs_entry){frame->key, frame->name, 0, start};
-    e->id = frame->name->flags & CS_IS_HIDDEN ? e[-1].id : ++cs.last_id;
+    e->id = frame->name->flags & CS_IS_HIDDEN ? e[-1].id : cs_next_id(lane);
     cs_set_depth(lane, depth + 1);
 }
 
 /* Give an entry of an earlier epoch a new start and id: its time until the epoch began is a row of
  * its own already. */
-static void renew_entry(cs_entry *e, uint64_t start)
+static void renew_entry(cs_lane *lane, cs_entry *e, uint64_t start)
 {
     if (e->start >= start)
         return;
     e->start = start;
-    e->id = e->name->flags & CS_IS_HIDDEN ? e[-1].id : ++cs.last_id;
+    e->id = e->name->flags & CS_IS_HIDDEN ? e[-1].id : cs_next_id(lane);
 }
 
 /* With the lock. Makes the entries equal to the frames; those that are new began at `start`. */
@@ -240,7 +240,7 @@ static void apply_frames(cs_lane *lane, const frame_list *list, rebuild_reason r
     cs_set_depth(lane, keep);
     lane->beyond = 0;
     for (uint32_t i = 1; reason == NEW_EPOCH && i <= keep; i++)
-        renew_entry(&lane->entries[i], start);
+        renew_entry(lane, &lane->entries[i], start);
     for (; frames < list->count; frames++)
         append_frame(lane, &list->items[list->count - 1 - frames], start);
 }
@@ -371,7 +371,7 @@ void cs_begin_slow(cs_lane *lane, const void *key, cs_name *name, PyObject *fram
         return;
     if (lane->beyond || !has_room || cs_depth(lane) == lane->capacity) {
         lane->beyond++;
-        cs.too_deep++;
+        (void)atomic_fetch_add_explicit(&cs.too_deep, 1, memory_order_relaxed);
     } else {
         cs_push(lane, key, name);
     }
@@ -468,6 +468,15 @@ static void add_placeholder(uint32_t tid, PyObject *frame)
     free(list.items);
 }
 
+#ifdef Py_GIL_DISABLED
+/* Frames of a running thread must not be read by another one. */
+void cs_lanes_add_placeholders(PyObject *threads)
+{
+    (void)threads;
+    (void)add_placeholder;
+    (void)has_current_lane;
+}
+#else
 void cs_lanes_add_placeholders(PyObject *threads)
 {
     PyObject *function = PySys_GetObject("_current_frames"); /* borrowed */
@@ -483,3 +492,4 @@ void cs_lanes_add_placeholders(PyObject *threads)
     Py_XDECREF(frames);
     PyErr_Clear();
 }
+#endif

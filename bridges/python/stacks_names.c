@@ -2,12 +2,16 @@
  * "nn.Module: Linear_0" for modules, the text of repr() for functions in C.
  *
  * Objects are looked up by address on each call and named once. A table never keeps a code object
- * or a module alive: a weak reference removes its entry when the object goes. */
+ * or a module alive: a weak reference removes its entry when the object goes.
+ *
+ * Tables and chains are used with the GIL, or where there is none with names_lock; no Python code runs
+ * while it is held. */
 #include "stacks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NAME_MAX_BYTES 4096u
 #define NAME_CHAINS    8192u
@@ -32,8 +36,27 @@ static cs_table c_functions = {no_slots, 0, 0};
 /* All names, as a hash table with chains; it never shrinks. */
 static cs_name *chains[NAME_CHAINS];
 
+#ifdef Py_GIL_DISABLED
+static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
+void cs_names_lock(void) { (void)pthread_mutex_lock(&names_lock); }
+void cs_names_unlock(void) { (void)pthread_mutex_unlock(&names_lock); }
+
+/* Names that the thread found last. An entry counts only if nothing was removed from a table since: a
+ * later object could have the same address. */
+#define CACHED_NAMES 256u
+static _Atomic uint64_t removals;
+static _Thread_local struct cached_name {
+    const void *key, *more;
+    cs_name *name;
+    uint64_t removals;
+} cached_names[CACHED_NAMES];
+#endif
+
 /* Lists of bytes objects, or NULL; see cs_names_configure. */
 static PyObject *name_prefixes, *name_own_folders, *name_only;
+
+/* Which names of the filter some function had: a bit for each of the first 64. */
+static uint64_t only_used;
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -55,8 +78,8 @@ static void fill_name_sites(cs_name *name)
     name->root.args = without_parent;
 }
 
-/* The one name with this text and these flags. NULL: out of memory. */
-static cs_name *intern_name(const char *text, size_t bytes, uint32_t flags)
+/* With names_lock. */
+static cs_name *find_or_add_name(const char *text, size_t bytes, uint32_t flags)
 {
     if (bytes > NAME_MAX_BYTES)
         bytes = NAME_MAX_BYTES;
@@ -73,6 +96,15 @@ static cs_name *intern_name(const char *text, size_t bytes, uint32_t flags)
     fill_name_sites(name);
     name->next = *chain;
     *chain = name;
+    return name;
+}
+
+/* The one name with this text and these flags. NULL: out of memory. */
+static cs_name *intern_name(const char *text, size_t bytes, uint32_t flags)
+{
+    cs_names_lock();
+    cs_name *name = find_or_add_name(text, bytes, flags);
+    cs_names_unlock();
     return name;
 }
 
@@ -112,11 +144,40 @@ static bool ensure_free_slot(cs_table *t)
     return true;
 }
 
+/* The name of an object in a table; NULL: it has none yet. */
+static cs_name *find_name(const cs_table *t, const void *key, const void *more)
+{
+#ifdef Py_GIL_DISABLED
+    struct cached_name *cached = &cached_names[cs_slot_hash(key, more) % CACHED_NAMES];
+    uint64_t now = atomic_load_explicit(&removals, memory_order_acquire);
+    if (cached->key == key && cached->more == more && cached->removals == now)
+        return cached->name;
+#endif
+    cs_names_lock();
+    const cs_slot *slot = cs_table_find(t, key, more);
+    cs_name *name = slot ? slot->name : NULL;
+    cs_names_unlock();
+#ifdef Py_GIL_DISABLED
+    if (name)
+        *cached = (struct cached_name){key, more, name, now};
+#endif
+    return name;
+}
+
+/* Entries of caches are void from here on; with names_lock. */
+static void count_removal(void)
+{
+#ifdef Py_GIL_DISABLED
+    (void)atomic_fetch_add_explicit(&removals, 1, memory_order_release);
+#endif
+}
+
 /* Remove a slot, and move up the slots that collided with it (linear probing without tombstones).
  * @return its guard, which the caller releases: that may run Python code. */
 static PyObject *remove_slot(cs_table *t, cs_slot *slot)
 {
     PyObject *guard = slot->guard;
+    count_removal();
     size_t hole = (size_t)(slot - t->slots);
     for (size_t i = hole + 1;; i++) {
         cs_slot *next = &t->slots[i & t->mask];
@@ -138,9 +199,12 @@ static PyObject *remove_slot(cs_table *t, cs_slot *slot)
 /* Callback of a weak reference whose object is being destroyed; `self` is the object's address. */
 static PyObject *forget_object(cs_table *t, PyObject *self)
 {
-    cs_slot *slot = cs_table_find(t, PyLong_AsVoidPtr(self), NULL);
-    if (slot)
-        Py_DECREF(remove_slot(t, slot));
+    const void *key = PyLong_AsVoidPtr(self);
+    cs_names_lock();
+    cs_slot *slot = cs_table_find(t, key, NULL);
+    PyObject *guard = slot ? remove_slot(t, slot) : NULL;
+    cs_names_unlock();
+    Py_XDECREF(guard);
     Py_INCREF(Py_None);
     return Py_None;
 }
@@ -178,15 +242,26 @@ static PyObject *make_guard(PyObject *object, PyMethodDef *forget)
  * Python code that added the same object: then the name that is there wins. NULL: out of memory. */
 static cs_name *add_named_object(cs_table *t, cs_slot slot)
 {
+    cs_names_lock();
     const cs_slot *known = cs_table_find(t, slot.key, slot.more);
-    if (!slot.guard || !slot.name || known || !ensure_free_slot(t)) {
-        cs_name *name = known ? known->name : NULL;
-        Py_XDECREF(slot.guard);
-        return name;
-    }
-    insert_slot(t, slot);
-    return slot.name;
+    cs_name *name = known ? known->name : NULL;
+    bool is_added = slot.guard && slot.name && !known && ensure_free_slot(t);
+    if (is_added)
+        insert_slot(t, slot);
+    cs_names_unlock();
+    if (is_added)
+        return slot.name;
+    Py_XDECREF(slot.guard);
+    return name;
 }
+
+#ifdef Py_GIL_DISABLED
+cs_name *cs_name_code(PyObject *code)
+{
+    cs_name *name = find_name(&cs_codes, code, NULL);
+    return KINETO_LIKELY(name != NULL) ? name : cs_name_new_code(code);
+}
+#endif
 
 /* ---- reading objects ------------------------------------------------------------------------- */
 
@@ -257,12 +332,17 @@ static PyObject *copy_bytes_list(PyObject *sequence)
     return list;
 }
 
-/* Put a list into the place of another one. */
+/* Put a list into the place of another one, which without the GIL other threads may be reading: there
+ * it stays, since that is rare. */
 static void replace_list(PyObject **place, PyObject *list)
 {
     PyObject *old = *place;
     *place = list;
+#ifdef Py_GIL_DISABLED
+    (void)old;
+#else
     Py_XDECREF(old);
+#endif
 }
 
 int cs_names_configure(PyObject *prefixes, PyObject *own_folders, PyObject *only)
@@ -276,10 +356,51 @@ int cs_names_configure(PyObject *prefixes, PyObject *own_folders, PyObject *only
         return -1;
     }
     cs.has_filter = PyList_Size(third) > 0;
+    only_used = 0;
     replace_list(&name_prefixes, first);
     replace_list(&name_own_folders, second);
     replace_list(&name_only, third);
     return 0;
+}
+
+/* The bytes of an item of sys.path, a new reference; the empty one stands for the current folder. NULL:
+ * it is no text. */
+static PyObject *read_import_folder(PyObject *item)
+{
+    char here[NAME_MAX_BYTES];
+    if (PyUnicode_Check(item) && PyUnicode_GetLength(item) == 0)
+        return getcwd(here, sizeof here) ? PyBytes_FromString(here) : NULL;
+    return PyUnicode_Check(item) ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape") : NULL;
+}
+
+/* sys.path, a new reference; NULL: it is no list. */
+static PyObject *get_import_path(void)
+{
+#ifdef Py_GIL_DISABLED /* a borrowed one could go at any time */
+    PyObject *sys = PyImport_AddModuleRef("sys");
+    PyObject *path = sys ? PyObject_GetAttrString(sys, "path") : NULL;
+    Py_XDECREF(sys);
+    PyErr_Clear();
+#else
+    PyObject *path = PySys_GetObject("path");
+    Py_XINCREF(path);
+#endif
+    if (path && !PyList_Check(path))
+        Py_CLEAR(path);
+    return path;
+}
+
+/* An item of sys.path, a new reference; NULL: the list is shorter now. */
+static PyObject *get_import_folder(PyObject *path, Py_ssize_t i)
+{
+#ifdef Py_GIL_DISABLED
+    PyObject *item = PyList_GetItemRef(path, i);
+#else
+    PyObject *item = PyList_GetItem(path, i);
+    Py_XINCREF(item);
+#endif
+    PyErr_Clear();
+    return item;
 }
 
 /* The length of the longest folder of sys.path that the text is below, with its slash; 0: none. The
@@ -287,13 +408,12 @@ int cs_names_configure(PyObject *prefixes, PyObject *own_folders, PyObject *only
  * interpreter after sitecustomize has run. */
 static size_t match_import_path(const char *text, size_t bytes)
 {
-    PyObject *folders = PySys_GetObject("path"); /* borrowed */
+    PyObject *folders = get_import_path();
     size_t longest = 0;
-    for (Py_ssize_t i = 0; folders && PyList_Check(folders) && i < PyList_Size(folders); i++) {
-        PyObject *item = PyList_GetItem(folders, i); /* borrowed */
-        PyObject *folder = PyUnicode_Check(item)
-                               ? PyUnicode_AsEncodedString(item, "utf-8", "surrogateescape")
-                               : NULL;
+    for (Py_ssize_t i = 0; folders && i < PyList_Size(folders); i++) {
+        PyObject *item = get_import_folder(folders, i);
+        PyObject *folder = item ? read_import_folder(item) : NULL;
+        Py_XDECREF(item);
         PyErr_Clear();
         size_t size;
         const char *path = get_bytes_text(folder, &size);
@@ -304,6 +424,7 @@ static size_t match_import_path(const char *text, size_t bytes)
             longest = size + 1;
         Py_XDECREF(folder);
     }
+    Py_XDECREF(folders);
     return longest;
 }
 
@@ -335,6 +456,27 @@ static bool is_main_file(const char *path, size_t bytes)
     return yes;
 }
 
+/* The ledger says of each name of the filter whether a function had it: a name that none has is most
+ * likely a mistake, and the trace would have no other sign of it. */
+static void report_used_name(Py_ssize_t i, const char *name)
+{
+    uint64_t bit = i < 64 ? UINT64_C(1) << i : 0;
+    if (bit && !(only_used & bit))
+        (void)kineto_ledger_add(CS_SOURCE, "selected by --python-only", 1, false, name);
+    only_used |= bit;
+}
+
+void cs_names_report_unused(void)
+{
+    Py_ssize_t count = name_only ? PyList_Size(name_only) : 0;
+    for (Py_ssize_t i = 0; i < count && i < 64; i++) {
+        size_t size;
+        if (!(only_used & UINT64_C(1) << i))
+            (void)kineto_ledger_add(CS_SOURCE, "--python-only: no function of it ran", 1, false,
+                                    get_bytes_text(PyList_GetItem(name_only, i), &size));
+    }
+}
+
 /* Do the functions of this file pass the filter? `cut`: bytes of its folder of sys.path. */
 static bool passes_filter(const char *path, size_t bytes, size_t cut)
 {
@@ -347,8 +489,10 @@ static bool passes_filter(const char *path, size_t bytes, size_t cut)
         size_t size;
         const char *name = get_bytes_text(PyList_GetItem(name_only, i), &size);
         if (is_file_of_module(path + skipped, bytes - skipped, name, size) ||
-            (strcmp(name, "__main__") == 0 && is_main_file(path, bytes)))
+            (strcmp(name, "__main__") == 0 && is_main_file(path, bytes))) {
+            report_used_name(i, name);
             return true;
+        }
     }
     return count == 0;
 }
@@ -401,21 +545,24 @@ static cs_name *create_instance_name(PyObject *module)
     (void)snprintf(full, sizeof full, "nn.Module: %.*s", (int)(bytes < 400 ? bytes : 400), text);
     cs_name *of_class = cs_name_plain(full, CS_IS_MODULE), *made = NULL;
     if (of_class) {
+        cs_names_lock();
+        int64_t number = of_class->number++;
+        cs_names_unlock();
         size_t used = strlen(full);
-        (void)snprintf(full + used, sizeof full - used, "_%lld", (long long)of_class->number);
+        (void)snprintf(full + used, sizeof full - used, "_%lld", (long long)number);
         made = cs_name_plain(full, CS_IS_MODULE | CS_IS_CALL);
+        if (made)
+            made->number = number;
     }
-    if (made)
-        made->number = of_class->number++;
     Py_XDECREF(class_name);
     return made;
 }
 
 cs_name *cs_name_module(PyObject *module)
 {
-    const cs_slot *slot = cs_table_find(&modules, module, NULL);
-    if (KINETO_LIKELY(slot != NULL))
-        return slot->name;
+    cs_name *known = find_name(&modules, module, NULL);
+    if (KINETO_LIKELY(known != NULL))
+        return known;
     PyObject *guard = make_guard(module, &forget_module_method);
     cs_slot made = {module, NULL, guard ? create_instance_name(module) : NULL, guard};
     return add_named_object(&modules, made);
@@ -494,10 +641,8 @@ static cs_name *add_c_function(const void *key, const void *more, cs_name *name,
 
 static cs_name *name_by_callable(PyObject *callable, PyObject *first)
 {
-    const cs_slot *slot = cs_table_find(&c_functions, callable, NULL);
-    if (slot)
-        return slot->name;
-    return add_c_function(callable, NULL, create_c_function_name(callable, first), callable);
+    cs_name *known = find_name(&c_functions, callable, NULL);
+    return known ? known : add_c_function(callable, NULL, create_c_function_name(callable, first), callable);
 }
 
 /* Methods are bound anew for each call, so they are found by their function and the type of `self`;
@@ -505,9 +650,8 @@ static cs_name *name_by_callable(PyObject *callable, PyObject *first)
 static cs_name *name_by_function(PyObject *callable, PyObject *self, const void *function)
 {
     PyObject *type = (PyObject *)Py_TYPE(self);
-    const cs_slot *slot = cs_table_find(&c_functions, function, type);
-    cs_name *name = slot ? slot->name : NULL;
-    if (!slot) {
+    cs_name *name = find_name(&c_functions, function, type);
+    if (!name) {
         bool by_callable = is_dispatcher(self);
         name = by_callable ? &dispatched : create_c_function_name(callable, NULL);
         name = add_c_function(function, type, name, type);
@@ -531,8 +675,11 @@ cs_name *cs_name_c_function(PyObject *callable, PyObject *first)
 
 void cs_names_release(void)
 {
+    cs_names_lock();
     cs_table old = c_functions;
     c_functions = (cs_table){no_slots, 0, 0};
+    count_removal();
+    cs_names_unlock();
     for (size_t i = 0; old.slots != no_slots && i <= old.mask; i++)
         Py_XDECREF(old.slots[i].guard);
     if (old.slots != no_slots)

@@ -217,8 +217,16 @@ static const KinetoPlugin_ProfilerInterface profiler = {
 
 /* ---- forks ----------------------------------------------------------------------------------- */
 
-static void lock_before_fork(void) { (void)pthread_mutex_lock(&cs_lock); }
-static void unlock_after_fork(void) { (void)pthread_mutex_unlock(&cs_lock); }
+static void lock_before_fork(void)
+{
+    cs_names_lock();
+    (void)pthread_mutex_lock(&cs_lock);
+}
+static void unlock_after_fork(void)
+{
+    (void)pthread_mutex_unlock(&cs_lock);
+    cs_names_unlock();
+}
 
 /* Only the calling thread exists in the child. Its functions begin with the child's epoch. */
 static void renew_in_child(void)
@@ -229,7 +237,7 @@ static void renew_in_child(void)
         lane->synced = 0;
         atomic_store_explicit(&lane->inside, false, memory_order_relaxed);
     }
-    (void)pthread_mutex_unlock(&cs_lock);
+    unlock_after_fork();
 }
 
 void cs_windows_register(void)

@@ -232,7 +232,8 @@ typedef struct kineto_open_options {
 KINETO_INIT_FUNCTION(kineto_open_options)
 
 /** Read a Kineto/Chrome trace, plain or compressed with gzip or zstd (detected by content).
- *  Broken text is repaired: see kineto_trace_repair. Recordings of perf and uftrace are read as well.
+ *  Broken text is repaired: see kineto_trace_repair. Recordings of perf and uftrace,
+ *  files and directories, are read as well.
  *  @param path  "-" is standard input.
  *  @param out  receives a trace to release. NULL on failure.
  *  @return KINETO_E_IO, KINETO_E_NOT_FOUND, KINETO_E_PERMISSION, KINETO_E_MEMORY, or KINETO_E_FORMAT

@@ -3,7 +3,8 @@
 This is the only place that knows the compiler's options: the build of the wheel, CMake and the build
 at first use call it. It needs a C compiler and the headers of any CPython from 3.9 on, whatever
 version the libraries are for: they see the limited API only. One library serves Python 3.9 to 3.11,
-the other one 3.12 and later.
+the other one 3.12 and later. A Python without the GIL has a library of its own, which only that Python
+builds, with its own headers.
 
     python3 -m ckineto_attach.build_stacks -o FOLDER
 """
@@ -48,7 +49,7 @@ def make_command(
     extra: Tuple[str, ...] = (),
 ) -> List[str]:
     """The command that compiles and links one library. `stand_ins` has an empty libckineto-rt."""
-    hook, limited_api = _LIBRARIES[name]
+    hook, limited_api = _LIBRARIES.get(name, ("stacks_monitoring.c", None))
     command = compiler + [
         "-std=c11",
         "-O2",
@@ -62,11 +63,12 @@ def make_command(
         "-Wmissing-prototypes",
         "-D_GNU_SOURCE",
         "-DNDEBUG",
-        "-DPy_LIMITED_API=" + limited_api,
         "-I" + headers,
         "-isystem",
         python_headers,
     ]
+    if limited_api:
+        command.append("-DPy_LIMITED_API=" + limited_api)
     command += [os.path.join(sources, file) for file in _COMMON + (hook,)]
     command += ["-o", output, "-pthread", "-ldl", "-Wl,-z,nodelete", "-Wl,-z,relro", "-Wl,-z,now"]
     # Symbols of ckineto and Python are undefined: the stand-in is empty.

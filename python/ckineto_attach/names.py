@@ -32,10 +32,13 @@ def bridge_name(version: str, cxx11_abi: bool, has_kineto: bool) -> str:
     )
 
 
-def stacks_name(version: Tuple[int, int]) -> Optional[str]:
-    """File name of the recorder of functions for a version of Python; None if there is none."""
-    if version < (3, 9):
+def stacks_name(version: Tuple[int, int], free_threaded: bool = False) -> Optional[str]:
+    """File name of the recorder of functions for a version of Python; None if there is none. Builds without
+    the GIL have one for each version: they have no limited API."""
+    if not (3, 9) <= version < (4, 0) or free_threaded and version < (3, 13):
         return None
+    if free_threaded:
+        return "stacks-monitoring.cp%d%dt.so" % version
     return STACKS_PROFILE if version < (3, 12) else STACKS_MONITORING
 
 

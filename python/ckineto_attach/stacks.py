@@ -9,7 +9,7 @@ start to stop. Starts are counted: the last stop removes the hooks. Both may be 
 never raise, and print nothing: what cannot be recorded is a line in the ledger of the trace.
 
 The work is done by a library, stacks-profile.so for Python 3.9 to 3.11 or stacks-monitoring.abi3.so
-for later versions. It is looked for in $CKINETO_STACKS_DIR and in the folder `native` next to this
+for later versions; builds without the GIL (3.13t) have stacks-monitoring.cp313t.so. It is looked for in $CKINETO_STACKS_DIR and in the folder `native` next to this
 file; else it is built once, where a C compiler and Python's headers are installed, and kept in
 $XDG_CACHE_HOME/ckineto/stacks (CKINETO_STACKS_BUILD=0 forbids that).
 
@@ -50,11 +50,11 @@ def _check_python() -> str:
     """Name of the library for this Python. Raises StacksError if there is none."""
     if sys.implementation.name != "cpython":
         raise StacksError("%s is not supported; only CPython is" % sys.implementation.name)
-    if "t" in getattr(sys, "abiflags", ""):
-        raise StacksError("builds of Python without the GIL are not supported")
-    name = stacks_name(sys.version_info[:2])
+    free_threaded = "t" in getattr(sys, "abiflags", "")
+    name = stacks_name(sys.version_info[:2], free_threaded)
     if name is None:
-        raise StacksError("Python %d.%d is not supported; 3.9 and later are" % sys.version_info[:2])
+        raise StacksError("Python %d.%d%s is not supported; 3.9 and later versions of Python 3 are, without the "
+                          "GIL 3.13 and later" % (sys.version_info[:2] + ("t" if free_threaded else "",)))
     return name
 
 

@@ -3,6 +3,7 @@
 #include "cli/open_many.h"
 
 #include "trace/bytes/json_text.h"
+#include "trace/import/import.h"
 
 #include <ckineto/analyze.h>
 
@@ -26,11 +27,12 @@ kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank)
     return KINETO_OK;
 }
 
-/* "-" is the standard input. */
+/* A directory of traces. "-" is the standard input; a recording of another tool can be a directory. */
 static bool is_directory_path(const char *path)
 {
     struct stat st;
-    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+           !kt_directory_importer_find(path);
 }
 
 bool kc_is_one_file(char *const *paths, int count)

@@ -427,7 +427,7 @@ static loaded search_libraries(uint32_t pid, bool for_functions)
                      strstr(line, "/libmpi_abi.so");
         found.recorder |= strstr(line, "/libckineto-rt.so") != NULL;
         found.functions |= strstr(line, "/stacks-profile.so") != NULL ||
-                           strstr(line, "/stacks-monitoring.abi3.so") != NULL;
+                           strstr(line, "/stacks-monitoring.") != NULL;
     }
     if (maps)
         fclose(maps);

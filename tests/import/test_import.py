@@ -35,6 +35,8 @@ RECORDS = {"flat.data": ((), TARGET),
            "chains.data": (("-g",), FRAMES),
            "compressed.data": (("-z", "--call-graph", "dwarf"), TARGET),
            "states.data": (("--switch-events",), TARGET),
+           "threads.data": (("--threads", "--call-graph", "dwarf"), TARGET),
+           "threads-z.data": (("--threads", "-z"), TARGET),
            "moved.data": (("--call-graph", "dwarf"), path("moved")),
            "-": (("-g",), FRAMES),
            "faults.data": (("-e", "page-faults", "-c", "1"), TARGET)}
@@ -149,6 +151,14 @@ class Perf(unittest.TestCase):
         self.check_same_functions(data)
         self.check_all_delivered(data)
 
+    def test_directories_of_threads(self):
+        for name in ("threads.data", "threads-z.data"):
+            with self.subTest(name):
+                data = record(name)
+                self.check_same_functions(data)
+                self.check_all_delivered(data)
+                self.assertIn("name the directory", run(COMMAND, "info", os.path.join(data, "data"), status=2))
+
     def test_pipe_form_and_gzip(self):
         record("-")
         self.assertGreater(our_shares(path("pipe.data"))["spend_most"], 0.5)
@@ -199,33 +209,85 @@ class Perf(unittest.TestCase):
         self.assertRegex(run(COMMAND, "info", path("faults.data"), status=2), r"faults\.data: .*measures CPU time.*cpu-clock")
 
 
+UFTRACE = {"plain": (("-pg",), ()), "arguments": (("-pg",), ("-A", ".", "-R", ".")),
+           "hooks": (("-finstrument-functions",), ("--no-libcall",)),
+           "patched": (("-fpatchable-function-entry=5",), ("-P", "."))}
+
+
 @unittest.skipUnless(shutil.which("uftrace"), "uftrace is not installed")
 class Uftrace(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        run(os.environ.get("CC", "cc"), "-pg", "-O0", "-o", path("traced"), SOURCE, "-lpthread")
-        r = subprocess.run(["uftrace", "record", "-d", path("uf"), path("traced"), "10"], capture_output=True, text=True)
-        if r.returncode or not os.path.exists(path("uf/info")):
-            raise unittest.SkipTest("uftrace cannot record here")
+    """The same calls, with the same times, as uftrace itself prints."""
 
-    def count_calls(self, trace):
-        return collections.Counter(e["name"] for e in events_of(trace) if e.get("ph") == "X" and e.get("cat") in (None, "", "user_annotation"))
+    def record(self, name):
+        """A directory, of a program that was built and recorded as `name` says."""
+        flags, options = UFTRACE[name]
+        if not os.path.exists(path(name)):
+            run(os.environ.get("CC", "cc"), *flags, "-O0", "-o", path(name + ".program"), SOURCE, "-lpthread")
+            subprocess.run(["uftrace", "record", *options, "-d", path(name), path(name + ".program"), "10"],
+                           capture_output=True, timeout=60, check=False)
+        if not os.path.exists(path(name + "/info")):
+            self.skipTest(f"uftrace cannot record {name} here")
+        return path(name)
 
-    def test_dump(self):
-        dump = run("uftrace", "dump", "-d", path("uf"))
+    def calls_of(self, trace):
+        """(thread, function, start, duration in ns) → how many."""
+        return collections.Counter((e["tid"], e["name"], round(e["ts"] * 1000), round(e["dur"] * 1000))
+                                   for e in events_of(trace) if e.get("ph") == "X" and e.get("cat") == "user_annotation")
+
+    def their_calls(self, directory):
+        """The same of begins and ends that uftrace writes."""
+        open_calls, calls = collections.defaultdict(list), collections.Counter()
+        chrome = json.loads(run("uftrace", "dump", "-d", directory, "--chrome"))
+        for e in chrome["traceEvents"]:
+            tid = e.get("tid", e["pid"])
+            if e["ph"] == "B" and not e["name"].startswith("linux:"):
+                open_calls[tid].append(e["ts"])
+            elif e["ph"] == "E" and not e["name"].startswith("linux:"):
+                start = open_calls[tid].pop()
+                calls[tid, e["name"], round(start * 1000), round((e["ts"] - start) * 1000)] += 1
+        return calls
+
+    def test_directories(self):
+        for name in UFTRACE:
+            with self.subTest(name):
+                directory = self.record(name)
+                ours = self.calls_of(directory)
+                self.assertEqual(ours, self.their_calls(directory))
+                report = run("uftrace", "report", "-d", directory, "-f", "call")
+                counts = {m[2]: int(m[1]) for m in re.finditer(r"^ *(\d+)  (\S+)$", report, re.M)}
+                names = collections.Counter(call[1] for call in ours.elements())
+                self.assertEqual({n: c for n, c in counts.items() if not n.startswith("linux:")}, names)
+                self.assertEqual(names["run_round"], 15)
+                self.assertIn("sound", run(COMMAND, "verify", directory))
+
+    def test_dump_says_the_same(self):
+        directory = self.record("plain")
         with open(path("dump.txt"), "w") as f:
-            f.write(dump)
-        wanted = collections.Counter(re.findall(r"\[entry\] ([^(\n]+)\(", dump))
-        self.assertEqual(self.count_calls(path("dump.txt")), wanted)
-        self.assertEqual(wanted["run_round"], 15)
+            f.write(run("uftrace", "dump", "-d", directory))
+        self.assertEqual(self.calls_of(path("dump.txt")), self.calls_of(directory))
+
+    def test_states_and_names(self):
+        directory = self.record("plain")
+        events = events_of(directory)
+        if "sched-out" not in run("uftrace", "dump", "-d", directory):
+            self.skipTest("uftrace cannot record the scheduler here")
+        blocked = sum(e.get("name") == "blocked" for e in events)
+        self.assertGreaterEqual(blocked, 5)  # it sleeps 5 times
+        self.assertIn("plain.program", run(COMMAND, "info", directory))
 
     def test_chrome(self):
+        directory = self.record("plain")
         with open(path("chrome.json"), "w") as f:
-            f.write(run("uftrace", "dump", "-d", path("uf"), "--chrome"))
-        self.assertEqual(self.count_calls(path("chrome.json"))["spend_most"], 15)
+            f.write(run("uftrace", "dump", "-d", directory, "--chrome"))
+        names = collections.Counter(e["name"] for e in events_of(path("chrome.json")) if e.get("ph") == "X")
+        self.assertEqual(names["spend_most"], 15)
 
-    def test_directory_is_named(self):
-        self.assertIn("uftrace dump -d", run(COMMAND, "info", path("uf"), status=2))
+    def test_a_part_and_the_folder_above_are_named(self):
+        directory = self.record("plain")
+        self.assertIn("name its directory", run(COMMAND, "info", os.path.join(directory, "info"), status=2))
+        os.makedirs(path("above"), exist_ok=True)
+        shutil.copytree(directory, path("above/uftrace.data"), dirs_exist_ok=True)
+        self.assertIn("uftrace.data, which ckineto reads", run(COMMAND, "info", path("above"), status=2))
 
 
 class Foreign(unittest.TestCase):

@@ -45,7 +45,7 @@ def prepare():
     """Libraries that tests need are there from now on, or the tests are skipped."""
     if not library.directory():
         _skip("CKINETO_LIBDIR does not name the folder of libckineto-rt.so.0")
-    name = stacks_name(sys.version_info[:2]) or ""
+    name = stacks_name(sys.version_info[:2], "t" in sys.abiflags) or ""
     if not os.path.exists(os.path.join(os.environ.get("CKINETO_STACKS_DIR", ""), name)):
         folder = tempfile.mkdtemp(prefix="ckineto-stacks-")
         atexit.register(shutil.rmtree, folder, True)

@@ -8,6 +8,7 @@ default with this one; with --all, with the versions from 3.9 on that are in the
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -106,6 +107,48 @@ class Recording(Plain):
                 expected["main"] += 1
                 expected["<module>"] += 1
             self.check_counts(events, expected)
+
+    def test_threads_at_once_have_all_rows(self):
+        """Compared with the interpreter's own events, which another tool counts; code objects come and go."""
+        program = self.write("crowd.py", """
+            import collections, json, sys, threading
+            local, every = threading.local(), []
+            def on_start(code, offset):
+                if code.co_filename in (__file__, "made"):
+                    if not hasattr(local, "counts"):
+                        local.counts = collections.Counter()
+                        every.append(local.counts)
+                    local.counts[code.co_name] += 1
+            class Thing:
+                def method(self, n): return sorted([n, 1])
+            def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
+            def fail(n): raise KeyError(n)
+            def work(me):
+                for n in range(40):
+                    made = {}
+                    exec(compile("def made_%d(): return str(1).join('ab')" % n, "made", "exec"), made)
+                    made["made_%d" % n]()
+                    Thing().method(fib(7))
+                    try: fail(n)
+                    except KeyError: pass
+            if hasattr(sys, "monitoring"):
+                sys.monitoring.use_tool_id(2, "counts")
+                sys.monitoring.register_callback(2, sys.monitoring.events.PY_START, on_start)
+                sys.monitoring.set_events(2, sys.monitoring.events.PY_START)
+            threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+            for t in threads: t.start()
+            for t in threads: t.join()
+            if hasattr(sys, "monitoring"): sys.monitoring.set_events(2, 0)
+            print(json.dumps(sum(every, collections.Counter())))
+            """)
+        out, events, _ = self.record(program)
+        counted = json.loads(out) or {"work": 6, "fib": 6 * 40 * 41, "fail": 240, "method": 240}
+        rows = self.rows(events, "crowd.py") + self.rows(events, "made")
+        names = [row["name"].split(": ")[1] for row in rows]
+        self.assertEqual({name: names.count(name) for name in counted if name != "<module>"},
+                         {name: number for name, number in counted.items() if name != "<module>"})
+        self.assertEqual(len({row["args"]["Python id"] for row in rows}), len(rows))
+        self.check_nesting(events)
 
     def test_a_second_user_adds_no_rows(self):
         program = self.write("twice.py", """
@@ -236,6 +279,26 @@ class Filter(Plain):
         _, events, _ = self.record("-c", "def f(): pass\nf()", options=("--python-only", "__main__"))
         self.assertEqual(self.names(events), {"<string>(1): <module>": 1, "<string>(1): f": 1})
 
+    def test_a_name_that_no_function_has(self):
+        for program, options, unused in ((self.program, "wanted,wantd,__main__", ["wantd"]),
+                                         (self.program, "wanted.part,other.part", ["other.part"]),
+                                         ("-c", "nothing", ["nothing"])):
+            end = ("def f(): pass\nf()",) if program == "-c" else ()
+            _, _, err = self.record(program, *end, options=("--python-only", options))
+            self.assertEqual(re.findall(r"--python-only: no function of '(.*?)' ran;", err), unused)
+            for name in options.split(","):
+                line = "no function of it ran" if name in unused else "selected by --python-only"
+                self.assertRegex(err, r"%s: 1 \(%s\)" % (line, re.escape(name)))
+
+    def test_a_name_that_only_another_process_has(self):
+        program = self.write("starts.py", """
+            import os, subprocess, sys
+            subprocess.run([sys.executable, "-c", "import wanted.part"], check=True)
+            os._exit(0)
+            """)
+        _, _, err = self.record(program, options=("--python-only", "wanted,wantd"))
+        self.assertEqual(re.findall(r"--python-only: no function of '(.*?)' ran;", err), ["wantd"])
+
     def test_a_list_that_is_none(self):
         for text in ("", "a,", "a b", "a/b", "a..b"):
             done = subprocess.run([COMMAND, "record", "--python-only", text, "--", "true"], cwd=self.folder,
@@ -286,12 +349,13 @@ class Startup(Plain):
 def find_versions():
     found = {}
     for minor in range(9, 20):
-        candidates = [shutil.which("python3.%d" % minor)]
+        candidates = [shutil.which("python3.%d%s" % (minor, suffix)) for suffix in ("", "t")]
         candidates += glob.glob(os.path.expanduser("~/.pyenv/versions/3.%d.*/bin/python3" % minor))
         for path in filter(None, candidates):
-            works = subprocess.run([path, "-c", ""], stderr=subprocess.DEVNULL, check=False).returncode == 0
-            if works:
-                found[minor] = path
+            done = subprocess.run([path, "-c", "import sys; print(sys.abiflags)"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, check=False)
+            if done.returncode == 0:
+                found[minor, done.stdout] = path
     return list(found.values())
 
 

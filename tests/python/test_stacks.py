@@ -14,6 +14,7 @@ import threading
 import time
 import types
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -24,6 +25,7 @@ from stacks_session import (Range, Session, build_stacks, find, short, stacks, t
                             tree_by_time)
 
 HAS_MONITORING = sys.version_info >= (3, 12)
+HAS_GIL = "t" not in sys.abiflags
 
 
 def leaf():
@@ -315,6 +317,7 @@ class Threads(Recorded):
         first = min(e["start"] for e in session.rows())
         self.assertEqual([e["start"] for e in rows if short(e["name"]) == "serve"], [first])
 
+    @unittest.skipUnless(HAS_GIL, "without the GIL, no thread reads the frames of another")
     def test_a_thread_that_waits_all_the_time(self):
         for ends_first in ("stacks", "session"):
             lock, tids, ready = threading.Lock(), [], threading.Event()
@@ -966,6 +969,31 @@ class Others(Recorded):
         done = subprocess.run([sys.executable, "-c", text % HERE],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (3, b"", b""))
+
+
+class Versions(unittest.TestCase):
+    """Each Python that is supported has one library; any other gets a sentence, and nothing is loaded."""
+
+    def test_each_version_has_a_library_or_a_reason(self):
+        for major in (2, 3, 4):
+            for minor in range(0, 30):
+                for flags in ("", "t", "d"):
+                    supported = major == 3 and minor >= (13 if flags == "t" else 9)
+                    fake = types.SimpleNamespace(implementation=sys.implementation, abiflags=flags,
+                                                 version_info=(major, minor, 0, "final", 0))
+                    with mock.patch.object(stacks, "sys", fake):
+                        if supported:
+                            name = stacks._check_python()
+                            self.assertEqual(name.endswith("t.so"), flags == "t")
+                            self.assertEqual("monitoring" in name, minor >= 12)
+                        else:
+                            with self.assertRaisesRegex(stacks.StacksError, r"Python %d.%d.* is not supported" % (major, minor)):
+                                stacks._check_python()
+
+    def test_another_implementation_is_named(self):
+        fake = types.SimpleNamespace(implementation=types.SimpleNamespace(name="pypy"), version_info=(3, 10))
+        with mock.patch.object(stacks, "sys", fake):
+            self.assertRaisesRegex(stacks.StacksError, "pypy is not supported; only CPython is", stacks._check_python)
 
 
 class BesidePyTorch(unittest.TestCase):

@@ -1,5 +1,5 @@
-/* Recordings of other tools, written here byte by byte: perf.data files, and the texts of perf script and
- * uftrace dump. Files that perf itself writes: tests/import. */
+/* Recordings of other tools, written here byte by byte: perf.data files, directories of uftrace, and the
+ * texts of perf script and uftrace dump. Files that perf itself writes: tests/import. */
 #include "trace/trace.h"
 
 #include "unit.h"
@@ -63,6 +63,9 @@ static void put_text(bytes *b, const char *text)
 #define SAMPLE_TYPE                                                                                \
     (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |     \
      PERF_SAMPLE_IDENTIFIER)
+/* What samples of page faults have besides. */
+static uint64_t extra_of_faults;
+
 enum { ID_CLOCK = 7, ID_FAULTS = 9, ATTR_BYTES = 136, HEADER_BYTES = 104 };
 
 static size_t begin_record(bytes *b, uint32_t type, uint16_t misc)
@@ -127,6 +130,9 @@ static void put_sample(bytes *b, uint64_t id, uint32_t pid, uint32_t tid, uint64
     if (id == ID_CLOCK) {
         put_u64(b, count);
         put(b, chain, 8 * count);
+    } else if (extra_of_faults & PERF_SAMPLE_BRANCH_STACK) {
+        put_u64(b, 1);
+        put(b, (uint64_t[3]){0x1003, 0x2003, 0}, 24);
     }
     end_record(b, at);
 }
@@ -168,7 +174,7 @@ static bytes make_file(const bytes *records)
     for (int i = 0; i < 6; i++)
         put_u64(&b, 0);
     put_attr(&b, PERF_COUNT_SW_TASK_CLOCK, SAMPLE_TYPE | PERF_SAMPLE_CALLCHAIN, ids_at, 8);
-    put_attr(&b, PERF_COUNT_SW_PAGE_FAULTS, SAMPLE_TYPE, ids_at + 8, 8);
+    put_attr(&b, PERF_COUNT_SW_PAGE_FAULTS, SAMPLE_TYPE | extra_of_faults, ids_at + 8, 8);
     put_u64(&b, ID_CLOCK);
     put_u64(&b, ID_FAULTS);
     assert_int_equal(b.size, data_at);
@@ -277,6 +283,27 @@ static void test_program(void **state)
     kineto_trace_release(t);
 }
 
+/* What is not read is counted, with the command that prints it. */
+static void test_branches_and_hardware_traces(void **state)
+{
+    bytes records = {.size = 0};
+    kineto_trace *t;
+    (void)state;
+    extra_of_faults = PERF_SAMPLE_BRANCH_STACK;
+    put_program(&records);
+    size_t at = begin_record(&records, 71, 0); /* AUXTRACE: its data follow it */
+    put_u64(&records, 64);
+    end_record(&records, at);
+    put(&records, (uint8_t[64]){0}, 64);
+    bytes b = make_file(&records);
+    extra_of_faults = 0;
+    assert_int_equal(open_bytes(b.data, b.size, &t, NULL), KINETO_OK);
+    check_program(t);
+    assert_true(has_ledger_line(t, "perf script -F +brstack", 1));
+    assert_true(has_ledger_line(t, "perf script --itrace", 64));
+    kineto_trace_release(t);
+}
+
 /* The form of a pipe has the events as records. */
 static void test_pipe_form(void **state)
 {
@@ -299,6 +326,43 @@ static void test_pipe_form(void **state)
     assert_int_equal(open_bytes(b.data, b.size, &t, NULL), KINETO_OK);
     check_program(t);
     kineto_trace_release(t);
+}
+
+/* The form of `perf record --threads`: whichever records are in which file of the directory. */
+static void test_directory_form(void **state)
+{
+    static const char *const names[] = {"data", "data.0", "data.1", "data.10"};
+    char paths[4][300];
+    bytes all = {.size = 0};
+    (void)state;
+    put_program(&all);
+    for (int i = 0; i < 4; i++)
+        snprintf(paths[i], sizeof paths[i], "%s/%s", directory, names[i]);
+    for (unsigned kind = 0; kind < 16; kind++) {
+        bytes parts[4] = {{.size = 0}};
+        kineto_trace *t;
+        kineto_error err = {.message = ""};
+        unsigned number = 0;
+        for (size_t at = 0; at < all.size; number++) { /* records go to parts in turn, in another order each time */
+            uint16_t size;
+            memcpy(&size, all.data + at + 6, sizeof size);
+            put(&parts[(number * kind + number / 3) % 4], all.data + at, size);
+            at += size;
+        }
+        bytes first = make_file(&parts[0]);
+        for (int i = 0; i < 4; i++) {
+            FILE *f = fopen(paths[i], "wb");
+            assert_non_null(f);
+            (void)fwrite(i ? parts[i].data : first.data, 1, i ? parts[i].size : first.size, f);
+            fclose(f);
+        }
+        if (kineto_trace_open(directory, &t, &err) != KINETO_OK)
+            fail_msg("%s", err.message);
+        check_program(t);
+        kineto_trace_release(t);
+    }
+    for (int i = 0; i < 4; i++)
+        unlink(paths[i]);
 }
 
 /* Any end of the file is read as far as possible, or refused with its name. */
@@ -451,9 +515,190 @@ static void test_uftrace_dump(void **state)
                                 "1.000002000  10: [event] linux:sched-out (pre-empted)(200007)\n");
     check_rows(t, KINETO_KIND_USER_ANNOTATION, "ns::f(int)", 1, 700);
     check_rows(t, KINETO_KIND_USER_ANNOTATION, "worker", 1, 200);
+    check_rows(t, KINETO_KIND_USER_ANNOTATION, "never_returns", 1, 1000);
+    check_rows(t, KINETO_KIND_USER_ANNOTATION, "lost", 1, 0); /* entered before the first record */
     check_rows(t, KINETO_KIND_THREAD_STATE, "running", 1, 1600);
+    kineto_trace_release(t);
+}
+
+/* ---- directories of uftrace ------------------------------------------------------------------- */
+
+enum { ENTRY, EXIT, LOST, EVENT, WITH_DATA = 4, MAGIC = 5 };
+
+static void put_call(bytes *b, uint64_t time_ns, unsigned type, unsigned depth, uint64_t address)
+{
+    put_u64(b, time_ns);
+    put_u64(b, type | MAGIC << 3 | (uint64_t)depth << 6 | address << 16);
+}
+
+static void put_cpu_switch(bytes *b, uint16_t misc, uint32_t tid, uint64_t time_ns)
+{
+    size_t at = begin_record(b, PERF_RECORD_SWITCH, misc);
+    put_pair(b, 10, tid);
+    put_u64(b, time_ns);
+    end_record(b, at);
+}
+
+static const char *const uftrace_files[] = {"info",   "task.txt", "sid-a1.map",    "x.sym", "events.txt",
+                                            "10.dat", "12.dat",   "perf-cpu0.dat", "kernel-cpu0.dat"};
+
+static void write_uftrace_file(const char *name, const void *data, size_t size)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, size, f), size);
+    fclose(f);
+}
+
+static void write_uftrace_text(const char *name, const char *text)
+{
+    write_uftrace_file(name, text, strlen(text));
+}
+
+static void remove_uftrace_files(void)
+{
+    char path[300];
+    for (size_t i = 0; i < sizeof uftrace_files / sizeof *uftrace_files; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, uftrace_files[i]);
+        unlink(path);
+    }
+}
+
+static void put_uftrace_info(bytes *b, uint32_t version, uint8_t endian)
+{
+    static const char facts[] = "exename:/x/prog\nosinfo:hostname=there\nuftrace_version:v0.13\n";
+    put(b, "Ftrace!\0", 8);
+    put_u32(b, version);
+    put(b, "\x28\0", 2);
+    put(b, &endian, 1);
+    put(b, "\2", 1);
+    put(b, (uint8_t[24]){0}, 24);
+    put(b, facts, sizeof facts - 1);
+}
+
+/* main calls f with arguments whose bytes look like records, and g, which loses records. */
+static void put_main_thread(bytes *b)
+{
+    put_call(b, 1000, ENTRY, 0, 0x400100);
+    put_call(b, 1100, ENTRY | WITH_DATA, 1, 0x400200);
+    put_call(b, 1150, LOST, 0, 0);          /* arguments: no record follows an entry so */
+    put_call(b, 1150, ENTRY, 2, 0x7fff1234); /* nor is this an address of code */
+    put_call(b, 1200, EXIT, 1, 0x400200);
+    put_call(b, 1250, EVENT | WITH_DATA, 0, 1000000);
+    put_u64(b, 3 | UINT64_C(0x616263) << 16); /* 3 bytes, padded */
+    put_call(b, 1300, ENTRY, 1, 0x400310);
+    put_call(b, 1400, LOST, 0, 77);
+    put_call(b, 1500, EXIT, 1, 0x400200); /* its entry is lost, and the exit of g */
+    put_call(b, 1600, ENTRY, 1, 0x400900); /* after the last function */
+    put_call(b, 1700, EXIT, 1, 0x400900);
+    put_call(b, 2000, EXIT, 0, 0x400100);
+}
+
+static void write_uftrace_directory(void)
+{
+    bytes info = {.size = 0}, first = {.size = 0}, child = {.size = 0}, cpu = {.size = 0};
+    put_uftrace_info(&info, 4, 1);
+    write_uftrace_file("info", info.data, info.size);
+    write_uftrace_text("task.txt", "SESS timestamp=0.000000900 pid=10 sid=a1 exename=\"/x/prog\"\n"
+                                   "TASK timestamp=0.000000950 tid=10 pid=10\n"
+                                   "SESS timestamp=1.0 pid=99 sid=../a1 exename=\"/x\"\n"
+                                   "FORK timestamp=0.000001000 pid=12 ppid=10\n");
+    write_uftrace_text("sid-a1.map", "400000-401000 r-xp 00000000 00:00 0   /x/prog build-id:aa\n"
+                                     "7f0000000000-7f0000001000 r-xp 00000000 00:00 0 [stack]\n");
+    write_uftrace_text("x.sym", "# path name: /x/prog\n# build-id: aa\n0000000000000300 T g\n"
+                                "00000000000000f0 T main\n00000000000001f0 t _ZN2ns1fEi\n0000000000000400 ? __end\n");
+    write_uftrace_text("events.txt", "EVENT: 1000000 my:event\n");
+    write_uftrace_text("kernel-cpu0.dat", "");
+    put_main_thread(&first);
+    write_uftrace_file("10.dat", first.data, first.size);
+    put_call(&child, 3000, EXIT, 1, 0x400310); /* it was forked inside of g, which main called */
+    put_call(&child, 3100, ENTRY, 1, 0x400200);
+    write_uftrace_file("12.dat", child.data, child.size);
+    put_cpu_switch(&cpu, 0, 10, 950);
+    put_cpu_switch(&cpu, PERF_RECORD_MISC_SWITCH_OUT, 10, 1310);
+    put_cpu_switch(&cpu, 0, 10, 1390);
+    put_cpu_switch(&cpu, PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, 12, 3500);
+    write_uftrace_file("perf-cpu0.dat", cpu.data, cpu.size);
+}
+
+static void test_uftrace_directory(void **state)
+{
+    (void)state;
+    kineto_trace *t = NULL;
+    kineto_error err;
+    write_uftrace_directory();
+    if (kineto_trace_open(directory, &t, &err) != KINETO_OK)
+        fail_msg("%s", err.message);
+    check_rows(t, KINETO_KIND_USER_ANNOTATION, "main", 1, 1000);
+    check_rows(t, KINETO_KIND_USER_ANNOTATION, "ns::f(int)", 2, 100 + 400); /* the child's until it ends */
+    check_rows(t, KINETO_KIND_USER_ANNOTATION, "g", 2, 200); /* 0 of the child */
+    check_rows(t, KINETO_KIND_USER_ANNOTATION, "prog+0x900", 1, 100);
+    check_rows(t, KINETO_KIND_CPU_INSTANT_EVENT, "my:event", 1, 0);
+    check_rows(t, KINETO_KIND_CPU_INSTANT_EVENT, "lost records", 1, 0);
+    check_rows(t, KINETO_KIND_THREAD_STATE, "blocked", 1, 80);
+    assert_true(has_ledger_line(t, "records lost by uftrace", 77));
     assert_true(has_ledger_line(t, "end without a begin", 1));
     kineto_trace_release(t);
+    remove_uftrace_files();
+}
+
+/* Each file cut at every place, and each byte of the records changed: an error that names the directory,
+ * or a trace. */
+static void test_damaged_uftrace_directory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof uftrace_files / sizeof *uftrace_files; i++) {
+        for (size_t size = 0; size < 300; size += 7) {
+            kineto_trace *t = NULL;
+            kineto_error err = {.message = ""};
+            char path[300];
+            write_uftrace_directory();
+            snprintf(path, sizeof path, "%s/%s", directory, uftrace_files[i]);
+            FILE *f = fopen(path, "r+b");
+            assert_non_null(f);
+            if (size % 2)
+                assert_int_equal(ftruncate(fileno(f), (off_t)size), 0);
+            else
+                assert_int_equal(pwrite(fileno(f), "\xff\xff", 2, (off_t)size), 2);
+            fclose(f);
+            if (kineto_trace_open(directory, &t, &err) != KINETO_OK)
+                assert_non_null(strstr(err.message, directory));
+            kineto_trace_release(t);
+        }
+    }
+    remove_uftrace_files();
+}
+
+/* What a directory is refused for. */
+static void test_refused_uftrace_directory(void **state)
+{
+    static const struct {
+        uint32_t version;
+        uint8_t endian;
+        const char *missing, *word;
+    } cases[] = {{3, 1, NULL, "version 3"},          {4, 2, NULL, "byte order"},
+                 {4, 1, "task.txt", "task.txt"},     {4, 1, "sid-a1.map", "sid-a1.map"},
+                 {4, 1, "10.dat", "without records"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kineto_trace *t = NULL;
+        kineto_error err = {.message = ""};
+        bytes info = {.size = 0};
+        char path[300];
+        write_uftrace_directory();
+        put_uftrace_info(&info, cases[i].version, cases[i].endian);
+        write_uftrace_file("info", info.data, info.size);
+        snprintf(path, sizeof path, "%s/12.dat", directory);
+        unlink(path);
+        snprintf(path, sizeof path, "%s/%s", directory, cases[i].missing ? cases[i].missing : "-");
+        unlink(path);
+        assert_true(kineto_trace_open(directory, &t, &err) != KINETO_OK);
+        if (!strstr(err.message, cases[i].word) || !strstr(err.message, directory))
+            fail_msg("%s", err.message);
+    }
+    remove_uftrace_files();
 }
 
 /* Lines that are almost of a format, and ends of every length. */
@@ -482,10 +727,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_program),           cmocka_unit_test(test_pipe_form),
+        cmocka_unit_test(test_directory_form),    cmocka_unit_test(test_branches_and_hardware_traces),
         cmocka_unit_test(test_truncated),         cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_other_byte_order),  cmocka_unit_test(test_malformed_samples),
         cmocka_unit_test(test_perf_script),       cmocka_unit_test(test_perf_script_states),
         cmocka_unit_test(test_uftrace_dump),      cmocka_unit_test(test_cut_texts),
+        cmocka_unit_test(test_uftrace_directory), cmocka_unit_test(test_damaged_uftrace_directory),
+        cmocka_unit_test(test_refused_uftrace_directory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -149,6 +149,38 @@ static void explain_empty_trace(const kc_record_report *r, const kineto_trace *t
         print_remedies(r, has_threads);
 }
 
+/* Lines that the recorder of Python functions writes for each name of --python-only, in each process. */
+#define PYTHON_SOURCE "Python functions"
+#define NAME_USED     "selected by --python-only"
+#define NAME_UNUSED   "--python-only: no function of it ran"
+
+static bool has_python_line(const kineto_trace *trace, const char *reason, kineto_string detail)
+{
+    kineto_ledger_line line;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_trace_ledger(trace, i, &line);
+        if (kb_string_is(line.source, PYTHON_SOURCE) && kb_string_is(line.reason, reason) &&
+            kb_string_equal(line.detail, detail))
+            return true;
+    }
+    return false;
+}
+
+/* Names of --python-only that no process had a function of. */
+static void print_unused_python_names(const kineto_trace *trace)
+{
+    kineto_ledger_line line;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_trace_ledger(trace, i, &line);
+        if (!kb_string_is(line.source, PYTHON_SOURCE) || !kb_string_is(line.reason, NAME_UNUSED) ||
+            has_python_line(trace, NAME_USED, line.detail))
+            continue;
+        fputs("ckineto: --python-only: no function of '", stderr);
+        kc_put_name(stderr, line.detail, 0);
+        fputs("' ran; give the name of a package or module as it is imported, or __main__\n", stderr);
+    }
+}
+
 /* More take too long to look at for the end of a recording; `analyze` has no limit. */
 #define MAX_FINDING_ACTIVITIES UINT64_C(2000000)
 
@@ -189,6 +221,7 @@ static void report_trace(const kc_record_report *r, const kineto_trace *trace)
     }
     kc_summary_free(&s);
     kc_cost_advice_print(trace, stderr);
+    print_unused_python_names(trace);
     bool reads_back = is_chrome_file(r->output);
     kc_print(stderr, "ckineto: the trace is in %s%s\n", r->output,
              reads_back ? "; open it in ui.perfetto.dev or Chrome's DevTools (Performance)," : "");

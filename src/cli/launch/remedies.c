@@ -10,11 +10,14 @@ typedef struct remedy {
     const char *text;
 } remedy;
 
+#define PYTHON_OPTIONS                                                                             \
+    "--python records its functions; samples of the CPU name them with --python-perf (3.12 and newer)"
+
 static const remedy remedies[] = {
     {"libtorch_cpu.so", K(CPU_OP),
      "PyTorch was loaded, and none of its operators were recorded: see docs/how-to/pytorch.md"},
-    {"python3", K(PYTHON_FUNCTION), "it runs Python: --python records its functions"},
-    {"libpython3", K(PYTHON_FUNCTION), "it contains Python: --python records its functions"},
+    {"python3", K(PYTHON_FUNCTION), "it runs Python: " PYTHON_OPTIONS},
+    {"libpython3", K(PYTHON_FUNCTION), "it contains Python: " PYTHON_OPTIONS},
     {"libgomp", K(OPENMP), "it uses OpenMP with GCC's library: --openmp records regions and barriers"},
     {"libomp", K(OPENMP), "it uses OpenMP with LLVM's library: see 'ckineto doctor', line openmp"},
     {"libiomp5", K(OPENMP), "it uses OpenMP with Intel's library: see 'ckineto doctor', line openmp"},

@@ -56,7 +56,7 @@ static const foreign_format formats[] = {
     {"FLR\0", 4, NULL, EXPECTED
      "a recording of Java Flight Recorder; 'jfr print FILE' prints it"},
     {"Ftrace!", 7, NULL, EXPECTED
-     "a part of uftrace's data; run 'uftrace dump -d DIRECTORY > FILE.txt', which ckineto reads"},
+     "a part of uftrace's data; name its directory, which ckineto reads"},
     {"\x17\x08\x44tracing", 10, NULL, EXPECTED
      "a recording of trace-cmd; 'trace-cmd report FILE' prints it, ui.perfetto.dev opens that text"},
     {"\xc1\x1f\xfc\xc1", 4, NULL, EXPECTED
@@ -144,11 +144,10 @@ const char *kt_foreign_name_problem(kineto_string name)
 const char *kt_foreign_entry_problem(kineto_string name)
 {
     if (kb_string_is(name, "default.opts"))
-        return "data of uftrace; run 'uftrace dump -d DIRECTORY > FILE.txt', which ckineto reads";
-    if (kb_string_is(name, "data.0"))
-        return "data of 'perf record --threads'; run 'perf script -i DIRECTORY > FILE.txt', which ckineto "
-               "reads";
+        return "data of uftrace without its file info, which uftrace writes at the end of a recording";
     if (kb_string_is(name, "perf.data"))
-        return "a file perf.data, which ckineto reads if it is named";
+        return "perf.data, which ckineto reads if it is named";
+    if (kb_string_is(name, "uftrace.data"))
+        return "uftrace.data, which ckineto reads if it is named";
     return kt_foreign_name_problem(name);
 }

@@ -1,9 +1,11 @@
 /* Finds trace files: paths as they are given, and the files that end in .json, .json.gz or
- * .json.zst of given directories (not of their subdirectories). Implements kineto_files of
+ * .json.zst of given directories (not of their subdirectories). A directory that is a recording of
+ * another tool counts as a file. Implements kineto_files of
  * <ckineto/files.h>; the list is in the order of ranks, then of names. A file is identified by
  * device and inode, so that it is listed once however it is named. */
 #include "trace/bytes/not_a_trace.h"
 #include "trace/files/identity.h"
+#include "trace/import/import.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -230,7 +232,7 @@ kineto_status kineto_files_find(const char *const *paths, size_t count, kineto_f
             break;
         }
         bool there = strcmp(paths[i], "-") != 0 && stat(paths[i], &st) == 0;
-        if (there && S_ISDIR(st.st_mode))
+        if (there && S_ISDIR(st.st_mode) && !kt_directory_importer_find(paths[i]))
             status = add_directory(files, paths[i], err);
         else
             status = append_file(files, paths[i], there ? &st : NULL, false, err);

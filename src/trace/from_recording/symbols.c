@@ -370,8 +370,7 @@ static kineto_string intern_symbol_text(kt_symbols *s, kineto_string text)
     return kb_intern_get(&s->texts, kb_intern_id(&s->texts, text));
 }
 
-/* The demangled name, or the name itself, owned by the handle. */
-static kineto_string demangle_name(kt_symbols *s, kineto_string name)
+kineto_string kt_symbols_demangle(kt_symbols *s, kineto_string name)
 {
     if (name.size < 3 || memcmp(name.data, "_Z", 2) != 0 || name.size > MAX_MANGLED_BYTES)
         return intern_symbol_text(s, name);
@@ -439,7 +438,7 @@ static void look_up_symbol(kt_symbols *s, file *f, uint64_t file_offset, bool wi
         return;
     if ((f->stripped && kt_elf_function(f->stripped, at, &name)) ||
         kt_elf_function(f->elf, at, &name))
-        out->function = demangle_name(s, cut_version(name));
+        out->function = kt_symbols_demangle(s, cut_version(name));
     if (with_lines && (lines = lines_of_file(s->owner, f)) != NULL &&
         kt_lines_find(lines, at, &source, &out->line))
         out->file = intern_symbol_text(s, kb_string(source));
@@ -479,7 +478,7 @@ static resolved resolve_address(kt_symbols *s, uint64_t address, bool with_lines
         look_up_symbol(s, f, offset, with_lines, &r.text);
     }
     if (!r.text.function.size && find_generated_name(s, call, &name)) {
-        r.text.function = demangle_name(s, name);
+        r.text.function = kt_symbols_demangle(s, name);
         r.text.module = (kineto_string){"", 0};
         r.found = true;
     }

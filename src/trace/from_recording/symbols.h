@@ -48,6 +48,9 @@ bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out);
  * the function is unknown, the text has the offset before the address, where a sample was. */
 bool kt_symbol_function(kt_symbols *s, uint64_t address, kt_symbol_text *out);
 
+/* The demangled form of a C++ name, or the name itself; owned by the handle. */
+kineto_string kt_symbols_demangle(kt_symbols *s, kineto_string name);
+
 /* The text of a stack, innermost frame first, as PyTorch writes it: "inner;outer;". Equal
  * stacks have the same text, which is valid until the handle is destroyed. Empty: out of
  * memory. */

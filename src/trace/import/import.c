@@ -1,5 +1,8 @@
-/* The table of formats of other tools. */
+/* The tables of formats of other tools. */
 #include "trace/import/import.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
 
 static const kt_importer importers[] = {
     {"perf.data", kt_is_perf_data, kt_import_perf_data},
@@ -12,5 +15,33 @@ const kt_importer *kt_importer_find(kineto_string head)
     for (size_t i = 0; i < KB_COUNT(importers); i++)
         if (importers[i].recognise(head))
             return &importers[i];
+    return NULL;
+}
+
+static const kt_directory_importer directory_importers[] = {
+    {"info", "Ftrace!", kt_import_uftrace_directory},
+    {"data", "PERFILE2", kt_import_perf_directory},
+};
+
+/* The file has these first bytes. It is opened only if it is a regular one: a pipe could wait for ever. */
+static bool has_file_beginning(const char *directory, const char *name, const char *begin)
+{
+    char path[4096], head[16];
+    struct stat st;
+    int size = snprintf(path, sizeof path, "%s/%s", directory, name);
+    if (size < 0 || (size_t)size >= sizeof path || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    FILE *f = fopen(path, "rbe");
+    size_t got = f ? fread(head, 1, sizeof head, f) : 0;
+    if (f)
+        fclose(f);
+    return kb_string_starts_with((kineto_string){head, got}, begin);
+}
+
+const kt_directory_importer *kt_directory_importer_find(const char *path)
+{
+    for (size_t i = 0; i < KB_COUNT(directory_importers); i++)
+        if (has_file_beginning(path, directory_importers[i].file, directory_importers[i].begin))
+            return &directory_importers[i];
     return NULL;
 }

@@ -1,8 +1,10 @@
-/* Recordings of other tools as traces: perf.data files, the text of `perf script`, uftrace's dump. The
- * result has the rows that ckineto's own sources make: sampled functions, states of threads, ranges.
+/* Recordings of other tools as traces: files and directories of perf record, the text of `perf script`,
+ * directories of uftrace and the text of its dump. The result has the rows that ckineto's own sources
+ * make: sampled functions, states of threads, ranges.
  *
- * import.c recognises the format by the beginning of the file (read/open.c asks it for files that are
- * no JSON); each format has one file with one function. Files are untrusted. */
+ * import.c recognises the format by the beginning of the file, or of a file in the directory (read/open.c
+ * asks it for everything that is no JSON); each format has one file with one function. Files are
+ * untrusted. */
 #ifndef KT_IMPORT_H
 #define KT_IMPORT_H
 
@@ -20,15 +22,27 @@ typedef struct kt_importer {
 /** The importer for a file that begins with `head`; NULL: none. */
 const kt_importer *kt_importer_find(kineto_string head);
 
+typedef struct kt_directory_importer {
+    const char *file, *begin; /* a file of such a directory, and its first bytes */
+    kineto_status (*read)(const char *path, kineto_trace **out, kineto_error *err);
+} kt_directory_importer;
+
+/** The importer for a directory; NULL: it is none, or of no format that is read. */
+const kt_directory_importer *kt_directory_importer_find(const char *path);
+
 /* ---- perf_data.c ---- */
 bool kt_is_perf_data(kineto_string head);
 kineto_status kt_import_perf_data(kineto_string bytes, kineto_trace **out, kineto_error *err);
+kineto_status kt_import_perf_directory(const char *path, kineto_trace **out, kineto_error *err);
 
 /* ---- perf_script.c ---- */
 bool kt_is_perf_script(kineto_string head);
 kineto_status kt_import_perf_script(kineto_string bytes, kineto_trace **out, kineto_error *err);
 
-/* ---- uftrace.c ---- */
+/* ---- uftrace_dump.c ---- */
 bool kt_is_uftrace_dump(kineto_string head);
 kineto_status kt_import_uftrace_dump(kineto_string bytes, kineto_trace **out, kineto_error *err);
+
+/* ---- uftrace_directory.c ---- */
+kineto_status kt_import_uftrace_directory(const char *path, kineto_trace **out, kineto_error *err);
 #endif

@@ -1,6 +1,7 @@
 /* A perf.data file as a trace: the samples of CPU time as rows of sampled functions, and, if it has
  * switches, rows of thread states, as ckineto's own source "cpu" makes them. Copied stacks (perf record
  * --call-graph dwarf) are unwound here. */
+#include "trace/import/directory.h"
 #include "trace/import/import.h"
 #include "trace/import/perf_events.h"
 #include "trace/from_recording/build_watched.h"
@@ -12,6 +13,10 @@
 #define MAX_SPACE_MAPPINGS 8192u
 /* Values of a call chain from here on are markers: PERF_CONTEXT_…. */
 #define FIRST_MARKER ((uint64_t)PERF_CONTEXT_MAX)
+
+/* Intel PT, SPE and the like. */
+#define DECODE_AUX                                                                                 \
+    "'perf script --itrace=i10us -F +pid > FILE.txt' decodes them, and ckineto reads that"
 
 typedef struct perf_import {
     kt_perf_file file;
@@ -393,6 +398,10 @@ static void add_event_lines(perf_import *p)
         if (e->role == KT_PERF_OTHER)
             add_line(p, "samples of an event that does not measure CPU time, not read", e->samples,
                      false, name);
+        if (p->file.attrs.data[i].sample_type & PERF_SAMPLE_BRANCH_STACK)
+            add_line(p, "samples with branches (LBR), which are not read; 'perf script -F +brstack' prints "
+                        "them",
+                     e->samples, false, name);
         if (e->role == KT_PERF_CPU_TIME && e->is_estimated)
             add_line(p, "samples whose CPU time was estimated from the event's count", e->samples,
                      false, name);
@@ -408,7 +417,8 @@ static void add_ledger(perf_import *p)
     add_line(p, "samples of threads that had ended", p->ended, true, none);
     add_line(p, "stacks that end early", p->cut_stacks, false, none);
     add_line(p, "malformed records", p->file.bad_records + p->bad_switches, true, none);
-    add_line(p, "bytes of hardware traces (AUX), not read", p->file.aux_bytes, false, none);
+    add_line(p, "bytes of hardware traces (AUX), which are not read; " DECODE_AUX, p->file.aux_bytes,
+             false, none);
     add_line(p, "the file ends inside a record", p->file.is_cut, true, none);
     add_line(p, "the file was not finished by perf record", p->file.is_unfinished, true, none);
     add_line(p, "the file has no samples", p->events.samples == 0, false, none);
@@ -436,9 +446,10 @@ static kineto_status fail_without_time(const perf_import *p, kineto_error *err)
     kineto_string name = p->file.attrs.data[0].name;
     return kb_fail(err, KINETO_E_UNSUPPORTED,
                    "perf.data: no event in it measures CPU time%s%.*s%s; record with 'perf record -e "
-                   "cpu-clock' or '-e cycles', or with --switch-events",
+                   "cpu-clock' or '-e cycles', or with --switch-events%s",
                    name.size ? " (its first event is " : "", (int)KB_MIN(name.size, (size_t)100),
-                   name.size ? name.data : "", name.size ? ")" : "");
+                   name.size ? name.data : "", name.size ? ")" : "",
+                   p->file.aux_bytes ? "; it has hardware traces (AUX): " DECODE_AUX : "");
 }
 
 static kineto_status build_perf_trace(perf_import *p, kineto_trace **out, kineto_error *err)
@@ -460,15 +471,15 @@ static kineto_status build_perf_trace(perf_import *p, kineto_trace **out, kineto
     return s->out_of_memory ? kb_fail_memory(err, "perf.data") : kt_builder_finish(s->b, out, err);
 }
 
-static kineto_status read_perf_data(perf_import *p, kineto_string bytes, kineto_trace **out,
-                                    kineto_error *err)
+static kineto_status read_perf_data(perf_import *p, const kt_perf_part *parts, size_t count,
+                                    kineto_trace **out, kineto_error *err)
 {
-    kineto_status status = kt_perf_file_read(bytes, &p->file, err);
+    kineto_status status = kt_perf_file_read(parts, count, &p->file, err);
     if (status)
         return status;
     if (!kt_perf_events_read(&p->file, &p->events) || !(p->unwinder = ku_unwinder_create()))
         return kb_fail_memory(err, "perf.data");
-    if (!p->events.has_cpu_time && !p->events.has_switches && p->events.samples)
+    if (!p->events.has_cpu_time && !p->events.has_switches && (p->events.samples || p->file.aux_bytes))
         return fail_without_time(p, err);
     p->is_of_this_arch = kt_perf_file_is_of_this_arch(&p->file);
     p->is_of_this_host = is_of_this_host(&p->file);
@@ -480,13 +491,14 @@ static kineto_status read_perf_data(perf_import *p, kineto_string bytes, kineto_
 
 bool kt_is_perf_data(kineto_string head) { return kb_string_starts_with(head, "PERFILE2"); }
 
-kineto_status kt_import_perf_data(kineto_string bytes, kineto_trace **out, kineto_error *err)
+static kineto_status import_parts(const kt_perf_part *parts, size_t count, kineto_trace **out,
+                                  kineto_error *err)
 {
     perf_import *p = calloc(1, sizeof *p);
     kineto_status status = p ? kt_timeline_create(&p->timeline, err)
                              : kb_fail_memory(err, "perf.data");
     if (!status) {
-        status = read_perf_data(p, bytes, out, err);
+        status = read_perf_data(p, parts, count, out, err);
         kt_timeline_free(&p->timeline); /* its symbols refer to texts of the file */
         ku_unwinder_destroy(p->unwinder);
         ku_images_free(&p->images);
@@ -494,5 +506,44 @@ kineto_status kt_import_perf_data(kineto_string bytes, kineto_trace **out, kinet
         kt_perf_file_free(&p->file);
     }
     free(p);
+    return status;
+}
+
+kineto_status kt_import_perf_data(kineto_string bytes, kineto_trace **out, kineto_error *err)
+{
+    return import_parts(&(kt_perf_part){bytes, NULL}, 1, out, err);
+}
+
+/* ---- the directory of perf record --threads -------------------------------------------------- */
+
+static kineto_status read_directory_parts(kt_directory *d, const kt_directory_names *names,
+                                          kineto_trace **out, kineto_error *err)
+{
+    size_t count = names->list.count + 1;
+    kt_perf_part *parts = calloc(count, sizeof *parts);
+    kineto_status status = parts ? KINETO_OK : kb_fail_memory(err, "perf.data");
+    for (size_t i = 0; i < count && !status; i++) {
+        parts[i].name = i ? names->list.data[i - 1] : "data";
+        status = kt_directory_read(d, parts[i].name, &parts[i].bytes, err);
+    }
+    if (!status)
+        status = import_parts(parts, count, out, err);
+    free(parts);
+    return status;
+}
+
+kineto_status kt_import_perf_directory(const char *path, kineto_trace **out, kineto_error *err)
+{
+    kt_directory d = {.path = path};
+    kt_directory_names names;
+    kineto_status status = kt_directory_find(path, "data.", "", &names, err);
+    if (!status)
+        status = read_directory_parts(&d, &names, out, err);
+    if (!status && (status = kt_directory_check(&d, err)) != KINETO_OK) {
+        kineto_trace_release(*out);
+        *out = NULL;
+    }
+    kt_directory_names_free(&names);
+    kt_directory_close(&d);
     return status;
 }

@@ -1,6 +1,7 @@
 /* Reads header and features of a perf.data file, decompresses what is compressed, and lists the records
- * in order of time. Both forms are read: the one with sections, and the one that `perf record -o -`
- * writes into a pipe, in which attributes and features are records as well. */
+ * in order of time. All forms are read: the one with sections; the one that `perf record -o -` writes
+ * into a pipe, in which attributes and features are records as well; and the directory of `perf record
+ * --threads`, a file with sections and files with the records of a CPU each. */
 #include "trace/import/perf_file.h"
 
 #if defined(KB_WITH_ZSTD)
@@ -44,6 +45,9 @@ enum {
 
 typedef struct perf_reading {
     kt_perf_file *file;
+    const kt_perf_part *parts;
+    size_t part_count;
+    uint64_t all_bytes; /* of all parts */
     kineto_error *err;
     uint64_t last_time_ns;
     bool in_decompressed; /* reading records that were compressed */
@@ -52,13 +56,26 @@ typedef struct perf_reading {
 #endif
 } perf_reading;
 
+/* The part that has this byte; the first one also counts for its end. */
+static const kt_perf_part *find_part(const perf_reading *r, const uint8_t *at)
+{
+    for (size_t i = 1; i < r->part_count; i++) {
+        const uint8_t *begin = (const uint8_t *)r->parts[i].bytes.data;
+        if (at >= begin && at < begin + r->parts[i].bytes.size)
+            return &r->parts[i];
+    }
+    return &r->parts[0];
+}
+
 static kineto_status fail_at(const perf_reading *r, const uint8_t *at, const char *problem)
 {
     if (r->in_decompressed)
         return kb_fail(r->err, KINETO_E_FORMAT, "perf.data: %s (in its compressed records)", problem);
-    uint64_t offset = (uint64_t)(at - r->file->base);
-    kineto_status status = kb_fail(r->err, KINETO_E_FORMAT, "perf.data: %s (byte %llu)", problem,
-                                   (unsigned long long)offset);
+    const kt_perf_part *part = find_part(r, at);
+    uint64_t offset = (uint64_t)(at - (const uint8_t *)part->bytes.data);
+    kineto_status status = kb_fail(r->err, KINETO_E_FORMAT, "perf.data: %s (byte %llu%s%s)", problem,
+                                   (unsigned long long)offset, part->name ? " of " : "",
+                                   part->name ? part->name : "");
     if (r->err)
         r->err->offset = offset;
     return status;
@@ -274,11 +291,11 @@ static bool reserve_decompressed(kt_perf_file *file, size_t bytes)
     return true;
 }
 
-/* All compressed records are one stream. */
+/* All compressed records of a part are one stream. */
 static kineto_status decompress_record(perf_reading *r, const uint8_t *data, size_t bytes)
 {
     kt_perf_file *file = r->file;
-    size_t most = FREE_DECOMPRESSED + KB_MIN(file->size, SIZE_MAX / (2 * MAX_COMPRESSION)) *
+    size_t most = FREE_DECOMPRESSED + KB_MIN(r->all_bytes, SIZE_MAX / (2 * MAX_COMPRESSION)) *
                                           MAX_COMPRESSION;
     ZSTD_inBuffer in = {data, bytes, 0};
     if (!r->zstd && !(r->zstd = ZSTD_createDStream()))
@@ -301,7 +318,23 @@ static kineto_status decompress_record(perf_reading *r, const uint8_t *data, siz
     }
     return KINETO_OK;
 }
+
+/* The end of a part, after which another stream begins. */
+static kineto_status end_stream(perf_reading *r)
+{
+    (void)ZSTD_freeDStream(r->zstd);
+    r->zstd = NULL;
+    return kb_vec_push(&r->file->decompressed_ends, r->file->decompressed_bytes)
+               ? KINETO_OK
+               : kb_fail_memory(r->err, "perf.data");
+}
 #else
+static kineto_status end_stream(perf_reading *r)
+{
+    (void)r;
+    return KINETO_OK;
+}
+
 static kineto_status decompress_record(perf_reading *r, const uint8_t *data, size_t bytes)
 {
     (void)data;
@@ -514,7 +547,7 @@ static kineto_status read_file_with_sections(perf_reading *r)
     return read_records(r, data.at, data.end);
 }
 
-static kineto_status read_parts(perf_reading *r)
+static kineto_status read_first_part(perf_reading *r)
 {
     kt_perf_file *file = r->file;
     kt_perf_cursor c = {file->base, file->base + file->size, false};
@@ -524,10 +557,51 @@ static kineto_status read_parts(perf_reading *r)
         return fail_at(r, c.at, "the header is not complete");
     kineto_status status = header_bytes == PIPE_HEADER_BYTES ? read_records(r, c.at, c.end)
                                                              : read_file_with_sections(r);
+    if (!status && file->features[KT_PERF_DIR_FORMAT].size && r->part_count == 1)
+        status = kb_fail(r->err, KINETO_E_UNSUPPORTED,
+                         "perf.data: a part of the directory of 'perf record --threads'; name the "
+                         "directory, which ckineto reads");
+    return status ? status : end_stream(r);
+}
+
+/* The other parts are records from the first byte on. */
+static kineto_status read_other_parts(perf_reading *r)
+{
+    kineto_status status = KINETO_OK;
+    for (size_t i = 1; i < r->part_count && !status; i++) {
+        const uint8_t *at = (const uint8_t *)r->parts[i].bytes.data;
+        r->last_time_ns = 0;
+        status = read_records(r, at, at + r->parts[i].bytes.size);
+        if (!status)
+            status = end_stream(r);
+    }
+    return status;
+}
+
+static kineto_status read_decompressed(perf_reading *r)
+{
+    const uint8_t *base = r->file->decompressed;
+    kineto_status status = KINETO_OK;
+    size_t from = 0;
     r->in_decompressed = true;
-    if (!status && file->decompressed_bytes)
-        status = read_records(r, file->decompressed, file->decompressed + file->decompressed_bytes);
+    for (size_t i = 0; i < r->file->decompressed_ends.count && base && !status; i++) {
+        size_t end = r->file->decompressed_ends.data[i];
+        r->last_time_ns = 0;
+        status = read_records(r, base + from, base + end);
+        from = end;
+    }
     r->in_decompressed = false;
+    return status;
+}
+
+static kineto_status read_parts(perf_reading *r)
+{
+    kt_perf_file *file = r->file;
+    kineto_status status = read_first_part(r);
+    if (!status)
+        status = read_other_parts(r);
+    if (!status)
+        status = read_decompressed(r);
     if (!status && !file->attrs.count)
         status = fail_at(r, file->base, "no list of events");
     if (!status && !read_build_ids(file))
@@ -538,10 +612,14 @@ static kineto_status read_parts(perf_reading *r)
     return sort_records(r);
 }
 
-kineto_status kt_perf_file_read(kineto_string bytes, kt_perf_file *file, kineto_error *err)
+kineto_status kt_perf_file_read(const kt_perf_part *parts, size_t count, kt_perf_file *file,
+                                kineto_error *err)
 {
-    *file = (kt_perf_file){.base = (const uint8_t *)bytes.data, .size = bytes.size};
-    perf_reading r = {.file = file, .err = err};
+    KB_ASSERT(count != 0);
+    *file = (kt_perf_file){.base = (const uint8_t *)parts[0].bytes.data, .size = parts[0].bytes.size};
+    perf_reading r = {.file = file, .err = err, .parts = parts, .part_count = count};
+    for (size_t i = 0; i < count; i++)
+        r.all_bytes += parts[i].bytes.size;
     kineto_status status = read_parts(&r);
 #if defined(KB_WITH_ZSTD)
     (void)ZSTD_freeDStream(r.zstd);
@@ -557,4 +635,5 @@ void kt_perf_file_free(kt_perf_file *file)
     kb_map_free(&file->build_id_of_path);
     kb_vec_free(&file->records);
     free(file->decompressed);
+    kb_vec_free(&file->decompressed_ends);
 }

@@ -1,6 +1,7 @@
 /* A file of `perf record` (perf.data): its events (attributes), features and records. The file is
  * untrusted; every position in it is checked before it is used. Layouts: perf_event_open(2), and
- * tools/perf/Documentation/perf.data-file-format.txt of the kernel.
+ * tools/perf/Documentation/perf.data-file-format.txt of the kernel. `perf record --threads` writes
+ * several files into a directory: one as above, and others that have only records.
  *
  * perf_file.c reads header and features and lists the records in order of time; perf_sample.c reads
  * one record. All texts and addresses point into the file, or into what was decompressed from it. */
@@ -31,6 +32,7 @@ typedef enum kt_perf_feature {
     KT_PERF_ARCH = 6,
     KT_PERF_CMDLINE = 11,
     KT_PERF_EVENT_DESC = 12,
+    KT_PERF_DIR_FORMAT = 24,
     KT_PERF_COMPRESSED = 27,
     KT_PERF_CLOCK_DATA = 29,
     KT_PERF_FEATURES = 64
@@ -45,8 +47,14 @@ typedef struct kt_perf_build_id {
     kineto_string path, id;
 } kt_perf_build_id;
 
+/* A file of a recording. */
+typedef struct kt_perf_part {
+    kineto_string bytes;
+    const char *name; /* for messages; NULL: it is the only one */
+} kt_perf_part;
+
 typedef struct kt_perf_file {
-    const uint8_t *base; /* of the whole file */
+    const uint8_t *base; /* of the file with the header */
     size_t size;
     KB_VEC(kt_perf_attr) attrs;
     kb_map attr_of_id;                        /* id of an event → index of its attribute */
@@ -56,15 +64,18 @@ typedef struct kt_perf_file {
     KB_VEC(kt_perf_record) records; /* by time */
     uint8_t *decompressed;
     size_t decompressed_bytes, decompressed_capacity;
+    KB_VEC(size_t) decompressed_ends; /* of the records of each file */
     bool is_cut;                     /* it ends inside a record */
     bool is_unfinished;              /* perf record did not finish the header */
     uint64_t aux_bytes;              /* hardware traces, which are not read */
     uint64_t bad_records;
 } kt_perf_file;
 
-/** Reads everything but the content of records. KINETO_E_FORMAT with the offset; KINETO_E_MEMORY,
- *  KINETO_E_UNSUPPORTED, KINETO_E_LIMIT. Free the file in any case. */
-kineto_status kt_perf_file_read(kineto_string bytes, kt_perf_file *file, kineto_error *err);
+/** Reads everything but the content of records. The first part has the header; there is at least that
+ *  one. KINETO_E_FORMAT with the offset; KINETO_E_MEMORY, KINETO_E_UNSUPPORTED, KINETO_E_LIMIT. Free the
+ *  file in any case. */
+kineto_status kt_perf_file_read(const kt_perf_part *parts, size_t count, kt_perf_file *file,
+                                kineto_error *err);
 void kt_perf_file_free(kt_perf_file *file);
 /** The text of a feature that is one string; empty: absent. */
 kineto_string kt_perf_file_text(const kt_perf_file *file, kt_perf_feature feature);

@@ -487,6 +487,13 @@ static kineto_status prefix_error_with_path(kineto_status status, const char *pa
     return status;
 }
 
+/* A directory that is a recording of another tool. */
+static kineto_status import_directory(const char *path, const kt_directory_importer *importer,
+                                      kineto_trace **out, kineto_error *err)
+{
+    return prefix_error_with_path(importer->read(path, out, err), path, err);
+}
+
 /* The importer for a file of another tool; NULL: none, or it is JSON. */
 static const kt_importer *find_importer(kt_reader *r)
 {
@@ -576,6 +583,9 @@ kineto_status kineto_trace_open_with(const char *path, const kineto_open_options
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "ts_unit_ns must be 1, 1000, 1000000 or 1000000000 nanoseconds, not %llu",
                        (unsigned long long)o.ts_unit_ns);
+    const kt_directory_importer *directory = kt_directory_importer_find(path);
+    if (directory)
+        return import_directory(path, directory, out, err);
     kt_reader r = {.err = err,
                    .last_row = KINETO_NO_ROW,
                    .strict = o.strict,
