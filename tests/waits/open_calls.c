@@ -120,7 +120,7 @@ static void *wait_and_leave(void *leaves)
         (void)nanosleep(&(struct timespec){0, 2000000}, NULL);
     atomic_store(&tids[1], atomic_load(&tids[0]));
     for (;;)
-        (void)syscall(SYS_pause);
+        (void)syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
     return NULL;
 }
 
