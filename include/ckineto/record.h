@@ -182,6 +182,22 @@ KINETO_API void kineto_record_past(kineto_site *site, uint64_t began, const kine
 KINETO_API void kineto_record_span(kineto_site *site, uint64_t began, uint64_t ended,
                                    const kineto_value *values);
 
+/** A library that keeps a stack of ranges of its own on each thread, so that its ranges may cross those of another
+ *  such library. Its functions are called on the thread whose range ends. */
+typedef struct kineto_range_stack {
+    size_t size; /**< sizeof(kineto_range_stack) */
+    /** The calling thread's open range with the smallest token above `after`; 0: there is none. */
+    kineto_range (*next)(kineto_range after);
+    /** The range ended in the recording, because one outside of it ended: begin it again, with a new token. */
+    void (*begin_again)(kineto_range range);
+} kineto_range_stack;
+/** Announce a stack, which stays. @return false if there are eight already. threads: any. */
+KINETO_API bool kineto_range_stack_add(const kineto_range_stack *stack);
+/** Has no other stack an open range on the calling thread? */
+KINETO_API bool kineto_range_is_alone(const kineto_range_stack *stack);
+/** End a range, and begin those again that are open within it and belong to a stack. */
+KINETO_API void kineto_range_end_crossing(kineto_range range);
+
 /** A call that may block its thread for long, as kineto_blocking_begin began it. */
 typedef struct kineto_blocking {
     uint64_t ticks;    /**< when it began (kineto_record_ticks) */
