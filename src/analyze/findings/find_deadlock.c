@@ -102,6 +102,7 @@ static void report_circle(ka_finder *f, const waiters *w, const waiter *first)
     if (!x)
         return;
     x->count = threads;
+    x->comes_first = true; /* other waits are mostly for these threads */
     x->whole_ns = KB_MAX(ns, f->whole_ns);
     ka_set_severity(x, KINETO_FINDING_HIGH);
     list_circle(f, w, first, text, sizeof text);
