@@ -71,18 +71,26 @@ void kineto_blocking_begin(kineto_blocking *call, kineto_site *site, uint32_t le
         kr_leave(c);
 }
 
+/* The records of the inner call are in the chunk, which may have no room left for that of the outer. */
+static KB_COLD void restore_outer(const kr_cursor *c, kf_open_call *open, const kineto_blocking *call)
+{
+    kf_open_call outer;
+    memcpy(&outer, call->outer, sizeof outer);
+    if (kr_room_for(c, kf_header_words(outer.header)))
+        store_open_call(open, outer.header, outer.ticks, find_place(c, (uint32_t)(outer.place >> 32)),
+                        outer.args, KF_CALL_ARGS);
+    else
+        kb_store_release(&open->header, UINT64_C(0));
+}
+
 void kineto_blocking_end(const kineto_blocking *call)
 {
     const kr_cursor *c = kr_me;
     kf_open_call *open = KR_IN_USE(c) && !c->busy ? find_open_call(c) : NULL;
     if (!open)
         return;
-    kf_open_call outer;
-    memcpy(&outer, call->outer, sizeof outer);
-    /* The records of the inner call are in the chunk, if there still is room for that of the outer. */
-    if (KINETO_UNLIKELY(outer.header) && kr_room_for(c, kf_header_words(outer.header)))
-        store_open_call(open, outer.header, outer.ticks, find_place(c, (uint32_t)(outer.place >> 32)),
-                        outer.args, KF_CALL_ARGS);
+    if (KINETO_UNLIKELY(call->outer[0]))
+        restore_outer(c, open, call);
     else
         kb_store_release(&open->header, UINT64_C(0));
 }
