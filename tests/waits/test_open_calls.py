@@ -1,5 +1,6 @@
 """Calls that do not end: they are in the trace, however program and recorder end."""
 
+import glob
 import os
 import signal
 import subprocess
@@ -79,15 +80,24 @@ class OpenCalls(WaitsTest):
             self.run_open("short", how, waits="=0")
             self.assertEqual([e["name"] for e in self.open_calls()], [])
 
-    def start_hanging(self):
-        process = self.start("record", "-q", "-o", "t.json", "--waits", "--cpu=off", "--", OPEN, "circle", "2", "hang",
-                             stdin=subprocess.PIPE)
+    def start_hanging(self, *options):
+        process = self.start("record", "-q", "-o", "t.json", "--waits", "--cpu=off", *options, "--", OPEN, "circle",
+                             "2", "hang", stdin=subprocess.PIPE)
         out = b""
         while b"ready" not in out:
             line = process.stdout.readline()
             self.assertTrue(line, out)
             out += line
         return process, numbers(out)
+
+    def test_a_dump_of_a_ring(self):
+        process, printed = self.start_hanging("--ring", "60")
+        done = self.run_command("trigger", "--dump", "--pid", str(process.pid), "--wait", "-o", self.path("dump.json"))
+        self.assertEqual(done.returncode, 0, done.err)
+        process.communicate(timeout=100)  # the end of its input ends the program
+        self.assertEqual(process.returncode, 0)
+        dump, = glob.glob(self.path("dump*.json"))
+        self.assert_circle(printed, self.open_calls(dump))
 
     def test_a_recorder_that_was_killed(self):
         process, printed = self.start_hanging()
