@@ -173,14 +173,46 @@ KINETO_API void kineto_record_flow(uint32_t type, uint64_t id, bool start);
 KINETO_API uint64_t kineto_record_ticks(void);
 /** Record a finished range of the calling thread in one record, from `began` (kineto_record_ticks) until now. It
  *  need not nest with the open ranges, so this suits callers that are notified of begins and ends, such as hooks of
- *  an interpreter. If the process dies before this call, the range is missing. Call it if the gate has the bit of
- *  the site's kind.
+ *  an interpreter. If the process dies before this call, the range is missing (but see kineto_blocking_begin). Call
+ *  it if the gate has the bit of the site's kind.
  *  @param values  arg_count values, or NULL. */
 KINETO_API void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *values);
 /** The same for a range that ended at `ended` (kineto_record_ticks), which is not later than now: for callers that
  *  are notified late. */
 KINETO_API void kineto_record_span(kineto_site *site, uint64_t began, uint64_t ended,
                                    const kineto_value *values);
+
+/** A library that keeps a stack of ranges of its own on each thread, so that its ranges may cross those of another
+ *  such library. Its functions are called on the thread whose range ends. */
+typedef struct kineto_range_stack {
+    size_t size; /**< sizeof(kineto_range_stack) */
+    /** The calling thread's open range with the smallest token above `after`; 0: there is none. */
+    kineto_range (*next)(kineto_range after);
+    /** The range ended in the recording, because one outside of it ended: begin it again, with a new token. */
+    void (*begin_again)(kineto_range range);
+} kineto_range_stack;
+/** Announce a stack, which stays. @return false if there are eight already. threads: any. */
+KINETO_API bool kineto_range_stack_add(const kineto_range_stack *stack);
+/** Has no other stack an open range on the calling thread? */
+KINETO_API bool kineto_range_is_alone(const kineto_range_stack *stack);
+/** End a range, and begin those again that are open within it and belong to a stack. */
+KINETO_API void kineto_range_end_crossing(kineto_range range);
+
+/** A call that may block its thread for long, as kineto_blocking_begin began it. */
+typedef struct kineto_blocking {
+    uint64_t ticks;    /**< when it began (kineto_record_ticks) */
+    uint64_t outer[5]; /**< internal: the call within which it began, in a signal handler */
+} kineto_blocking;
+/** Announce a call that may block. If it does not end before the recording or the thread does, the trace has it as an
+ *  activity that had not ended, if it lasted `least_us` or longer; otherwise the announcement leaves no trace, and the
+ *  caller records the call by kineto_record_past if it is to be. Costs a few stores. Call it if the gate has the bit
+ *  of the site's kind.
+ *  @param site    at most two arguments, of types INT, UINT, DOUBLE or BOOL.
+ *  @param values  arg_count values, or NULL. */
+KINETO_API void kineto_blocking_begin(kineto_blocking *call, kineto_site *site, uint32_t least_us,
+                                      const kineto_value *values);
+/** The call has ended, and its record, if any, is written. By the thread that began it. */
+KINETO_API void kineto_blocking_end(const kineto_blocking *call);
 
 /** Report that an argument of the next events is an address of code, so that the recording has the file which the
  *  address belongs to, and its function can be named afterwards. Cheap if the address was reported before; otherwise

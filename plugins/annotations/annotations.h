@@ -70,7 +70,7 @@ extern const cn_source cn_this_source;
     X(END_ALONE, 0, "ends of ranges that are not open",                                            \
       "the program ended a range that had ended, or whose begin was not recorded")                 \
     X(CROSSED, 0, "ranges continued as another piece",                                             \
-      "a range of one domain ended while a later one of another domain was open on its thread: "   \
+      "a range ended while a later one of another domain or interface was open on its thread: "    \
       "what was open goes on as a range with the argument \"continued\"")                          \
     X(TOO_DEEP, 1, "ranges nested too deeply", "256 are open on a thread at most")                 \
     X(BUSY, 1, "events inside of events", "a signal handler interrupted the recording of another") \
@@ -238,8 +238,9 @@ typedef struct cn_open_range {
 
 /** The open ranges of a thread. Only the thread itself changes it, except `in_use`. */
 typedef struct cn_thread {
-    /* An event is being handled: events of signal handlers are dropped. */
-    bool busy;
+    /* An event is being handled: events of signal handlers are dropped. `is_ending`: the stack is whole all
+     * the same, while a range of it ends. */
+    bool busy, is_ending;
     atomic_bool in_use;
     /* Open ranges that are stored; those beyond the limit. */
     uint32_t count, over;

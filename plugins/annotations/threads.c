@@ -1,6 +1,6 @@
 /* The open ranges of each thread. Programs have a stack for each domain and thread, the recording
- * one for each thread: where ranges of two domains cross, the inner range is ended and continued as
- * another piece. */
+ * one for each thread: where ranges of two domains, or of two interfaces, cross, the inner range is
+ * ended and continued as another piece. */
 #include "annotations.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ static CN_COLD cn_thread *attach_thread(void)
         cn_count(CN_TALLY_NO_THREAD);
         return NULL;
     }
-    t->busy = false;
+    t->busy = t->is_ending = false;
     t->count = t->over = t->text_used = t->names_seen = 0;
     t->tid = (uint32_t)syscall(SYS_gettid);
     if (key_usable)
@@ -128,8 +128,13 @@ static void reset_child(void)
         t->open[i].range = 0;
 }
 
+static kineto_range find_next_open(kineto_range after);
+static void begin_range_again(kineto_range range);
+static const kineto_range_stack this_stack = {sizeof this_stack, find_next_open, begin_range_again};
+
 __attribute__((constructor)) static void start_annotations(void)
 {
+    (void)kineto_range_stack_add(&this_stack);
     key_usable = pthread_key_create(&thread_key, on_annotating_thread_exit) == 0;
     (void)pthread_atfork(lock_before_fork, unlock_after_fork, reset_child);
 }
@@ -210,7 +215,7 @@ static int push_range(cn_thread *t, const cn_event *e)
     open->site = site;
     open->id = e->id;
     open->name_at = UINT32_MAX;
-    if (!site && open->is_mixed)
+    if (!site && (open->is_mixed || !kineto_range_is_alone(&this_stack)))
         open->name_at = keep_range_name(t, e);
     open->range = e->is_hidden ? 0 : begin_recorded_range(e, site);
     t->count++;
@@ -277,6 +282,44 @@ static CN_COLD void continue_range(cn_thread *t, cn_open_range *open)
     cn_count(CN_TALLY_CROSSED);
 }
 
+/* ---- kineto_range_stack ---- */
+
+/* The open ranges of this thread, unless it is just changing them: then a signal handler asks. */
+static cn_thread *get_whole_thread(void)
+{
+    cn_thread *t = cn_this_thread;
+    return t && (!t->busy || t->is_ending) ? t : NULL;
+}
+
+static kineto_range find_next_open(kineto_range after)
+{
+    const cn_thread *t = get_whole_thread();
+    kineto_range next = 0;
+    for (uint32_t i = t ? t->count : 0; i; i--) { /* inner ones have greater tokens, or 0 */
+        kineto_range range = t->open[i - 1].range;
+        if (range && range <= after)
+            break;
+        if (range && (!next || range < next))
+            next = range;
+    }
+    return next;
+}
+
+static void begin_range_again(kineto_range range)
+{
+    cn_thread *t = get_whole_thread();
+    if (!t)
+        return;
+    bool was_busy = t->busy;
+    t->busy = true;
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->open[i].range == range) {
+            continue_range(t, &t->open[i]);
+            break;
+        }
+    t->busy = was_busy;
+}
+
 /* Removes a name; later ones move up. */
 static void drop_range_name(cn_thread *t, uint32_t at)
 {
@@ -294,14 +337,13 @@ static void drop_range_name(cn_thread *t, uint32_t at)
  * inner ones in the recording. */
 static void remove_range(cn_thread *t, uint32_t at)
 {
-    bool was_recorded = t->open[at].range != 0;
-    uint32_t name_at = t->open[at].name_at;
-    kineto_range_end(t->open[at].range);
+    cn_open_range ended = t->open[at];
     memmove(&t->open[at], &t->open[at + 1], (t->count - at - 1) * sizeof *t->open);
     t->count--;
-    for (uint32_t i = at; i < t->count && was_recorded; i++)
-        continue_range(t, &t->open[i]);
-    drop_range_name(t, name_at);
+    t->is_ending = true;
+    kineto_range_end_crossing(ended.range);
+    t->is_ending = false;
+    drop_range_name(t, ended.name_at);
 }
 
 /* Ends the innermost range of a domain and returns its level; -1: there is none. */

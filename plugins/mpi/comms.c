@@ -89,7 +89,7 @@ static void write_ranks(char *out, size_t size, const int32_t *ranks, int count)
 
 static void name_comm(cx_comm *c, cx_word handle, const int32_t *ranks, int count, uint64_t number)
 {
-    char list[CX_NAME_BYTES - 8], again[24] = "";
+    char list[CX_NAME_BYTES - 12], again[24] = ""; /* 12: what else a name has */
     write_ranks(list, sizeof list, ranks, count);
     if (number)
         snprintf(again, sizeof again, " #%u", (unsigned)number + 1);

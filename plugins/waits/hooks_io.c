@@ -82,7 +82,8 @@ static CW_COLD void record_child(cw_site site, const cw_call *call, int64_t pid)
 /* The first parameter is fd; `site` is another one's name for variants of it. */
 #define TRANSFER_HOOK(site, name, parameters, arguments)                                           \
     KINETO_API ssize_t name parameters;                                                            \
-    CW_HOOK(ssize_t, name, parameters, arguments, record_transfer(CW_##site, &call, fd, result))
+    CW_HOOK(ssize_t, name, parameters, arguments, CW_##site, (uint64_t)fd, 0,                      \
+            record_transfer(CW_##site, &call, fd, result))
 
 TRANSFER_HOOK(read, read, (int fd, void *data, size_t size), (fd, data, size))
 TRANSFER_HOOK(read, __read_chk, (int fd, void *data, size_t size, size_t room),
@@ -126,14 +127,14 @@ TRANSFER_HOOK(sendmsg, sendmsg, (int fd, const struct msghdr *message, int flags
 /* ---- files ----------------------------------------------------------------------------------- */
 
 #define FILE_HOOK(name, parameters, arguments)                                                     \
-    CW_HOOK(int, name, parameters, arguments,                                                      \
+    CW_HOOK(int, name, parameters, arguments, CW_##name, (uint64_t)fd, 0,                          \
             record_file(CW_##name, &call, fd, NULL, get_error(result)))
 
 FILE_HOOK(fsync, (int fd), (fd))
 FILE_HOOK(fdatasync, (int fd), (fd))
 FILE_HOOK(flock, (int fd, int operation), (fd, operation))
 /* Once closed, a descriptor may be another file. */
-CW_HOOK(int, close, (int fd), (fd),
+CW_HOOK(int, close, (int fd), (fd), CW_close, (uint64_t)fd, 0,
         record_file(CW_close, &call, fd, get_error(result) == EBADF ? NULL : "",
                     get_error(result)))
 
@@ -143,6 +144,8 @@ static const char *get_failed_path(const char *path, int result)
 {
     return result >= 0 ? NULL : path && errno != EFAULT ? path : "";
 }
+
+#define NO_FD UINT64_MAX /* -1: the descriptor is not known before the call */
 
 /* The mode is there only if a file may be created. Reading it anyway, as libc itself does, would be
  * the business of libc. */
@@ -158,7 +161,7 @@ static const char *get_failed_path(const char *path, int result)
         }                                                                                          \
         if (KINETO_LIKELY(!cw_is_recording()))                                                     \
             return cw_next.name arguments;                                                         \
-        cw_call call = CW_BEGIN();                                                                 \
+        cw_call call = cw_begin(CW_##site, NO_FD, 0, __builtin_return_address(0));                 \
         int result = cw_next.name arguments;                                                       \
         record_file(CW_##site, &call, result, get_failed_path(path, result), get_error(result)); \
         return result;                                                                             \
@@ -172,7 +175,7 @@ OPEN_HOOK(openat, openat64, (int dir, const char *path, int flags, ...), (dir, p
 /* Calls without a mode that the compiler has checked. */
 #define OPEN_2_HOOK(site, name, parameters, arguments)                                             \
     KINETO_API int name parameters;                                                                \
-    CW_HOOK(int, name, parameters, arguments,                                                      \
+    CW_HOOK(int, name, parameters, arguments, CW_##site, NO_FD, 0,                                 \
             record_file(CW_##site, &call, result, get_failed_path(path, result),                 \
                         get_error(result)))
 OPEN_2_HOOK(open, __open_2, (const char *path, int flags), (path, flags))
@@ -183,19 +186,21 @@ OPEN_2_HOOK(openat, __openat64_2, (int dir, const char *path, int flags), (dir, 
 /* ---- connections ----------------------------------------------------------------------------- */
 
 CW_HOOK(int, connect, (int fd, const struct sockaddr *address, socklen_t size), (fd, address, size),
+        CW_connect, (uint64_t)fd, 0,
         record_connect(&call, fd, address, size, get_error(result)))
 /* The new connection, whose peer is known; else what the socket listens on. */
 CW_HOOK(int, accept, (int fd, struct sockaddr *address, socklen_t *size), (fd, address, size),
+        CW_accept, (uint64_t)fd, 0,
         record_file(CW_accept, &call, result >= 0 ? result : fd, NULL, get_error(result)))
 CW_HOOK(int, accept4, (int fd, struct sockaddr *address, socklen_t *size, int flags),
-        (fd, address, size, flags),
+        (fd, address, size, flags), CW_accept4, (uint64_t)fd, 0,
         record_file(CW_accept4, &call, result >= 0 ? result : fd, NULL, get_error(result)))
 
 /* ---- several descriptors --------------------------------------------------------------------- */
 
 #define POLL_HOOK(site, name, parameters, arguments)                                               \
     KINETO_API int name parameters;                                                                \
-    CW_HOOK(int, name, parameters, arguments,                                                      \
+    CW_HOOK(int, name, parameters, arguments, CW_##site, (uint64_t)count, 0,                       \
             record_poll(CW_##site, &call, (uint64_t)count, result))
 
 POLL_HOOK(poll, poll, (struct pollfd * list, nfds_t count, int ms), (list, count, ms))
@@ -227,12 +232,16 @@ POLL_HOOK(epoll_pwait2, epoll_pwait2,
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-CW_HOOK(pid_t, wait, (int *status), (status), record_child(CW_wait, &call, result))
-CW_HOOK(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options),
-        record_child(CW_waitpid, &call, result))
+#define ANY_CHILD UINT64_MAX /* -1 */
+
+CW_HOOK(pid_t, wait, (int *status), (status), CW_wait, ANY_CHILD, 0,
+        record_child(CW_wait, &call, result))
+CW_HOOK(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options), CW_waitpid,
+        (uint64_t)pid, 0, record_child(CW_waitpid, &call, result))
 CW_HOOK(pid_t, wait4, (pid_t pid, int *status, int options, struct rusage *usage),
-        (pid, status, options, usage), record_child(CW_wait4, &call, result))
+        (pid, status, options, usage), CW_wait4, (uint64_t)pid, 0,
+        record_child(CW_wait4, &call, result))
 /* It tells the process in *info, which may be NULL. */
 CW_HOOK(int, waitid, (idtype_t type, id_t id, siginfo_t *info, int options),
-        (type, id, info, options),
+        (type, id, info, options), CW_waitid, type == P_PID ? (uint64_t)id : ANY_CHILD, 0,
         record_child(CW_waitid, &call, result == 0 && info ? info->si_pid : result))

@@ -60,7 +60,7 @@ KINETO_API long syscall(long number, ...)
         atomic_store(&confined, true);
     if (KINETO_LIKELY(number != SYS_futex || !cw_is_recording() || !is_futex_wait(a[1])))
         return cw_next.syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    cw_call call = CW_BEGIN();
+    cw_call call = cw_begin(CW_futex, (uint64_t)a[0], 0, __builtin_return_address(0));
     long result = cw_next.syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     record_futex(&call, (const void *)a[0], result);
     return result;

@@ -28,7 +28,8 @@ static CW_COLD void record_lock(cw_site site, const cw_call *call, const void *l
         if (KINETO_LIKELY(!cw_is_recording()))                                                     \
             return cw_next.name arguments;                                                         \
         int64_t holder = holder_of(m);                                                             \
-        cw_call call = CW_BEGIN();                                                                 \
+        cw_call call = cw_begin(CW_##name, cw_address(m), (uint64_t)holder,                        \
+                                __builtin_return_address(0));                                      \
         int result = cw_next.name arguments;                                                       \
         record_lock(CW_##name, &call, m, holder, result);                                          \
         return result;                                                                             \
@@ -40,7 +41,7 @@ static CW_COLD void record_lock(cw_site site, const cw_call *call, const void *l
     static CW_COLD int wait_##name(type *m, const void *caller)                                    \
     {                                                                                              \
         int64_t holder = holder_of(m);                                                             \
-        cw_call call = {kineto_record_ticks(), cw_now_ns(), caller};                               \
+        cw_call call = cw_begin(CW_##name, cw_address(m), (uint64_t)holder, caller);               \
         int result = cw_next.name(m);                                                              \
         record_lock(CW_##name, &call, m, holder, result);                                          \
         return result;                                                                             \
@@ -101,7 +102,8 @@ static CW_COLD void record_condition(cw_site site, const cw_call *call, const vo
     {                                                                                              \
         if (KINETO_LIKELY(!cw_is_recording()))                                                     \
             return cw_next.name arguments;                                                         \
-        cw_call call = CW_BEGIN();                                                                 \
+        cw_call call = cw_begin(CW_##name, cw_address(c), cw_address(m),                           \
+                                __builtin_return_address(0));                                      \
         int result = cw_next.name arguments;                                                       \
         record_condition(CW_##name, &call, c, m, result);                                          \
         return result;                                                                             \
@@ -143,31 +145,36 @@ static CW_COLD void record_plain(cw_site site, const cw_call *call, int error)
 #define ERROR_OF(result) ((result) == -1 ? errno : 0)
 
 /* Its only result that is no error is not 0 in one of the threads. */
-CW_HOOK(int, pthread_barrier_wait, (pthread_barrier_t * b), (b),
-        record_address(CW_pthread_barrier_wait, &call, b, result > 0 ? result : 0))
-CW_HOOK(int, sem_wait, (sem_t * s), (s), record_address(CW_sem_wait, &call, s, ERROR_OF(result)))
-CW_HOOK(int, sem_timedwait, (sem_t * s, UNTIL), (s, until),
-        record_address(CW_sem_timedwait, &call, s, ERROR_OF(result)))
-CW_HOOK(int, sem_clockwait, (sem_t * s, clockid_t clock, UNTIL), (s, clock, until),
-        record_address(CW_sem_clockwait, &call, s, ERROR_OF(result)))
+CW_HOOK(int, pthread_barrier_wait, (pthread_barrier_t * b), (b), CW_pthread_barrier_wait,
+        cw_address(b), 0, record_address(CW_pthread_barrier_wait, &call, b, result > 0 ? result : 0))
+CW_HOOK(int, sem_wait, (sem_t * s), (s), CW_sem_wait,
+        cw_address(s), 0, record_address(CW_sem_wait, &call, s, ERROR_OF(result)))
+CW_HOOK(int, sem_timedwait, (sem_t * s, UNTIL), (s, until), CW_sem_timedwait,
+        cw_address(s), 0, record_address(CW_sem_timedwait, &call, s, ERROR_OF(result)))
+CW_HOOK(int, sem_clockwait, (sem_t * s, clockid_t clock, UNTIL), (s, clock, until), CW_sem_clockwait,
+        cw_address(s), 0, record_address(CW_sem_clockwait, &call, s, ERROR_OF(result)))
 
-CW_HOOK(int, pthread_join, (pthread_t thread, void **value), (thread, value),
+CW_HOOK(int, pthread_join, (pthread_t thread, void **value), (thread, value), CW_pthread_join, 0, 0,
         record_plain(CW_pthread_join, &call, result))
 CW_HOOK(int, pthread_timedjoin_np, (pthread_t thread, void **value, UNTIL),
-        (thread, value, until), record_plain(CW_pthread_timedjoin_np, &call, result))
+        (thread, value, until), CW_pthread_timedjoin_np, 0, 0,
+        record_plain(CW_pthread_timedjoin_np, &call, result))
 CW_HOOK(int, pthread_clockjoin_np, (pthread_t thread, void **value, clockid_t clock, UNTIL),
-        (thread, value, clock, until), record_plain(CW_pthread_clockjoin_np, &call, result))
-CW_HOOK(int, thrd_join, (thrd_t thread, int *value), (thread, value),
+        (thread, value, clock, until), CW_pthread_clockjoin_np, 0, 0,
+        record_plain(CW_pthread_clockjoin_np, &call, result))
+CW_HOOK(int, thrd_join, (thrd_t thread, int *value), (thread, value), CW_thrd_join, 0, 0,
         record_plain(CW_thrd_join, &call, result == thrd_success ? 0 : result))
 
 /* sleep and thrd_sleep report an interruption by a signal in ways of their own. */
-CW_HOOK(unsigned, sleep, (unsigned seconds), (seconds),
+CW_HOOK(unsigned, sleep, (unsigned seconds), (seconds), CW_sleep, 0, 0,
         record_plain(CW_sleep, &call, result ? EINTR : 0))
-CW_HOOK(int, usleep, (useconds_t us), (us), record_plain(CW_usleep, &call, ERROR_OF(result)))
+CW_HOOK(int, usleep, (useconds_t us), (us), CW_usleep, 0, 0,
+        record_plain(CW_usleep, &call, ERROR_OF(result)))
 CW_HOOK(int, nanosleep, (const struct timespec *time, struct timespec *rest), (time, rest),
-        record_plain(CW_nanosleep, &call, ERROR_OF(result)))
+        CW_nanosleep, 0, 0, record_plain(CW_nanosleep, &call, ERROR_OF(result)))
 CW_HOOK(int, clock_nanosleep,
         (clockid_t clock, int flags, const struct timespec *time, struct timespec *rest),
-        (clock, flags, time, rest), record_plain(CW_clock_nanosleep, &call, result))
+        (clock, flags, time, rest), CW_clock_nanosleep, 0, 0,
+        record_plain(CW_clock_nanosleep, &call, result))
 CW_HOOK(int, thrd_sleep, (const struct timespec *time, struct timespec *rest), (time, rest),
-        record_plain(CW_thrd_sleep, &call, result == -1 ? EINTR : 0))
+        CW_thrd_sleep, 0, 0, record_plain(CW_thrd_sleep, &call, result == -1 ? EINTR : 0))

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint32_t cw_threshold_us = CW_THRESHOLD_US;
 uint64_t cw_threshold_ns = CW_THRESHOLD_US * UINT64_C(1000);
 
 /* ---- the recorder's own code ----------------------------------------------------------------- */
@@ -66,8 +67,10 @@ static void read_threshold(void)
         return;
     for (; *text >= '0' && *text <= '9' && us < UINT32_MAX; text++)
         us = us * 10 + (uint64_t)(*text - '0');
-    if (!*text)
-        cw_threshold_ns = us * 1000;
+    if (*text)
+        return;
+    cw_threshold_us = us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
+    cw_threshold_ns = us * 1000;
 }
 
 /* The recorder's own constructor has run: we need its library. */
@@ -75,6 +78,7 @@ __attribute__((constructor)) static void start_waits_source(void)
 {
     int saved = errno;
     cw_find_functions();
+    cw_find_jumps();
     read_threshold();
     cw_lock_holder_start();
     cw_short_calls_start();

@@ -6,6 +6,7 @@
  *   hooks_threads.c   locks, conditions, barriers, semaphores, joins, sleep
  *   hooks_io.c        files, sockets, poll, processes
  *   hooks_kernel.c    futexes of programs that call the kernel by number; confinement
+ *   hooks_jumps.c     longjmp, which ends an announced call
  *   call_sites.c      writes the records
  *   short_calls.c     counts calls below the threshold
  *   descriptor.c      which file or peer a descriptor is
@@ -15,7 +16,8 @@
  *
  * A hook calls the next function exactly once with unchanged arguments, and returns its result and
  * errno. (A mutex is tried first, and only then waited for.) It holds nothing while the next
- * function runs, so the call may be cancelled, or left by longjmp: it is not recorded then. Nothing
+ * function runs, so the call may be cancelled, or left by longjmp: it is not recorded then. A call
+ * that never ends is in the trace because it was announced (<ckineto/record.h>, kineto_blocking). Nothing
  * here allocates, locks or waits, so hooks may run in signal handlers, at any time of a process'
  * life, and in a child of fork.
  */
@@ -139,9 +141,9 @@ typedef enum cw_site {
 
 /** A call that is under way. */
 typedef struct cw_call {
-    uint64_t ticks; /* when it began, of the recorder's clock */
-    uint64_t ns;    /* the same, CLOCK_MONOTONIC */
-    const void *caller;
+    kineto_blocking open; /* its announcement, and when it began */
+    uint64_t ns;          /* the same, CLOCK_MONOTONIC */
+    bool is_recorder;     /* by code of the recorder: neither announced nor recorded */
 } cw_call;
 
 static inline bool cw_is_recording(void) { return kineto_enabled(KINETO_KIND_BLOCKING_CALL); }
@@ -151,12 +153,10 @@ static inline uint64_t cw_now_ns(void)
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
-/** A macro, because of the return address. */
-#define CW_BEGIN()                                                                                 \
-    {                                                                                              \
-        kineto_record_ticks(), cw_now_ns(), __builtin_return_address(0)                            \
-    }
-/** Did the call take long, so that it is to be recorded? If not it is counted. */
+/** Begin a call: announce it, with the arguments that are known before it ends (args_open_… in
+ *  call_sites.c). errno stays. */
+cw_call cw_begin(cw_site site, uint64_t first, uint64_t second, const void *caller);
+/** Did the call take long? Then it is to be recorded by cw_record; else it is over, and counted. */
 bool cw_is_long(cw_site site, const cw_call *call, int64_t bytes);
 /** Write the record of a long call. `values`: by the site's arguments, in the order of
  *  call_sites.c. */
@@ -197,19 +197,26 @@ void cw_write_names(void);
  *  itself might kill it: nothing is looked up any more. */
 bool cw_is_confined(void);
 
+/* ---- hooks_jumps.c --------------------------------------------------------------------------- */
+void cw_find_jumps(void);
+
 /* ---- start.c --------------------------------------------------------------------------------- */
 #define CW_THRESHOLD_US 20u /* the default */
-extern uint64_t cw_threshold_ns;
+extern uint32_t cw_threshold_us;
+extern uint64_t cw_threshold_ns; /* the same */
 /** Is it code of the recorder, whose waits are not the program's? */
 bool cw_is_recorder(const void *caller);
 
-/* A hook that hands the call to `record`, an expression of `result`. */
-#define CW_HOOK(type, name, parameters, arguments, record)                                         \
+static inline uint64_t cw_address(const volatile void *address) { return (uintptr_t)address; }
+
+/* A hook that hands the call to `record`, an expression of `result`. `site`, `first`, `second`: of
+ * cw_begin. */
+#define CW_HOOK(type, name, parameters, arguments, site, first, second, record)                    \
     KINETO_API type name parameters                                                                \
     {                                                                                              \
         if (KINETO_LIKELY(!cw_is_recording()))                                                     \
             return cw_next.name arguments;                                                         \
-        cw_call call = CW_BEGIN();                                                                 \
+        cw_call call = cw_begin(site, first, second, __builtin_return_address(0));                 \
         type result = cw_next.name arguments;                                                      \
         record;                                                                                    \
         return result;                                                                             \

@@ -31,6 +31,7 @@ enum {
     DW_CFA_val_offset = 0x14,
     DW_CFA_val_offset_sf = 0x15,
     DW_CFA_val_expression = 0x16,
+    DW_CFA_AARCH64_negate_ra_state_with_pc = 0x2c,
     DW_CFA_AARCH64_negate_ra_state = 0x2d,
     DW_CFA_GNU_args_size = 0x2e,
     /* The upper two bits of an opcode; its lower six are an operand. */
@@ -356,6 +357,7 @@ static void run_instruction(cfa_machine *m, kb_cfi_reader *r)
         return;
     switch (op) {
     case DW_CFA_nop:
+    case DW_CFA_AARCH64_negate_ra_state_with_pc:
     case DW_CFA_AARCH64_negate_ra_state: /* signatures are removed from all return addresses */
         break;
     case DW_CFA_advance_loc1:

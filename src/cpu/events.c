@@ -117,6 +117,8 @@ static void read_sample(const ku_events *all, ku_ring_content content, record_re
     e->stack.size = KB_MIN(copied, size);
 }
 
+bool ku_events_have_stacks(void) { return KU_REGISTER_MASK != 0; }
+
 static ku_event_type type_of_record(const struct perf_event_header *h)
 {
     switch (h->type) {

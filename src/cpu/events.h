@@ -63,6 +63,8 @@ typedef struct ku_events ku_events;
  *  @return KINETO_E_PERMISSION: not allowed, err says by what. KINETO_E_NOT_FOUND: it has ended.
  *  KINETO_E_UNSUPPORTED, KINETO_E_LIMIT. */
 kineto_status ku_events_open(const ku_events_options *options, ku_events **out, kineto_error *err);
+/** Do samples have registers and stack? Not on all kinds of processors. */
+bool ku_events_have_stacks(void);
 /** What was allowed. */
 ku_rights ku_events_rights(const ku_events *e);
 /** Is it known who wakes threads? It needs off_cpu, KU_RIGHTS_KERNEL and tracefs. */

@@ -602,6 +602,8 @@ uint64_t ku_source_without_timers(const ku_source *s)
 
 const char *ku_source_refusal(const ku_source *s) { return s->events ? NULL : s->refusal; }
 
+bool ku_source_sees_callers(const ku_source *s) { return s->events && ku_events_have_stacks(); }
+
 bool ku_source_sees_off_cpu(const ku_source *s)
 {
     return s->options.off_cpu && s->events && ku_events_rights(s->events) == KU_RIGHTS_KERNEL;

@@ -39,6 +39,8 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
 /** Why the kernel's events are not used, but counters that are polled; NULL: they are used. With timers
  *  the caller knows why: "". threads: any. */
 const char *ku_source_refusal(const ku_source *s);
+/** Are the registers of this kind of processor known, so that samples have callers? threads: any. */
+bool ku_source_sees_callers(const ku_source *s);
 /** Are stacks of blocked threads recorded? threads: any. */
 bool ku_source_sees_off_cpu(const ku_source *s);
 /** Is it known who wakes threads? threads: any. */

@@ -61,6 +61,7 @@ static bool open_won_chunk(const kf_pool *pool, uint32_t index, uint32_t state, 
     KB_ASSERT(index < pool->chunk_count);
     KB_ASSERT(state == KF_CHUNK_FREE || state == KF_CHUNK_PARTIAL);
     *words = state == KF_CHUNK_PARTIAL ? kb_load_relaxed(&d->used) : 0;
+    kb_store_relaxed(&d->call.header, UINT64_C(0));
     if (state == KF_CHUNK_FREE)
         kf_contents_begin(d);
     if (*words <= KF_CHUNK_WORDS - PARTIAL_ROOM_WORDS)
@@ -165,6 +166,42 @@ uint32_t kf_committed_words(const uint64_t *chunk, uint32_t limit)
         at += words;
     }
     return at;
+}
+
+/* ---- open calls ------------------------------------------------------------------------------ */
+
+kf_open_call kf_open_call_read(const kf_descriptor *d)
+{
+    kf_open_call call = {.header = kb_load_acquire(&d->call.header),
+                         .ticks = kb_load_relaxed(&d->call.ticks),
+                         .place = kb_load_relaxed(&d->call.place)};
+    for (uint32_t i = 0; i < KF_CALL_ARGS; i++)
+        call.args[i] = kb_load_relaxed(&d->call.args[i]);
+    kb_fence_seqcst();
+    /* Another call has other ticks, which its thread stored before the rest. */
+    if (call.ticks != kb_load_relaxed(&d->call.ticks) ||
+        call.header != kb_load_relaxed(&d->call.header))
+        call.header = 0;
+    return call;
+}
+
+uint32_t kf_open_call_append(const kf_open_call *call, uint64_t until, uint32_t flags,
+                             uint64_t *chunk, uint32_t words)
+{
+    uint32_t count = kf_header_words(call->header);
+    uint64_t *at = chunk + words;
+    KB_ASSERT(words <= KF_CHUNK_WORDS);
+    if (kf_header_type(call->header) != KF_OPEN_CALL || words != kf_open_call_at(call) || !words ||
+        count < KF_CALL_WORDS || count > KF_CALL_WORDS + KF_CALL_ARGS ||
+        count > KF_CHUNK_WORDS - words)
+        return words;
+    at[1] = call->ticks;
+    at[2] = KB_MAX(until, call->ticks);
+    at[3] = (call->place >> 32) * 1000;
+    for (uint32_t i = KF_CALL_WORDS; i < count; i++)
+        at[i] = call->args[i - KF_CALL_WORDS];
+    kb_store_release(at, call->header | kf_header(KF_NONE, 0, flags, 0));
+    return words + count;
 }
 
 /* ---- freeing --------------------------------------------------------------------------------- */

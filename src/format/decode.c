@@ -201,6 +201,20 @@ static kineto_status decode_range(decoder *d, const uint64_t *record, uint32_t w
     return emit_event(d, &e);
 }
 
+static kineto_status decode_open_call(decoder *d, const uint64_t *record, uint32_t words)
+{
+    kf_parts_view parts;
+    if (!kf_parts_parse(&d->sites, record, words, KF_CALL_WORDS, &parts))
+        return mark_malformed(d);
+    bool is_dead = kf_header_aux(record[0]) & KF_CALL_DEAD;
+    kf_event e = make_event(d, KF_FORM_RANGE, record[1], record[2]);
+    kf_event_set_parts(&e, &parts);
+    e.flags |= KF_EVENT_OPEN_END | (is_dead ? 0 : KF_EVENT_STILL_OPEN);
+    e.least_ns = record[3];
+    d->result->last_ticks = KB_MAX(d->result->last_ticks, e.end);
+    return emit_event(d, &e);
+}
+
 static kineto_status decode_async(decoder *d, const uint64_t *record, uint32_t words)
 {
     kf_parts_view parts;
@@ -441,6 +455,8 @@ static bool has_end_ticks(uint32_t type)
 static kineto_status dispatch_record(decoder *d, uint32_t type, const uint64_t *record,
                                      uint32_t words)
 {
+    if (type == KF_OPEN_CALL)
+        return decode_open_call(d, record, words);
     if (type != KF_DEVICE && type != KF_CLOCK_SAMPLE) /* those have times of a source's own clock */
         advance_ticks(d, record[has_end_ticks(type) ? 2 : 1]);
     switch (type) {

@@ -184,6 +184,7 @@ static bool steal_chunk(const kf_pool *pool, aged which, uint64_t owner)
     kf_contents_begin(d);
     kf_contents_clear(pool, which.index, used);
     kb_store_relaxed(&d->used, 0u);
+    kb_store_relaxed(&d->call.header, UINT64_C(0));
     return true;
 }
 

@@ -25,7 +25,7 @@
 #include <ckineto/function.h>
 
 #define KF_MAGIC UINT64_C(0x314c4f4f504b43) /* "CKPOOL1" as a little-endian word: shows endianness */
-#define KF_VERSION 10u
+#define KF_VERSION 11u
 
 #define KF_CHUNK_BYTES 16384u
 #define KF_CHUNK_WORDS (KF_CHUNK_BYTES / 8u)
@@ -85,7 +85,11 @@ typedef enum kf_type {
                              innermost first: where the thread was, then return addresses */
     KF_THREAD_LIFE = 22, /* aux = KF_LIFE_…; [1] ticks when it was created [2] and when it ended, or was
                             last seen [4] tid of its creator:32 */
-    KF_TYPE_COUNT = 23
+    KF_OPEN_CALL = 23, /* a call that had not ended when its thread's chunk was copied, made from
+                          the chunk's kf_open_call: as BEGIN; aux = KF_CALL_…|props:8; [1] ticks
+                          [2] ticks of the last moment at which it was known to be open [3] ns: it is
+                          dropped if it is shorter */
+    KF_TYPE_COUNT = 24
 } kf_type;
 
 /* props bits of BEGIN, REOPEN, INSTANT, ASYNC_*: which optional parts follow, in this order. */
@@ -113,6 +117,9 @@ typedef enum kf_type {
 #define KF_RUN_POLLED 4u    /* from counters of /proc: on which CPU is not known */
 #define KF_SAMPLE_CUT 1u     /* more callers could not be found */
 #define KF_SAMPLE_BLOCKED 2u /* at these ticks the thread lost its CPU, because it had to wait */
+/* aux of OPEN_CALL */
+#define KF_CALL_DEAD 1u /* its thread died at [2] */
+#define KF_CALL_WORDS 4u /* before its args */
 #define KF_LIFE_OPEN_START 1u /* it was there before it was watched */
 #define KF_LIFE_OPEN_END 2u   /* it has not ended */
 #define KF_STACK_SAMPLE_WORDS 5u /* before its addresses */
@@ -497,6 +504,20 @@ typedef enum kf_chunk_state {
     KF_CHUNK_PARTIAL = 3 /* its thread ended: any thread may continue in it */
 } kf_chunk_state;
 
+/* The call in which the owner of a LIVE chunk may be blocked: it becomes a record only if it does
+ * not end before the chunk is read. Written by the owner: ticks first, header last (release); the
+ * header is 0 once the call has ended and its record, if any, is in the chunk. The chunk has room
+ * for its OPEN_CALL record at word `at`, where the owner's records ended then. If there is another
+ * record by now, the call has ended, or was left by a jump. A reader reads it before the chunk. */
+#define KF_CALL_ARGS 2u
+typedef struct kf_open_call {
+    uint64_t header;     /* of its OPEN_CALL record; 0: none */
+    uint64_t ticks;      /* when it began */
+    uint64_t place;      /* at:32|us:32, it is dropped if it is shorter */
+    uint64_t args[KF_CALL_ARGS]; /* of the site, single words */
+} kf_open_call;
+static inline uint32_t kf_open_call_at(const kf_open_call *call) { return (uint32_t)call->place; }
+
 /* Chunk descriptor. `claim` holds in one word the owner of the chunk, its state, and a count of
  * changes, so that one compare-and-swap decides which thread gets it next. The transitions
  * (chunks.c):
@@ -517,7 +538,7 @@ typedef struct kf_descriptor {
     uint32_t used;   /* words, when SEALED or PARTIAL */
     uint32_t serial; /* counts contents: distinguishes a recycled chunk from its earlier contents */
     uint64_t last_ticks; /* when sealed */
-    uint64_t spare;
+    kf_open_call call;   /* of the owner, when LIVE */
 } kf_descriptor;
 
 #define KF_CLAIM_ID_BITS 22u
@@ -599,6 +620,13 @@ bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t claim);
 /** Is the process certainly dead? If it cannot be looked up (for example without a free file
  *  descriptor) it counts as alive. */
 bool kf_owner_is_dead(uint32_t pid, uint64_t start_time);
+
+/** The owner's open call, as it is at one moment; header 0: none. */
+kf_open_call kf_open_call_read(const kf_descriptor *d);
+/** Append the OPEN_CALL record of `call` to a chunk with `words` words, if it is still open then.
+ *  `until`: when it was last known to be open. @return the words of the chunk then. */
+uint32_t kf_open_call_append(const kf_open_call *call, uint64_t until, uint32_t flags,
+                             uint64_t *chunk, uint32_t words);
 
 /** Words of a chunk that are committed: up to the first zero header. */
 uint32_t kf_committed_words(const uint64_t *chunk, uint32_t limit);
@@ -760,6 +788,7 @@ typedef struct kf_event {
     uint32_t pid, tid;
     uint32_t cursor;
     uint64_t start, end; /* ticks, or device/UTC time as int64 for DEVICE */
+    uint64_t least_ns;   /* a RANGE that is shorter is not to be kept */
     kineto_string name;
     const kf_site *site; /* NULL for MEMORY, and for DEVICE unless it has one */
     uint64_t correlation_id, external_id, async_id;

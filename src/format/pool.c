@@ -9,7 +9,7 @@
 
 #define POOL_ALIGN 4096u
 
-_Static_assert(sizeof(kf_descriptor) == 32, "layout");
+_Static_assert(sizeof(kf_descriptor) == 64, "layout");
 _Static_assert(KF_REASON_COUNT <= KF_REASON_SLOTS, "counters have a fixed number of slots");
 
 /* ---- layout ---------------------------------------------------------------------------------- */

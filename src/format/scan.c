@@ -15,6 +15,7 @@ const uint8_t kf_min_words_of[64] = {
     [KF_OUTPUTS] = 3,     [KF_RANGE] = 3,
     [KF_THROTTLED] = 3,   [KF_THREAD_RUN] = KF_RUN_WORDS,
     [KF_STACK_SAMPLE] = KF_STACK_SAMPLE_WORDS, [KF_THREAD_LIFE] = 5,
+    [KF_OPEN_CALL] = KF_CALL_WORDS,
 };
 
 /* Append the segment whose keyframe is `record`. False: out of memory. */

@@ -309,7 +309,7 @@ static uint64_t make_room_key(const kf_control *control)
            ((uint64_t)kb_load_relaxed(&control->full_policy) << 63);
 }
 
-bool kr_cursor_refill(kr_cursor *c, uint32_t words)
+bool kr_cursor_try_refill(kr_cursor *c, uint32_t words)
 {
     const kf_pool *pool = kr_pool_get();
     if (!pool)
@@ -325,6 +325,13 @@ bool kr_cursor_refill(kr_cursor *c, uint32_t words)
         c->skip = 16;
         c->skip_while = key;
     }
+    return false;
+}
+
+bool kr_cursor_refill(kr_cursor *c, uint32_t words)
+{
+    if (kr_cursor_try_refill(c, words))
+        return true;
     kr_count(c->source, KF_REASON_NO_ROOM, 1);
     return false;
 }
@@ -385,6 +392,7 @@ static void retire_cursor(kr_cursor *c)
     } else if (c->depth) { /* there is always room for one END, which closes them all */
         kr_commit(c, c->at, kf_end(0, ticks), 1);
     }
+    kb_store_relaxed(&pool->descriptors[c->chunk].call.header, UINT64_C(0));
     kf_chunk_leave(pool, c->chunk, (uint32_t)(c->at - c->base), ticks);
     c->chunk = KR_NO_CHUNK;
     c->throttled_at = NULL;

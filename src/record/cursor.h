@@ -125,6 +125,9 @@ KB_INLINE kr_cursor *kr_cursor_enter(void)
  *  loss was counted. */
 bool kr_cursor_refill(kr_cursor *c, uint32_t words);
 
+/** The same for what is not counted as a loss. */
+bool kr_cursor_try_refill(kr_cursor *c, uint32_t words);
+
 /** Room for `words`, or NULL (the loss was counted). */
 KB_INLINE uint64_t *kr_room(kr_cursor *c, uint32_t words)
 {

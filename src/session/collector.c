@@ -470,10 +470,13 @@ static bool claim_chunk(const ks_collector *c, uint32_t index, bool look_for_dea
     if (owner == 0 || !owner_is_dead(c, owner) || !kf_chunk_inherit(&c->pool, index, *claim))
         return false;
     *claim = kf_chunk_claim_of(&c->pool, index);
-    *words = kf_committed_words(kf_pool_chunk(&c->pool, index), KF_CHUNK_WORDS);
+    uint64_t *chunk = kf_pool_chunk(&c->pool, index), now = kb_ticks(c->pool.control->ticks_clock);
+    kf_open_call call = kf_open_call_read(d);
+    *words = kf_committed_words(chunk, KF_CHUNK_WORDS);
+    *words = kf_open_call_append(&call, now, KF_CALL_DEAD, chunk, *words);
     if (!*words)
         return true;
-    kf_chunk_seal(&c->pool, index, *words, kb_ticks(c->pool.control->ticks_clock));
+    kf_chunk_seal(&c->pool, index, *words, now);
     *claim = kf_claim_sealed(*claim);
     return true;
 }

@@ -105,6 +105,12 @@ static uint32_t copy_full(uint64_t *to, const uint64_t *chunk, uint32_t used)
 #endif
 }
 
+uint64_t ks_newest_snapshot(const kf_pool *pool)
+{
+    uint32_t count = kb_load_acquire(&pool->control->snapshot_count);
+    return count && count <= KF_MAX_SNAPSHOTS ? pool->control->snapshots[count - 1].ticks : 0;
+}
+
 /* Copies a chunk into s->memory. False: it was freed or reclaimed meanwhile. */
 static bool copy_chunk(state *s, const kf_pool *pool, uint32_t index, uint32_t serial, bool is_full)
 {
@@ -116,8 +122,10 @@ static bool copy_chunk(state *s, const kf_pool *pool, uint32_t index, uint32_t s
     }
     uint64_t *to = s->memory.data + at;
     const uint64_t *chunk = kf_pool_chunk(pool, index);
+    kf_open_call call = is_full ? (kf_open_call){0} : kf_open_call_read(d);
     uint32_t words =
         is_full ? copy_full(to, chunk, kb_load_relaxed(&d->used)) : ks_chunk_copy(to, chunk);
+    words = kf_open_call_append(&call, ks_newest_snapshot(pool), 0, to, words);
     kb_fence_seqcst();
     if (kb_load_acquire(&d->serial) != serial)
         return false;

@@ -17,6 +17,8 @@ struct ks_pool_reader {
     const kf_pool *pool;
     bool last;         /* no thread writes any more, and no other process reads */
     uint32_t *serials; /* of the chunks, + 1, as first seen; 0: not read yet */
+    kf_open_call *calls; /* open calls by chunk, when the reader was created */
+    uint64_t calls_until;
     uint32_t chunks;
     span spent;
     uint64_t buffer[KF_CHUNK_WORDS];
@@ -87,6 +89,33 @@ static uint32_t copy_sealed_chunk(uint64_t *to, const uint64_t *chunk, uint32_t 
 #endif
 }
 
+/* Lists the calls that are open now. Chunks are read twice, and must have the same records both
+ * times: what such a thread records from here on is for another reader. */
+static void read_open_calls(ks_pool_reader *r)
+{
+    for (uint32_t i = 0; i < r->chunks; i++) {
+        const kf_descriptor *d = &r->pool->descriptors[i];
+        if (kf_chunk_state_of(d) != KF_CHUNK_LIVE)
+            continue;
+        r->calls[i] = kf_open_call_read(d);
+        if (r->calls[i].header && kf_committed_words(kf_pool_chunk(r->pool, i), KF_CHUNK_WORDS) !=
+                                      kf_open_call_at(&r->calls[i]))
+            r->calls[i].header = 0;
+    }
+    r->calls_until = ks_newest_snapshot(r->pool);
+}
+
+/* Appends the open call of the chunk, if it has one, instead of later records. */
+static uint32_t append_open_call(const ks_pool_reader *r, uint32_t index, uint64_t *chunk,
+                                 uint32_t words)
+{
+    const kf_open_call *call = &r->calls[index];
+    if (!call->header)
+        return words;
+    words = KB_MIN(words, kf_open_call_at(call));
+    return kf_open_call_append(call, r->calls_until, 0, chunk, words);
+}
+
 /* kf_input.get: in place if nothing can change it, else a copy in r->buffer, valid until the next
  * call. *words is 0 if the chunk is free or changed hands since it was first read. */
 static const uint64_t *get_pool_chunk(void *context, uint32_t index, uint32_t *words,
@@ -102,7 +131,7 @@ static const uint64_t *get_pool_chunk(void *context, uint32_t index, uint32_t *w
     bool sealed = is_sealed(r, index);
     if (kf_chunk_state_of(d) == KF_CHUNK_FREE)
         return r->buffer;
-    if (sealed && r->last) {
+    if (sealed && r->last && !r->calls[index].header) {
         *words = KB_MIN(kb_load_relaxed(&d->used), KF_CHUNK_WORDS);
         return chunk;
     }
@@ -110,6 +139,7 @@ static const uint64_t *get_pool_chunk(void *context, uint32_t index, uint32_t *w
         r->serials[index] = serial + 1;
     uint32_t count = sealed ? copy_sealed_chunk(r->buffer, chunk, kb_load_relaxed(&d->used))
                             : ks_chunk_copy(r->buffer, chunk);
+    count = append_open_call(r, index, r->buffer, count);
     kb_fence_seqcst();
     if (kb_load_relaxed(&d->serial) + 1 == r->serials[index])
         *words = count;
@@ -123,15 +153,19 @@ ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool
 {
     ks_pool_reader *r = calloc(1, sizeof *r);
     uint32_t *serials = calloc(KB_MAX(chunks, 1u), sizeof *serials);
-    if (!r || !serials) {
+    kf_open_call *calls = calloc(KB_MAX(chunks, 1u), sizeof *calls);
+    if (!r || !serials || !calls) {
         free(r);
         free(serials);
+        free(calls);
         return NULL;
     }
+    r->calls = calls;
     r->pool = pool;
     r->last = last;
     r->serials = serials;
     r->chunks = chunks;
+    read_open_calls(r);
     *input = (kf_input){.dictionary = pool->dictionary,
                         .dictionary_words = KB_MIN(kb_load_acquire(&pool->control->dictionary_used),
                                                    pool->dictionary_words),
@@ -148,6 +182,7 @@ void ks_pool_reader_destroy(ks_pool_reader *r)
     if (!r)
         return;
     return_spent_chunks(r);
+    free(r->calls);
     free(r->serials);
     free(r);
 }

@@ -97,6 +97,8 @@ kineto_status ks_spool_header(const char *path, kf_spool_header *header, kineto_
 /** Copy the committed words of a chunk that may be in use; returns how many. They are valid only if
  *  the serial of the chunk is the same before and after the copy. */
 uint32_t ks_chunk_copy(uint64_t *to, const uint64_t *chunk);
+/** Ticks of the newest clock snapshot; 0: there is none. What is open in a pool was open then. */
+uint64_t ks_newest_snapshot(const kf_pool *pool);
 /** Copy whole words that others may be writing. */
 void ks_words_copy(void *to, const void *from, size_t bytes);
 

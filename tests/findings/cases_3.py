@@ -151,6 +151,16 @@ def locked(each, holder=102):
     return t
 
 
+def waiting(*holders, finished=False, process_of=lambda n: 100):
+    """Thread 101 + n waits from n ms to the end of 1 s for a lock that holders[n] holds."""
+    t = Trace(None)
+    t.slice("user_annotation", "work", 0, 1000000, tid=200)
+    for n, holder in enumerate(holders):
+        t.slice("blocking_call", "pthread_mutex_lock", 1000 * n, 1000000 - 1000 * n, pid=process_of(n), tid=101 + n,
+                address=4096 * (n + 1), holder=holder, **({} if finished else {"finished": False}))
+    return t
+
+
 def synced(count, file="/data/log"):
     """fsync of 10 ms each, in 1 s."""
     t = Trace(None)
@@ -172,6 +182,7 @@ def short_writes(calls, size):
 
 CASES = {
     "lock.contention": (lambda: locked(40000), lambda: locked(100)),
+    "lock.deadlock": (lambda: waiting(102, 101), lambda: waiting(102, 101, finished=True)),
     "io.loop": (lambda: synced(20), lambda: synced(9)),
     "communication.buffer_broadcast": (lambda: buffers(True), lambda: buffers(False)),
     "cpu.threads": (lambda: on_host(("aten::mm", 8000, 4, SQUARE)), lambda: on_host(("aten::mm", 800, 40, SQUARE))),
@@ -188,13 +199,20 @@ CASES = {
 }
 
 # Of the whole, as there are no steps.
-WORTH = {"lock.contention": (400000, 400000), "io.loop": (200000, 200000)}
+WORTH = {"lock.contention": (400000, 400000), "lock.deadlock": (999000, 999000), "io.loop": (200000, 200000)}
 
 MORE = [
     ("a lock whose holder is not known", "lock.contention", lambda: locked(40000, holder=0), "found"),
     ("a program without recorded waits", "lock.contention", lambda: on_host(("aten::mm", 800, 4, SQUARE)), "not judged"),
     ("a program without recorded calls", "io.loop", lambda: on_host(("aten::mm", 800, 4, SQUARE)), "not judged"),
     ("waits, and none for a lock", "lock.contention", lambda: synced(20), "quiet"),
+    ("a circle of five, and others that wait for it", "lock.deadlock",
+     lambda: waiting(102, 103, 104, 105, 101, 103, 106), "found"),
+    ("a thread that waits for itself", "lock.deadlock", lambda: waiting(101), "found"),
+    ("a chain of waits", "lock.deadlock", lambda: waiting(102, 103, 200), "quiet"),
+    ("holders that are not known", "lock.deadlock", lambda: waiting(0, 0), "quiet"),
+    ("threads of two processes", "lock.deadlock", lambda: waiting(102, 101, process_of=lambda n: 100 + n), "quiet"),
+    ("a program without recorded calls", "lock.deadlock", lambda: on_host(("aten::mm", 800, 4, SQUARE)), "not judged"),
     ("many calls for a socket", "io.loop", lambda: synced(20, "tcp 10.0.0.1:80"), "quiet"),
     ("short writes of a byte", "io.loop", lambda: short_writes(100000, 1), "found"),
     ("short writes of a page", "io.loop", lambda: short_writes(100000, 8192), "quiet"),

@@ -50,7 +50,7 @@ by_pkg_config() { # source, module, options of pkg-config…
 rpath=$lib
 case $name in
 tree_is_complete_and_moves)
-    rm -rf "$work"
+    rm -rf "$work/first" "$prefix" # the other tests have directories in it, and may run now
     mkdir -p "$work"
     "$cmake" --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
     mv "$work/first" "$prefix"

@@ -1,6 +1,8 @@
 """Programs that report to ITT, under the recorder: our own client, whose calls are known, our own state
 ITT, and oneDNN, oneTBB and LLVM's OpenMP of Debian."""
 
+import collections
+import json
 import os
 import sys
 import unittest
@@ -9,6 +11,7 @@ sys.path.insert(0, os.environ["CLI_TESTS"])
 from command import CommandTest, main  # noqa: E402
 
 CLIENT = os.environ["ITT_CLIENT"]
+CROSSING = os.environ["ITT_CROSSING"]
 SOURCE = os.environ["ITT_SOURCE"]
 DNNL = os.environ.get("ITT_DNNL")
 TBB = os.environ.get("ITT_TBB")
@@ -116,6 +119,29 @@ class Record(CommandTest):
         self.run_recorded(CLIENT, INTEL_LIBITTNOTIFY64="/nonexistent.so")
         self.assertEqual(self.events and [e for e in self.events if e["ph"] != "i"], [])
         self.assertEqual([l["count"] for l in self.ledger() if l["source"] == "itt" and l["reason"] == "stood aside"], [1])
+
+    def test_ranges_of_two_interfaces_keep_their_lengths(self):
+        """Property: whatever crosses what, trace and table have the lengths of the program's own log."""
+        for seed in range(1, 5):
+            done = self.run_recorded(CROSSING, str(seed))
+            self.assertEqual((done.returncode, self.lost()), (0, 0), done.err)
+            pieces = sum(l["count"] for l in self.ledger() if l["reason"] == "ranges continued as another piece")
+            self.assertGreater(pieces, 100)
+            sums = collections.Counter()
+            for e in self.events:
+                sums[e["name"]] += e.get("dur", 0) * 1000
+            self.run_command("analyze", "--only", "annotations", "--json", "a.json", "t.json")
+            with open(self.path("a.json")) as f:
+                table = json.load(f)["tables"]["annotations"]
+            rows = {row["name"]: row for row in (dict(zip(table["columns"], row)) for row in table["rows"])}
+            for line in done.out.splitlines():
+                name, *bounds = line.split(",")
+                count, least_ns, most_ns = map(int, bounds)
+                room_ns = 1000 * count + most_ns / 1000  # clocks, and times with three digits of us
+                for ns in (sums[name], rows[name]["sum_us"] * 1000):
+                    self.assertGreaterEqual(ns, least_ns - room_ns, (seed, name))
+                    self.assertLessEqual(ns, most_ns + room_ns, (seed, name))
+                self.assertEqual(rows[name]["count"], count, (seed, name))
 
     def test_a_program_works_without_a_recording(self):
         code = os.spawnve(os.P_WAIT, CLIENT, [CLIENT], {**os.environ, "INTEL_LIBITTNOTIFY64": SOURCE})

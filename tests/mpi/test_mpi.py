@@ -1,6 +1,6 @@
 """The MPI source with real MPI libraries: what is recorded equals what the program counted itself.
 
-test_mpi.py openmpi|mpich|table|command|peers
+test_mpi.py openmpi|mpich|hosts|table|command|peers
 """
 
 import collections
@@ -347,15 +347,35 @@ def peer_libraries():
     return found
 
 
+def library_of_two_hosts(launcher):
+    """Open MPI with a daemon for each of two hosts, which are this one: ranks talk over TCP, and share no recorder."""
+    settings = {"plm_rsh_agent": f"{SOURCE}/tests/mpi/local_agent", "plm_rsh_no_tree_spawn": "1",
+                "oob_tcp_if_include": "lo", "btl_tcp_if_include": "lo"}
+    words = [word for key, value in settings.items() for word in ("--mca", key, value)]
+    return Library("openmpi", [launcher, "--host", "a:1,b:1", *words], "openmpi", {"OMPI_MCA_btl": "self,tcp"})
+
+
+def tests_of_two_hosts(library):
+    """Those whose ranks have a recorder each."""
+    case = type("WithTwoHosts", (WithLibrary,), {"library": library})
+    return [case(name) for name in ("test_what_is_recorded_is_what_the_program_counted",
+                                    "test_the_rank_that_is_late_is_found", "test_messages_of_threads_keep_apart")]
+
+
 def main():
     part = sys.argv.pop()
-    cases = []
+    cases, tests = [], []
     if part in ("openmpi", "mpich"):
         launcher = shutil.which(f"mpirun.{part}")
         if not launcher or not os.path.exists(os.path.join(PROGRAMS, f"client_{part}")):
             skip(f"{part} is not installed, or its compiler is not")
         WithLibrary.library = Library(part, [launcher] + ["--oversubscribe"] * (part == "openmpi"), part)
         cases = [WithLibrary]
+    elif part == "hosts":
+        launcher = shutil.which("mpirun.openmpi")
+        if not launcher or not os.path.exists(os.path.join(PROGRAMS, "client_openmpi")):
+            skip("openmpi is not installed, or its compiler is not")
+        tests = tests_of_two_hosts(library_of_two_hosts(launcher))
     elif part == "peers":
         cases = [type(f"With{i}", (WithLibrary,), {"library": library})
                  for i, library in enumerate(peer_libraries())]
@@ -363,7 +383,7 @@ def main():
             skip("no MPI of PyPI in build/peers/mpi: make test-peers fetches them")
     else:
         cases = [{"table": Table, "command": Command}[part]]
-    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(case) for case in cases)
+    suite = unittest.TestSuite([*tests, *map(unittest.defaultTestLoader.loadTestsFromTestCase, cases)])
     result = unittest.TextTestRunner(verbosity=2).run(suite)
     sys.exit(not result.wasSuccessful())
 

@@ -6,6 +6,8 @@
 #include "nvtx.h"
 #include "watch.h"
 
+#include <ckineto/analyze.h>
+
 #include <semaphore.h>
 #include <sys/syscall.h>
 #include <wchar.h>
@@ -412,6 +414,187 @@ static void ranges_of_domains_that_cross_go_on_as_another_piece(void **state)
     kineto_trace_release(trace);
 }
 
+/* ---- lengths ------------------------------------------------------------------------------------- */
+
+#define MAX_DOMAINS 3u
+#define MAX_LOGGED  400u
+#define MAX_BEGUN   8u
+
+/* A range by a log of our own: its length lies between the times around the calls. */
+typedef struct logged_range {
+    char name[24];
+    uint64_t before_begin, after_begin, before_end, after_end, id;
+    uint64_t gaps_ns; /* in which it may have been between two pieces */
+} logged_range;
+
+typedef struct range_log {
+    logged_range all[MAX_LOGGED];
+    uint32_t count;
+    uint32_t open[MAX_DOMAINS][MAX_BEGUN], depth[MAX_DOMAINS]; /* indexes of all; of pushes */
+    uint32_t begun[MAX_BEGUN], begun_count;                    /* of ranges with ids */
+} range_log;
+
+static uint64_t read_clock_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static logged_range *log_begin(range_log *log, const char *what)
+{
+    logged_range *r = &log->all[log->count];
+    snprintf(r->name, sizeof r->name, "%s %u", what, log->count % 50); /* names come again */
+    log->count++;
+    r->before_begin = read_clock_ns();
+    return r;
+}
+
+static void log_push(range_log *log, cn_handle domain, uint32_t d)
+{
+    logged_range *r = log_begin(log, "pushed");
+    cn_attributes a = message(r->name);
+    log->open[d][log->depth[d]++] = log->count - 1;
+    (void)domain_push(&me, domain, &a);
+    r->after_begin = read_clock_ns();
+}
+
+/* Pushed ranges of other domains may go on as another piece. */
+static void log_pop(range_log *log, cn_handle domain, uint32_t d)
+{
+    logged_range *r = &log->all[log->open[d][--log->depth[d]]];
+    r->before_end = read_clock_ns();
+    (void)domain_pop(&me, domain);
+    r->after_end = read_clock_ns();
+    for (uint32_t other = 0; other < MAX_DOMAINS; other++)
+        for (uint32_t i = 0; i < log->depth[other]; i++)
+            log->all[log->open[other][i]].gaps_ns += r->after_end - r->before_end;
+}
+
+static void log_start(range_log *log)
+{
+    logged_range *r = log_begin(log, "started");
+    log->begun[log->begun_count++] = log->count - 1;
+    r->id = start(&me, r->name);
+    r->after_begin = read_clock_ns();
+}
+
+static void log_end(range_log *log, uint32_t which)
+{
+    logged_range *r = &log->all[log->begun[which]];
+    log->begun[which] = log->begun[--log->begun_count];
+    r->before_end = read_clock_ns();
+    end(&me, r->id);
+    r->after_end = read_clock_ns();
+}
+
+/* Pushes and pops of several domains and ranges with ids, in any order, all ended. */
+static void play_randomly(range_log *log, uint32_t seed)
+{
+    static const char *const names[MAX_DOMAINS] = {"first", "second", "third"};
+    cn_handle domains[MAX_DOMAINS];
+    for (uint32_t d = 0; d < MAX_DOMAINS; d++)
+        domains[d] = domain_create(&me, names[d]);
+    for (bool more = true; more;) {
+        seed = seed * 1664525u + 1013904223u;
+        uint32_t d = (seed >> 24) % (MAX_DOMAINS + 1);
+        bool begins = log->count < MAX_LOGGED && (seed >> 16 & 3) < 2;
+        if (d == MAX_DOMAINS && begins && log->begun_count < MAX_BEGUN)
+            log_start(log);
+        else if (d == MAX_DOMAINS && !begins && log->begun_count)
+            log_end(log, (seed >> 8) % log->begun_count);
+        else if (d < MAX_DOMAINS && begins && log->depth[d] < MAX_BEGUN)
+            log_push(log, domains[d], d);
+        else if (d < MAX_DOMAINS && !begins && log->depth[d])
+            log_pop(log, domains[d], d);
+        more = log->count < MAX_LOGGED || log->begun_count;
+        for (d = 0; d < MAX_DOMAINS; d++)
+            more |= log->depth[d] != 0;
+    }
+}
+
+typedef struct length_bounds {
+    uint64_t count;
+    int64_t least_ns, most_ns;
+} length_bounds;
+
+/* Of all ranges of this name. */
+static length_bounds bounds_of_name(const range_log *log, const char *name)
+{
+    length_bounds sum = {0, 0, 0};
+    for (uint32_t i = 0; i < log->count; i++) {
+        const logged_range *r = &log->all[i];
+        if (strcmp(r->name, name) != 0)
+            continue;
+        sum.count++;
+        sum.least_ns += (int64_t)(r->before_end - r->after_begin) - (int64_t)r->gaps_ns;
+        sum.most_ns += (int64_t)(r->after_end - r->before_begin);
+    }
+    return sum;
+}
+
+/* The clocks of recording and log are one, read to 1 ns and fitted to a line: 1 us, and 1 part in 1000. */
+static void assert_within_bounds(int64_t ns, const length_bounds *b)
+{
+    int64_t room_ns = 1000 * (int64_t)b->count + b->most_ns / 1000;
+    assert_true(ns >= b->least_ns - room_ns);
+    assert_true(ns <= b->most_ns + room_ns);
+}
+
+static int64_t sum_rows_named(const kineto_trace *trace, const char *name)
+{
+    int64_t sum_ns = 0;
+    for (kineto_row r = 0; r < kineto_trace_count(trace); r++) {
+        kineto_activity a = row_at(trace, r);
+        sum_ns += text_is(a.name, name) ? a.end_ns - a.start_ns : 0;
+    }
+    return sum_ns;
+}
+
+/* Columns of the table annotations. */
+enum { COLUMN_NAME = 2, COLUMN_COUNT = 3, COLUMN_SUM = 4 };
+
+static kineto_fact fact_of_name(const kineto_analysis *analysis, const char *name, uint32_t column)
+{
+    kineto_fact fact = {.is_none = true};
+    for (uint64_t row = 0; kineto_analysis_fact(analysis, 0, row, COLUMN_NAME, &fact); row++)
+        if (text_is(fact.text, name) && kineto_analysis_fact(analysis, 0, row, column, &fact))
+            return fact;
+    fail_msg("no row '%s'", name);
+    return fact;
+}
+
+/* Property: whatever crosses what, rows and table have the lengths of an independent log, and the table
+ * has each range once. */
+static void lengths_are_those_of_a_log(void **state)
+{
+    (void)state;
+    static range_log log;
+    kineto_analysis_options options;
+    kineto_error err;
+    for (uint32_t seed = 1; seed <= 5; seed++) {
+        memset(&log, 0, sizeof log);
+        kineto_session *session = watch();
+        play_randomly(&log, seed);
+        kineto_trace *trace = finish(session);
+        kineto_analysis *analysis = NULL;
+        kineto_analysis_options_init(&options);
+        options.tables = "annotations";
+        assert_int_equal(kineto_analysis_run(trace, &options, &analysis, &err), KINETO_OK);
+        assert_true(counted("ranges continued as another piece") > 10);
+        for (uint32_t i = 0; i < log.count; i++) {
+            const char *name = log.all[i].name;
+            length_bounds bounds = bounds_of_name(&log, name);
+            assert_within_bounds(sum_rows_named(trace, name), &bounds);
+            assert_within_bounds(fact_of_name(analysis, name, COLUMN_SUM).i, &bounds);
+            assert_int_equal(fact_of_name(analysis, name, COLUMN_COUNT).i, bounds.count);
+        }
+        verify(trace);
+        kineto_analysis_destroy(analysis);
+        kineto_trace_release(trace);
+    }
+}
+
 /* Names that are kept make room for others when their ranges end, in any order. */
 static void pieces_have_names_however_many_came_before(void **state)
 {
@@ -704,6 +887,7 @@ int main(void)
         cmocka_unit_test(attributes_that_are_shorter_are_read_no_further),
         cmocka_unit_test(each_domain_has_its_own_stack),
         cmocka_unit_test(ranges_of_domains_that_cross_go_on_as_another_piece),
+        cmocka_unit_test(lengths_are_those_of_a_log),
         cmocka_unit_test(pieces_have_names_however_many_came_before),
         cmocka_unit_test(ranges_with_ids_may_end_on_another_thread),
         cmocka_unit_test(very_many_ranges_with_ids_may_be_open),

@@ -7,7 +7,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 #define MAX_STACK ((size_t)64 << 10)
 
 typedef struct two_stacks {
@@ -23,6 +23,15 @@ static ku_images images;
 static ku_address_space space;
 
 /* The registers of this moment, by DWARF's numbers. */
+#if defined(__aarch64__)
+static void copy_registers(const ucontext_t *c, ku_stack_copy *copy)
+{
+    for (size_t i = 0; i <= KB_CFI_LINK; i++)
+        copy->registers[i] = c->uc_mcontext.regs[i];
+    copy->registers[KB_CFI_STACK] = c->uc_mcontext.sp;
+    copy->instruction = c->uc_mcontext.pc;
+}
+#else
 static void copy_registers(const ucontext_t *c, ku_stack_copy *copy)
 {
     static const int order[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
@@ -32,6 +41,7 @@ static void copy_registers(const ucontext_t *c, ku_stack_copy *copy)
         copy->registers[i] = (uint64_t)c->uc_mcontext.gregs[order[i]];
     copy->instruction = copy->registers[KB_CFI_RETURN];
 }
+#endif
 
 static uint64_t stack_words[MAX_STACK / 8];
 
@@ -108,11 +118,44 @@ static void a_deep_stack_is_found_whole(void **state)
     assert_whole(&s);
 }
 
+#if defined(__aarch64__)
+/* Its return addresses are signed on processors with pointer authentication. */
+__attribute__((noinline, target("branch-protection=pac-ret+leaf"))) static int
+descend_signed(two_stacks *s, int depth, uint64_t *seen)
+{
+    volatile char room[48] = {0};
+    *seen |= *((const uint64_t *)__builtin_frame_address(0) + 1);
+    if (depth > 0)
+        return descend_signed(s, depth - 1, seen) + room[depth % 48];
+    capture_both(s, MAX_STACK);
+    return room[1];
+}
+
+static void signed_return_addresses(void **state)
+{
+    (void)state;
+    two_stacks s;
+    uint64_t seen = 0;
+    assert_int_equal(descend_signed(&s, 20, &seen), 0);
+    if (!(seen >> 48))
+        skip(); /* this processor does not sign */
+    assert_true(s.our_count > 20);
+    assert_whole(&s);
+}
+#else
+static void signed_return_addresses(void **state)
+{
+    (void)state;
+    skip();
+}
+#endif
+
 static void a_stack_that_was_copied_in_part_is_cut(void **state)
 {
     (void)state;
     two_stacks s;
-    assert_int_equal(descend(&s, 80, 4096), 0);
+    /* The innermost frame has a context, which is large on arm64. */
+    assert_int_equal(descend(&s, 80, 3072 + sizeof(ucontext_t)), 0);
     assert_true(s.is_cut);
     assert_true(s.our_count > 5 && s.our_count < 80);
     assert_true(assert_same_callers(&s) > s.our_count);
@@ -237,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(this_stack_is_found_whole),
         cmocka_unit_test(a_deep_stack_is_found_whole),
+        cmocka_unit_test(signed_return_addresses),
         cmocka_unit_test(a_stack_that_was_copied_in_part_is_cut),
         cmocka_unit_test(a_callback_of_the_c_library),
         cmocka_unit_test(rubbish_ends),

@@ -1,6 +1,10 @@
 /* The tables annotations and kernels_annotated: user annotations on the host and on devices
  * (record_function, NVTX, gpu_user_annotation), and the innermost annotation around the launch
- * of each piece of work. */
+ * of each piece of work.
+ *
+ * A range of the host is one of three things: a slice of its thread; several slices, if a range of
+ * another NVTX or ITT domain ended within it (those after the first one have the argument
+ * "continued"); or an asynchronous range, which has begin and end of its own and crosses others. */
 #include "analyze/facts/analyses.h"
 
 /* ---- annotations: how often, how long -------------------------------------------------------- */
@@ -35,6 +39,113 @@ static bool add_slices(const ka_dataset *s, uint8_t kind, tallies *t)
             ok = add_annotation(t, s->slices[i].name, ka_slice_ns(&s->slices[i]));
     return ok;
 }
+
+/* ---- ranges in pieces ---- */
+
+#define MAX_PIECES_BEFORE 256u /* slices that can lie between two pieces: those nested in the first */
+
+/* The slice that slice `i` continues: the last one of its name that ended before it on its thread.
+ * `i`: it continues none. */
+static uint32_t find_piece_before(const ka_dataset *s, uint32_t i)
+{
+    const ka_slice *piece = &s->slices[i];
+    uint32_t first = s->threads[piece->thread].first, best = i;
+    for (uint32_t j = i; j > first && i - j < MAX_PIECES_BEFORE; j--) {
+        const ka_slice *before = &s->slices[j - 1];
+        if (before->kind == piece->kind && before->name == piece->name &&
+            before->end_ns <= piece->start_ns &&
+            (best == i || before->end_ns > s->slices[best].end_ns))
+            best = j - 1;
+    }
+    return best;
+}
+
+/* Lengths of slices, by index. Those of later pieces are added to that of the first one, and are -1.
+ * NULL: out of memory. */
+static int64_t *measure_slices(const ka_dataset *s, uint8_t kind)
+{
+    int64_t *ns = malloc((s->slice_count + 1) * sizeof *ns);
+    uint32_t *root = malloc((s->slice_count + 1) * sizeof *root);
+    kineto_arg arg;
+    for (uint32_t i = 0; ns && root && i < s->slice_count; i++) {
+        ns[i] = ka_slice_ns(&s->slices[i]);
+        root[i] = i;
+        if (s->slices[i].kind != kind ||
+            !kineto_args_find(s->trace, s->slices[i].row, "continued", &arg))
+            continue;
+        root[i] = root[find_piece_before(s, i)];
+        if (root[i] == i)
+            continue;
+        ns[root[i]] = ka_add_ns(ns[root[i]], ns[i]);
+        ns[i] = -1;
+    }
+    if (!root) {
+        free(ns);
+        ns = NULL;
+    }
+    free(root);
+    return ns;
+}
+
+static bool add_pieced_slices(const ka_dataset *s, uint8_t kind, tallies *t)
+{
+    int64_t *ns = measure_slices(s, kind);
+    bool ok = ns;
+    for (uint32_t i = 0; ok && i < s->slice_count; i++)
+        if (s->slices[i].kind == kind && ns[i] >= 0)
+            ok = add_annotation(t, s->slices[i].name, ns[i]);
+    free(ns);
+    return ok;
+}
+
+/* ---- asynchronous ranges ---- */
+
+/* Does a range that begins then belong to the selected steps, by the rules for slices? */
+static bool is_start_selected(const ka_dataset *s, uint32_t process, int64_t start_ns)
+{
+    bool in_step = false, after_dropped = false;
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        const ka_step *step = &s->steps[i];
+        if (step->process != process || step->start_ns > start_ns)
+            continue;
+        in_step |= step->slice != KA_NONE && start_ns < step->end_ns;
+        after_dropped |= step->slice == KA_NONE;
+    }
+    return s->options->steps == KINETO_STEPS_RANGE       ? in_step
+           : s->options->steps == KINETO_STEPS_DROP_LAST ? !after_dropped
+                                                         : true;
+}
+
+static bool add_async_ranges(const ka_dataset *s, tallies *t)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < kineto_trace_track_count(s->trace); i++) {
+        kineto_track track;
+        kineto_trace_track(s->trace, i, &track);
+        const kineto_row *rows = track.type == KINETO_TRACK_ASYNC && track.count
+                                     ? kineto_trace_track_rows(s->trace, i)
+                                     : NULL;
+        for (uint64_t k = 0; ok && rows && k < track.count; k++) {
+            const kt_block *b = kt_block_at(s->trace, rows[k] / KT_BLOCK_ROWS);
+            uint32_t at = rows[k] % KT_BLOCK_ROWS;
+            if (b->kind[at] == KINETO_KIND_USER_ANNOTATION && b->form[at] == KINETO_FORM_ASYNC &&
+                is_start_selected(s, track.process, b->start_ns[at]))
+                ok = add_annotation(t, b->name[at], kb_length_ns(b->start_ns[at], b->end_ns[at]));
+        }
+    }
+    return ok;
+}
+
+/* HTA counts slices only. */
+static bool add_host(const ka_dataset *s, tallies *t)
+{
+    const uint8_t kind = KINETO_KIND_USER_ANNOTATION;
+    if (s->options->definitions == KINETO_DEFINITIONS_HTA)
+        return add_slices(s, kind, t);
+    return add_pieced_slices(s, kind, t) && add_async_ranges(s, t);
+}
+
+/* ---- ranges of devices ---- */
 
 /* Does work of the dataset begin in it? */
 static bool has_work(const ka_dataset *s, const ka_stream *stream, int64_t start_ns, int64_t end_ns)
@@ -83,8 +194,7 @@ static void put_tally(const ka_dataset *s, ka_table *t, const char *where, const
 static bool put_annotations_of(const ka_dataset *s, ka_table *t, bool device)
 {
     tallies sums = {.place = calloc((size_t)s->name_count + 1, sizeof *sums.place)};
-    bool ok = sums.place &&
-              (device ? add_device(s, &sums) : add_slices(s, KINETO_KIND_USER_ANNOTATION, &sums));
+    bool ok = sums.place && (device ? add_device(s, &sums) : add_host(s, &sums));
     for (size_t i = 0; ok && i < sums.list.count; i++)
         put_tally(s, t, device ? "device" : "host", &sums.list.data[i]);
     kb_vec_free(&sums.list);

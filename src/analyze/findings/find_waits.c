@@ -40,10 +40,19 @@ static void advise_holder(ka_finder *f, ka_found *x, const ka_table *t, uint64_t
     kineto_string in = ka_text_at(t, row, KA_COL_locks_holder_in);
     int64_t in_ns = ka_fact_int(t, row, KA_COL_locks_in_us);
     int64_t sum_ns = ka_fact_int(t, row, KA_COL_locks_sum_us);
-    if (in_ns > 0 && 4 * in_ns >= sum_ns)
+    double percent = 100 * (double)in_ns / (double)KB_MAX(sum_ns, 1);
+    if (in_ns <= 0 || 4 * in_ns < sum_ns)
+        return;
+    if (kb_string_contains(in, "mutex_") || kb_string_contains(in, "rwlock_") ||
+        kb_string_contains(in, "mtx_"))
+        ka_advise(f, x,
+                  "Do not hold the lock while waiting for another one: during %.1f %% of the waiting "
+                  "the holder was in %.*s.",
+                  percent, (int)in.size, in.data);
+    else
         ka_advise(f, x,
                   "Call %.*s without the lock: during %.1f %% of the waiting the holder was in it.",
-                  (int)in.size, in.data, 100 * (double)in_ns / (double)KB_MAX(sum_ns, 1));
+                  (int)in.size, in.data, percent);
 }
 
 void ka_find_lock_contention(ka_finder *f)

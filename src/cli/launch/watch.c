@@ -80,6 +80,10 @@ static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kinet
     else if (status == KINETO_OK && w->off_cpu && !ku_source_sees_off_cpu(w->source))
         ks_collector_note(w->collector, "cpu", "no stacks of blocked threads", 1, false,
                           "--off-cpu needs CAP_PERFMON, root, or perf_event_paranoid up to 1");
+    if (status == KINETO_OK && w->hz && !ku_source_refusal(w->source) &&
+        !ku_source_sees_callers(w->source))
+        ks_collector_note(w->collector, "cpu", "samples have no callers", 1, false,
+                          "stacks are unwound on x86-64 and arm64");
     return status;
 }
 

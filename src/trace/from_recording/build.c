@@ -124,6 +124,10 @@ static bool place_host_row(kt_build_state *s, const kf_event *e, kt_row *row)
         return false;
     if (!is_range_in_window(o, &r))
         return false;
+    bool has_length = !r.is_open || o->end_ticks; /* if not, it may have gone on for long */
+    if (e->least_ns && has_length && (uint64_t)(kb_clock_fit_ns(&s->fit, KB_MIN(r.end, r.window_end)) -
+                                  kb_clock_fit_ns(&s->fit, r.start)) < e->least_ns)
+        return false;
     if (r.start < r.window_start) {
         r.start = r.window_start;
         row->flags |= KINETO_ACTIVITY_OPEN_START;
