@@ -19,7 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_CPUS 1024
+#define MAX_CPUS      1024
+#define MAX_WATERMARK ((size_t)128 << 10)
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
@@ -167,7 +168,8 @@ static bool open_ring(ku_events *e, ku_ring_content content, int cpu)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     ku_ring r = {.cpu = cpu, .content = content};
     struct perf_event_attr a = describe_content(e, content);
-    a.wakeup_watermark = (uint32_t)KB_MAX(e->options.ring_bytes / 4, page / 4);
+    /* A quarter of the ring, also of one that is smaller than wanted. */
+    a.wakeup_watermark = (uint32_t)KB_MIN(KB_MAX(e->options.ring_bytes, page) / 4, MAX_WATERMARK);
     r.fd = open_event(&a, e->options.pid, cpu);
     if (r.fd < 0)
         return false;

@@ -175,6 +175,27 @@ class Cpu(unittest.TestCase):
             self.assertGreater(time[found[0]], 0.3 * whole)
         self.assertEqual([n for n in time if n.startswith("_Z") or "@" in n], [])
 
+    def test_functions_of_stripped_programs_count_as_one(self):
+        """Without its name a function is called by where it begins, whatever address was sampled in it."""
+        program, stripped = (os.path.join(self.folder.name, name) for name in ("whole", "stripped"))
+        source = program + ".c"
+        with open(source, "w") as f:
+            f.write("__attribute__((noinline)) static int spin(int n) { volatile int x = n;\n"
+                    "for (long i = 0; i < 150000000; i++) x += i % 7 ? x * 3 : x / 5 + 1;\n"
+                    "return x; }\nint main(int c, char **v) { (void)v; return spin(c) - spin(c); }\n")
+        if not (shutil.which("cc") and shutil.which("nm")):
+            self.skipTest("no compiler, or no nm")
+        self.assertEqual(self.run_command("cc", "-O1", "-no-pie", "-o", program, source).returncode, 0)
+        self.assertEqual(self.run_command("cc", "-O1", "-no-pie", "-s", "-o", stripped, source).returncode, 0)
+        symbols = {name: int(address, 16) for address, _, name in
+                   (line.split()[-3:] for line in self.run_command("nm", "--defined-only", program).stdout.splitlines())}
+        (_, samples), = self.record(stripped, options=("--cpu", "499")).samples.items()
+        names = {e["name"] for e in samples if e["name"].startswith("stripped+0x")}
+        offsets = {int(name.split("+")[1], 16) for name in names}
+        base = 0x400000 # where the linker puts programs on x86-64, and on AArch64
+        self.assertLessEqual({symbols["spin"] - base, symbols["main"] - base}, offsets)
+        self.assertLess(len(offsets), 5, names)
+
     def test_functions_of_the_kernel_have_names(self):
         if os.getuid() != 0:
             self.skipTest("needs root")
