@@ -215,7 +215,7 @@ static void handle_event(void *context, const ku_event *e)
 {
     ku_source *s = context;
     uint64_t ticks = ku_writer_ticks(&s->records.writer, e->time_ns);
-    if (e->pid == s->records.writer.pid && e->type != KU_EVENT_LOST) /* the recorder, which measures samples */
+    if (e->pid == s->records.writer.pid && e->type != KU_EVENT_LOST) /* the recorder, below a watched shell */
         return;
     switch (e->type) {
     case KU_EVENT_FORK:

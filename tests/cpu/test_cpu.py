@@ -112,7 +112,7 @@ class Cpu(unittest.TestCase):
             self.skipTest("needs CAP_PERFMON and tracefs")
         reads, writes = t.thread("reads"), t.thread("writes")
         waits = [e for e in t.states[reads] if e["name"] == "waiting for a CPU" and "woken by" in e.get("args", {})]
-        self.assertGreater(len(waits), 10)
+        self.assertGreater(len(waits), 3)
         by = collections.Counter(e["args"]["woken by"] for e in waits)
         self.assertGreater(by[f"thread {writes[1]} (writes)"], 0.8 * len(waits))
         sleeps = [e["args"]["woken by"] for e in t.states[t.thread("sleeps")] if "woken by" in e.get("args", {})]
@@ -355,6 +355,13 @@ class Cpu(unittest.TestCase):
             self.assertIn(word, r.stderr)
 
     # ---- the rate ----
+
+    def test_measuring_the_cost_of_samples_takes_no_room(self):
+        """All of these samples fit into the ring of an ordinary user, even if nothing is read before the end."""
+        t = self.record(TARGET, "deep", "3", "450")
+        (_, samples), = t.samples.items()
+        self.assertGreater(sum(e["args"]["samples"] for e in samples if e["name"] == "main"), 32, "when the cost is measured")
+        self.assertNotIn("lost by the kernel", self.said)
 
     def test_the_budget_lowers_the_rate(self):
         t = self.record(TARGET, "deep", "3", "1500", options=("--cpu", "4999", "--budget", "0.5%"))
