@@ -2,6 +2,7 @@
  * line tables of their files (opened on first use), and perf maps of generated code.
  * Resolved addresses and stacks are cached. A handle belongs to one thread. */
 #include "trace/from_recording/symbols.h"
+#include "trace/from_recording/rust_names.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -392,13 +393,23 @@ static kineto_string intern_symbol_text(kt_symbols *s, kineto_string text)
 /* The demangled name, or the name itself, owned by the handle. */
 static kineto_string demangle_name(kt_symbols *s, kineto_string name)
 {
+    char rust[MAX_MANGLED_BYTES];
+    const char *suffix = memmem(name.data, name.size, ".llvm.", 6); /* of a function of one unit only */
+    name.size = suffix ? (size_t)(suffix - name.data) : name.size;
+    size_t bytes = name.size <= MAX_MANGLED_BYTES ? kt_rust_v0_name(name, rust, sizeof rust) : 0;
+    if (bytes)
+        return intern_symbol_text(s, (kineto_string){rust, bytes});
     if (name.size < 3 || memcmp(name.data, "_Z", 2) != 0 || name.size > MAX_MANGLED_BYTES)
         return intern_symbol_text(s, name);
     if (!s->looked_for_demangler)
         load_demangler(s);
     char *text = s->demangle ? s->demangle(intern_symbol_text(s, name).data, NULL, NULL,
                                            NULL) : NULL;
-    kineto_string kept = intern_symbol_text(s, text ? kb_string(text) : name);
+    if (text && (bytes = kt_rust_legacy_name(kb_string(text), rust, sizeof rust)) != 0)
+        name = (kineto_string){rust, bytes};
+    else if (text)
+        name = kb_string(text);
+    kineto_string kept = intern_symbol_text(s, name);
     free(text);
     return kept;
 }
