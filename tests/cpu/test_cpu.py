@@ -356,6 +356,15 @@ class Cpu(unittest.TestCase):
 
     # ---- the rate ----
 
+    def test_what_samples_do_not_cover_is_said(self):
+        """A process that ends before its first sample is due has none; one long one is all covered."""
+        short = "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done"
+        self.record("sh", "-c", f"{TARGET} deep 3 200; {short}", options=("--cpu", "50"))
+        found = re.search(r"samples stand for ([\d.]+) ms of ([\d.]+ m?s) of running", self.said)
+        self.assertTrue(found, self.said)
+        self.record(TARGET, "deep", "3", "500")
+        self.assertNotIn("samples stand for", self.said)
+
     def test_measuring_the_cost_of_samples_takes_no_room(self):
         """All of these samples fit into the ring of an ordinary user, even if nothing is read before the end."""
         t = self.record(TARGET, "deep", "3", "450")
