@@ -60,7 +60,9 @@ static void run_team_thread(void *data)
     ct_begin_implicit_task(call->region, (uint32_t)call->next->omp_get_num_threads(), number);
     if (call->work != CT_CONSTRUCT_COUNT)
         ct_open_construct(call->work, 0, 0);
+    ct_running_body outer = ct_exchange_body((ct_running_body){call->fn, call->next});
     call->fn(call->data);
+    (void)ct_exchange_body(outer);
     arrive_at_end(call, number);
 }
 

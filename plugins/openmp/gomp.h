@@ -143,11 +143,22 @@ const ct_gomp *ct_find_gomp(uintptr_t address);
 #define CT_NEXT        ct_find_gomp(CT_CALLER)
 #define CT_NEXT_OF(fn) ct_find_gomp((uintptr_t)(fn))
 
+typedef struct ct_running_body {
+    ct_body *fn;
+    const ct_gomp *next; /* runs it */
+} ct_running_body;
+
+/** Sets the body that this thread is about to call, and returns the one around it, to be set again afterwards. */
+ct_running_body ct_exchange_body(ct_running_body body);
+/** The place of a construct in the program, by its return address: the body where it was a jump at the end of one. */
+uintptr_t ct_construct_place(uintptr_t caller);
+
 /* Open a construct that is recorded for this runtime, and close it. */
-static inline void ct_open_of(const ct_gomp *next, ct_construct what, uint64_t key, uintptr_t code)
+static inline void ct_open_of(const ct_gomp *next, ct_construct what, uint64_t key,
+                              uintptr_t caller)
 {
     if (!next->has_tool)
-        ct_open_construct(what, key, code);
+        ct_open_construct(what, key, ct_construct_place(caller));
 }
 static inline void ct_close_of(const ct_gomp *next, ct_construct what, uint64_t key)
 {

@@ -1,7 +1,10 @@
 /* Finds the functions that calls are passed on to. A process may have several copies of libgomp: Python wheels
  * bring their own under other names, visible to their own libraries only. So the runtime of a call is that of
  * the library that calls: what the dynamic linker finds after ours, else what the caller's own dependencies
- * have. It is looked up at the first call of each library. A runtime that was found is never unloaded. */
+ * have. It is looked up at the first call of each library. A runtime that was found is never unloaded.
+ *
+ * A body whose last statement is a construct may jump to it instead of calling it: the return address is then in
+ * this library, in the function that called the body; runtime and place are those of the body then. */
 #include "gomp.h"
 
 #include <dlfcn.h>
@@ -24,7 +27,9 @@ static uint32_t runtime_count; /* under the lock */
 static caller_range callers[MAX_CALLERS];
 static atomic_uint caller_count;
 static atomic_flag lookup_lock = ATOMIC_FLAG_INIT;
+static caller_range own_code; /* of this library; constant once it is initialised */
 static __thread caller_range last_caller CT_TLS;
+static __thread ct_running_body running_body CT_TLS; /* the innermost one that this library called */
 
 static void lock_lookup(void)
 {
@@ -36,10 +41,22 @@ static void unlock_lookup(void)
     atomic_flag_clear_explicit(&lookup_lock, memory_order_release);
 }
 
-/* In the child of a fork no other thread looks up. */
-__attribute__((constructor)) static void register_lookup_fork(void)
+static bool is_in_range(const caller_range *r, uintptr_t address)
 {
-    ct_register_fork(lock_lookup, unlock_lookup, unlock_lookup);
+    return address - r->start < r->end - r->start;
+}
+
+ct_running_body ct_exchange_body(ct_running_body body)
+{
+    ct_running_body outer = running_body;
+    running_body = body;
+    return outer;
+}
+
+uintptr_t ct_construct_place(uintptr_t caller)
+{
+    bool is_jump = running_body.fn && is_in_range(&own_code, caller);
+    return is_jump ? (uintptr_t)running_body.fn + 1 : caller;
 }
 
 /* ---- runtimes -------------------------------------------------------------------------------- */
@@ -117,24 +134,22 @@ static int match_caller(struct dl_phdr_info *info, size_t size, void *context)
     return has_it;
 }
 
-/* The runtime among the caller's own dependencies; NULL: there is none. */
+/* The runtime among the caller's own dependencies, never this library; NULL: there is none. */
 static void *find_own_runtime(const char *path)
 {
     void *handle = path && *path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     void *address = handle ? dlsym(handle, "GOMP_parallel") : NULL;
     if (handle)
         (void)dlclose(handle);
-    return address;
+    return is_in_range(&own_code, (uintptr_t)address) ? NULL : address;
 }
 
-/* Callback of dl_iterate_phdr: finds the function in any library but ours. */
+/* Callback of dl_iterate_phdr: finds the function in any library. */
 static int match_any_runtime(struct dl_phdr_info *info, size_t size, void *context)
 {
-    Dl_info owner, mine;
     void *address = find_own_runtime(info->dlpi_name);
     (void)size;
-    if (!address || !dladdr(address, &owner) || !dladdr(&runtimes, &mine) ||
-        owner.dli_fbase == mine.dli_fbase)
+    if (!address)
         return 0;
     *(void **)context = address;
     return 1;
@@ -178,9 +193,11 @@ static CT_COLD const ct_gomp *add_caller(uintptr_t address)
 
 static CT_COLD const ct_gomp *find_caller(uintptr_t address)
 {
+    if (running_body.fn && is_in_range(&own_code, address))
+        return running_body.next;
     uint32_t count = atomic_load_explicit(&caller_count, memory_order_acquire);
     for (uint32_t i = 0; i < count; i++)
-        if (address - callers[i].start < callers[i].end - callers[i].start) {
+        if (is_in_range(&callers[i], address)) {
             last_caller = callers[i];
             return last_caller.next;
         }
@@ -189,7 +206,16 @@ static CT_COLD const ct_gomp *find_caller(uintptr_t address)
 
 const ct_gomp *ct_find_gomp(uintptr_t address)
 {
-    if (KINETO_LIKELY(address - last_caller.start < last_caller.end - last_caller.start))
+    if (KINETO_LIKELY(is_in_range(&last_caller, address)))
         return last_caller.next;
     return find_caller(address);
+}
+
+/* In the child of a fork no other thread looks up. */
+__attribute__((constructor)) static void init_lookup(void)
+{
+    caller_search c = {.address = (uintptr_t)&ct_find_gomp};
+    (void)dl_iterate_phdr(match_caller, &c);
+    own_code = (caller_range){c.start, c.end, NULL};
+    ct_register_fork(lock_lookup, unlock_lookup, unlock_lookup);
 }

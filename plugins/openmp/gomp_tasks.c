@@ -14,6 +14,7 @@ typedef struct task_head {
     size_t offset, size;          /* of the data, from the head */
     uint64_t task;
     uintptr_t code;
+    const ct_gomp *next;
 } task_head;
 
 static void copy_task_data(void *to, void *from)
@@ -32,7 +33,9 @@ static void run_recorded_task(void *data)
     const task_head *head = data;
     uint64_t task = head->task;
     ct_open_construct(CT_TASK, task, head->code);
+    ct_running_body outer = ct_exchange_body((ct_running_body){head->fn, head->next});
     head->fn((char *)data + head->offset);
+    (void)ct_exchange_body(outer);
     ct_close_construct(CT_TASK, task);
 }
 
@@ -40,7 +43,7 @@ void GOMP_task(ct_body *fn, void *data, void (*copy)(void *, void *), long size,
                bool deferred, unsigned flags, void **depend, int priority, void *detach)
 {
     const ct_gomp *next = CT_NEXT_OF(fn);
-    task_head head = {fn, copy, data, 0, (size_t)size, 0, (uintptr_t)fn + 1};
+    task_head head = {fn, copy, data, 0, (size_t)size, 0, (uintptr_t)fn + 1, next};
     long head_align = (long)_Alignof(task_head);
     if (!next->has_tool && ct_recording())
         head.task = ct_create_task(head.code);

@@ -93,6 +93,6 @@ void ku_events_set_hz(ku_events *e, uint32_t hz, ku_sampled_thread *threads, siz
 /** Sample one more thread, whose other events come already. @return 0 or an errno. */
 int ku_events_add_sampler(ku_events *e, uint32_t tid);
 /** CPU time that one sample takes from a sampled program, measured on the calling thread in a few
- *  milliseconds; the samples come with the others. @return ns; 0: it cannot be measured. */
-uint64_t ku_events_measure_sample_ns(ku_events *e);
+ *  milliseconds; nothing else reads these samples. @return ns; 0: it cannot be measured. */
+uint64_t ku_events_measure_sample_ns(const ku_events *e);
 #endif

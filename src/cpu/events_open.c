@@ -19,7 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_CPUS 1024
+#define MAX_CPUS      1024
+#define MAX_WATERMARK ((size_t)128 << 10)
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
@@ -167,7 +168,8 @@ static bool open_ring(ku_events *e, ku_ring_content content, int cpu)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     ku_ring r = {.cpu = cpu, .content = content};
     struct perf_event_attr a = describe_content(e, content);
-    a.wakeup_watermark = (uint32_t)KB_MAX(e->options.ring_bytes / 4, page / 4);
+    /* A quarter of the ring, also of one that is smaller than wanted. */
+    a.wakeup_watermark = (uint32_t)KB_MIN(KB_MAX(e->options.ring_bytes, page) / 4, MAX_WATERMARK);
     r.fd = open_event(&a, e->options.pid, cpu);
     if (r.fd < 0)
         return false;
@@ -325,22 +327,46 @@ static uint64_t time_work(void)
     return kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
 }
 
-static uint64_t time_sampled_work(ku_events *e, uint32_t hz)
+/* A sampler of this thread with a small ring of its own, which the kernel overwrites since it is mapped for
+ * reading only: the samples that are measured must not take the room of the program's. */
+typedef struct own_sampler {
+    int fd;
+    void *ring;
+    size_t bytes;
+} own_sampler;
+
+static bool open_own_sampler(const ku_events *e, uint32_t hz, own_sampler *out)
 {
-    size_t old = e->samplers.count;
-    ku_events_options kept = e->options;
-    e->options.at_exec = false;
-    e->options.hz = hz;
-    uint64_t ns = open_samplers(e, kb_os_tid(), false) ? 0 : time_work();
-    e->options = kept;
-    while (e->samplers.count > old)
-        close(e->samplers.data[--e->samplers.count]);
+    enum { PAGES = 8 };
+    struct perf_event_attr a = describe_samples(e);
+    a.sample_period = (uint64_t)KB_SECOND_NS / hz;
+    a.inherit = a.disabled = a.enable_on_exec = 0; /* an inherited one has no ring on all CPUs */
+    out->fd = open_event(&a, kb_os_tid(), -1);
+    if (out->fd < 0)
+        return false;
+    out->bytes = (PAGES + 1) * (size_t)sysconf(_SC_PAGESIZE);
+    out->ring = mmap(NULL, out->bytes, PROT_READ, MAP_SHARED, out->fd, 0);
+    if (out->ring != MAP_FAILED)
+        return true;
+    close(out->fd);
+    return false;
+}
+
+/* 0: this thread cannot be sampled. */
+static uint64_t time_sampled_work(const ku_events *e, uint32_t hz)
+{
+    own_sampler sampler;
+    if (!open_own_sampler(e, hz, &sampler))
+        return 0;
+    uint64_t ns = time_work();
+    munmap(sampler.ring, sampler.bytes);
+    close(sampler.fd);
     return ns;
 }
 
 /* The difference that samples make to this thread's own work: the shortest of several times, since
  * other interruptions only add to them. */
-uint64_t ku_events_measure_sample_ns(ku_events *e)
+uint64_t ku_events_measure_sample_ns(const ku_events *e)
 {
     enum { ROUNDS = 4, HZ = 20000 };
     uint64_t without_ns = UINT64_MAX, with_ns = UINT64_MAX;

@@ -218,7 +218,7 @@ static void handle_event(void *context, const ku_event *e)
 {
     ku_source *s = context;
     uint64_t ticks = ku_writer_ticks(&s->records.writer, e->time_ns);
-    if (e->pid == s->records.writer.pid && e->type != KU_EVENT_LOST) /* the recorder, which measures samples */
+    if (e->pid == s->records.writer.pid && e->type != KU_EVENT_LOST) /* the recorder, below a watched shell */
         return;
     switch (e->type) {
     case KU_EVENT_FORK:
@@ -527,11 +527,14 @@ kineto_status ku_source_probe(bool *sees_kernel, kineto_error *err)
     return KINETO_OK;
 }
 
-/* Room for a quarter of a second of samples; of switches there may be thousands. */
+/* Room for a second of samples, which a recorder may have to wait for a CPU on a busy machine; of switches there
+ * may be thousands. */
 static size_t choose_ring_bytes(uint32_t hz, bool off_cpu)
 {
-    size_t wanted = (size_t)KB_MAX(hz, off_cpu ? 4000u : 0u) * (STACK_BYTES + 512) / 4;
-    return KB_MAX(RING_BYTES, KB_MIN(wanted, RINGS_BYTES / kb_os_cpus()));
+    size_t wanted = (size_t)KB_MAX(hz, off_cpu ? 4000u : 0u) * (STACK_BYTES + 512), bytes = RING_BYTES;
+    while (bytes < wanted && bytes * 2 * kb_os_cpus() <= RINGS_BYTES)
+        bytes *= 2;
+    return bytes;
 }
 
 static bool is_refused(kineto_status status)

@@ -369,11 +369,11 @@ void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64
     if (waited_ns < seen_ns + MIN_UNSEEN_NS)
         return;
     snprintf(detail, sizeof detail,
-             "children that ended took %s of CPU time, those that were seen %s up to a tenth of a "
-             "second "
-             "before they ended; shorter ones are not seen",
+             "children that ended took %s of CPU time, those that were examined %s up to a tenth of a "
+             "second before they ended; shorter ones have threads and samples only where the kernel's "
+             "events are allowed",
              kb_duration((int64_t)waited_ns).s, kb_duration((int64_t)seen_ns).s);
-    ks_pool_note(pool, SOURCE, "CPU time of children that were not seen, at most [us]",
+    ks_pool_note(pool, SOURCE, "CPU time of children that ended before they were examined, at most [us]",
                  (waited_ns - seen_ns) / 1000, false, detail);
 }
 

@@ -378,6 +378,8 @@ typedef enum kt_loss {
 #define KT_SOURCE_UNRECORDED "processes not recorded"
 #define KT_SOURCE_RUNNING    "processes"
 #define KT_SOURCE_STEPS      "steps"
+/* The name of all functions in sampled stacks that were generated in memory and have no names. */
+#define KT_JIT_CODE "[JIT code]"
 kt_loss kt_ledger_loss(const kineto_ledger_line *line);
 /** Sum of the lines of one kind of loss; UINT64_MAX if it is larger. */
 uint64_t kt_ledger_lost(const kineto_trace *t, kt_loss loss);

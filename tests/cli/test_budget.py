@@ -122,7 +122,7 @@ class Recorder(CommandTest):
 
     @unittest.skipUnless(STATIC_TARGET and os.path.exists(STATIC_TARGET), "no static program was built")
     def test_children_that_end_at_once_leave_a_sign(self):
-        line = "CPU time of children that were not seen, at most [us]"
+        line = "CPU time of children that ended before they were examined, at most [us]"
 
         def said(*program):
             done = self.run_command("record", "-q", "-o", "t.json", "--", *program)

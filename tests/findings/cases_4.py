@@ -164,6 +164,7 @@ MORE = [
     ("samples without states", "cpu.hot_function", lambda: sampled(("leaf", 60), ("f", 40)), "found"),
     ("few samples", "cpu.hot_function", lambda: sampled(("leaf", 20)), "quiet"),
     ("the kernel", "cpu.hot_function", lambda: sampled(("[kernel]", 60), ("f", 20), ("g", 20)), "found"),
+    ("functions without names", "cpu.hot_function", lambda: sampled(("[JIT code]", 60), ("f", 20), ("g", 20)), "found"),
     ("the allocator alone", "cpu.hot_function", lambda: sampled(("malloc", 60), ("f", 20), ("g", 20)), "quiet"),
     ("a function with such a name", "cpu.allocation_churn", lambda: sampled(("free_list", 60), ("f", 40)), "quiet"),
     *((f"a program with a device: {rule}", rule, lambda fires=fires: on_a_device(fires()), "quiet")

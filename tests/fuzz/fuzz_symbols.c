@@ -12,10 +12,11 @@
 static void look_up(const kt_elf *e, uint64_t file_offset)
 {
     uint64_t address = file_offset;
-    kineto_string name = {0};
+    kt_elf_symbol found = {0};
     (void)kt_elf_address(e, file_offset, &address);
-    if (kt_elf_function(e, address, &name))
-        fuzz_check(name.size && strlen(name.data) == name.size, "a function without a name");
+    if (kt_elf_function(e, address, &found))
+        fuzz_check(found.name.size && strlen(found.name.data) == found.name.size,
+                   "a function without a name");
 }
 
 static void take_elf(const uint8_t *data, size_t size)
@@ -69,6 +70,9 @@ static void take_map(const uint8_t *data, size_t size)
         fuzz_check(text.text.size && !memchr(text.text.data, ';', text.text.size),
                    "no text of a frame");
         fuzz_check(!found || text.function.size, "found without a name");
+        (void)kt_symbol_function(s, stack[i], &text);
+        fuzz_check(text.function.size || kb_string_equal(text.text, kb_string("[unknown]")),
+                   "a sample has neither a function nor the text for none");
     }
     fuzz_check(kt_symbols_stack(s, stack, 64).size > 64, "no text of a stack");
     kt_symbols_destroy(s);

@@ -181,12 +181,15 @@ def test_odd(runtime, folder):
 def test_late(runtime, folder):
     """A library that brings its runtime after the program's start, in a process and its child."""
     source, library, program = os.path.join(HERE, "late.c"), os.path.join(folder, "work.so"), os.path.join(folder, "late")
-    subprocess.run([runtime.compiler, "-DWORK", "-fopenmp", "-shared", "-fPIC", source, "-o", library], check=True)
+    subprocess.run([runtime.compiler, "-DWORK", "-fopenmp", "-O2", "-shared", "-fPIC", source, "-o", library], check=True)
     subprocess.run([runtime.compiler, source, "-o", program, "-ldl"], check=True)
     _, out, trace = runtime.record(program, folder, arguments=[library])
-    expect(f"{runtime.name}: sum and status of the child", out, "10 0\n")
+    expect(f"{runtime.name}: sum and status of the child", out, "12 0\n")
     regions = collections.Counter(e["pid"] for e in rows(trace) if e["name"].startswith("omp parallel"))
-    expect(f"{runtime.name}: regions of two processes", sorted(regions.values()), [5, 5])
+    expect(f"{runtime.name}: regions of two processes", sorted(regions.values()), [6, 6])
+    found = count_constructs(trace)
+    expect(f"{runtime.name}: constructs that bodies end with", (found["omp barrier"], found["omp taskwait"]), (4, 4))
+    expect(f"{runtime.name}: places in the recorder", [e["name"] for e in rows(trace) if "run_" in e["name"]], [])
     expect(f"{runtime.name}: constructs without a name", [e["name"] for e in rows(trace) if "0x" in e["name"]], [])
 
 

@@ -194,8 +194,6 @@ static void a_file_that_is_gone_leaves_module_and_offset(void **state)
     assert_true(equals(t.text, "libgone.so+0x1020"));
     assert_true(equals(t.module, "libgone.so"));
     assert_int_equal(t.line, 0);
-    assert_true(kt_symbol_function(s, 0x10020, &t)); /* a sample at 0x1001f */
-    assert_true(equals(t.text, "libgone.so+0x101f"));
     assert_true(kt_symbol(s, 0x20000, &t)); /* the call before its end */
     assert_false(kt_symbol(s, 0x20001, &t));
     assert_false(kt_symbol(s, 0x10000, &t));
@@ -379,16 +377,71 @@ static void names_of_code_made_in_memory_are_read(void **state)
     rmdir(folder);
 }
 
+/* ---- samples --------------------------------------------------------------------------------- */
+
+static void sampled_functions_without_names_count_as_one(void **state)
+{
+    (void)state;
+    static const char path[] = "/sampled-by-nobody/lib.so";
+    kt_symbols *s = symbols();
+    kt_module modules[] = {{0x1000, 0x3000, 0, kb_string(path), {NULL, 0}, false},
+                           {0x4000, 0x5000, 0, kb_string("//anon"), {NULL, 0}, false},
+                           {0x6000, 0x7000, 0, kb_string(""), {NULL, 0}, false}};
+    for (size_t i = 0; i < KB_COUNT(modules); i++)
+        assert_int_equal(kt_symbols_add(s, &modules[i], NULL), KINETO_OK);
+    static const struct {
+        uint64_t address;
+        const char *text;
+    } expected[] = {{0x1100, "[lib.so]"},   {0x2fff, "[lib.so]"},  {0x4100, "[JIT code]"},
+                    {0x4fff, "[JIT code]"}, {0x6001, "[JIT code]"}, {0x9000, "[unknown]"}};
+    for (size_t i = 0; i < KB_COUNT(expected); i++) {
+        kt_symbol_text t;
+        (void)kt_symbol_function(s, expected[i].address, &t);
+        assert_int_equal(t.function.size, 0);
+        assert_true(equals(t.text, expected[i].text));
+    }
+    kt_symbols_destroy(s);
+}
+
+/* Where this program's functions begin by the unwinder's tables is where its symbols begin. */
+static void the_unwinders_tables_know_where_functions_begin(void **state)
+{
+    (void)state;
+    kt_elf *e, *with_frames;
+    kt_frames frames;
+    kt_frame_index index = {0};
+    kt_elf_symbol symbol;
+    assert_int_equal(kt_elf_open("/proc/self/exe", &e, NULL), KINETO_OK);
+    assert_int_equal(kt_elf_open_frames("/proc/self/exe", &with_frames, &frames, NULL), KINETO_OK);
+    kt_frames_index(&frames, &index);
+    size_t same = 0, sized = 0;
+    for (size_t i = 0; i < index.count; i++) {
+        const kt_frame_function *f = &index.data[i];
+        assert_true(i == 0 || index.data[i - 1].start <= f->start);
+        assert_ptr_equal(kt_frames_find(&index, f->start + f->size - 1), f);
+        if (!kt_elf_function(e, f->start, &symbol) || !symbol.size)
+            continue;
+        sized++;
+        same += symbol.start == f->start && symbol.size == f->size;
+    }
+    assert_true(sized > 20);
+    assert_true(same * 10 >= sized * 9); /* functions that share their code have one entry */
+    kb_vec_free(&index);
+    free(frames.bytes);
+    kt_elf_close(with_frames);
+    kt_elf_close(e);
+}
+
 /* ---- damaged files --------------------------------------------------------------------------- */
 
 static void look_everywhere(kt_elf *e)
 {
-    kineto_string name;
+    kt_elf_symbol found;
     uint64_t address;
     for (uint64_t at = 0; at < 8192; at += 64)
-        if (kt_elf_address(e, at, &address) && kt_elf_function(e, address, &name))
-            assert_true(name.size > 0 && name.data[name.size] == '\0');
-    kt_elf_function(e, UINT64_MAX, &name);
+        if (kt_elf_address(e, at, &address) && kt_elf_function(e, address, &found))
+            assert_true(found.name.size > 0 && found.name.data[found.name.size] == '\0');
+    kt_elf_function(e, UINT64_MAX, &found);
     kt_elf_address(e, UINT64_MAX, &address);
     (void)kt_elf_debug_link(e);
     (void)kt_elf_build_id(e);
@@ -527,6 +580,8 @@ int main(void)
         cmocka_unit_test(names_of_code_made_in_memory_are_read),
         cmocka_unit_test(names_of_functions_are_without_version),
         cmocka_unit_test(damaged_files_are_refused_or_read),
+        cmocka_unit_test(sampled_functions_without_names_count_as_one),
+        cmocka_unit_test(the_unwinders_tables_know_where_functions_begin),
     };
     return RUN_TESTS(tests);
 }

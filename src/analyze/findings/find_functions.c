@@ -162,6 +162,13 @@ static const ka_sampled *find_hottest(const ka_watched *w)
     return NULL;
 }
 
+/* "[JIT code]", "[library.so]": all functions of a module that have no names. */
+static bool is_unnamed(kineto_string name)
+{
+    return name.size > 2 && name.data[0] == '[' && name.data[name.size - 1] == ']' &&
+           !kb_string_equal(name, kb_string("[kernel]"));
+}
+
 static void report_hot(ka_finder *f, const ka_watched *w, const ka_sampled *hot, double percent)
 {
     kb_text name = ka_short_name(kineto_trace_string(w->trace, hot->name));
@@ -172,6 +179,8 @@ static void report_hot(ka_finder *f, const ka_watched *w, const ka_sampled *hot,
         return;
     x->whole_ns = ka_watched_span_ns(w) != f->whole_ns ? ka_watched_span_ns(w) : 0;
     x->count = hot->samples;
+    bool unnamed = is_unnamed(kineto_trace_string(w->trace, hot->name));
+    module.size = unnamed ? 0 : module.size;
     ka_say(f, x, "%.1f %% of the sampled CPU time (%s) is in %s itself%s%.*s", percent,
            kb_duration(hot->self_ns).s, strcmp(name.s, "[kernel]") == 0 ? "the kernel" : name.s, module.size ? ", of " : "",
            (int)KB_MIN(module.size, (size_t)80), module.data);
@@ -179,6 +188,11 @@ static void report_hot(ka_finder *f, const ka_watched *w, const ka_sampled *hot,
         ka_advise(f, x,
                   "Make fewer and larger system calls, and touch less new memory; 'strace -cf' counts "
                   "the calls, 'perf stat -e page-faults' the pages");
+    else if (unnamed)
+        ka_advise(f, x,
+                  "These are all functions there that have no names: install the file's debug symbols; "
+                  "for generated code have a perf map written, and record again "
+                  "(docs/reference/stacks.md#symbols)");
     show_functions(f, x, w, has_name, hot->name);
 }
 

@@ -51,6 +51,33 @@ static void print_threads(const ka_watched *w, const kc_folded *folded, FILE *ou
     free(order);
 }
 
+/* The kernel samples a thread when it has used so much CPU time: one that ends earlier has no sample. */
+static void print_sample_coverage(const ka_watched *w, FILE *out)
+{
+    const int64_t NOTICEABLE_NS = 50 * KB_MILLISECOND_NS;
+    int64_t running_ns = 0;
+    for (size_t i = 0; i < w->threads.count; i++)
+        running_ns += w->threads.data[i].ns[KA_STATE_RUNNING];
+    if (running_ns - w->sampled_ns < NOTICEABLE_NS || w->sampled_ns > running_ns / 4 * 3)
+        return;
+    fprintf(out,
+            "  samples stand for %s of %s of running: threads that end before their first sample have\n"
+            "  none; --cpu HZ takes more\n",
+            kb_duration(w->sampled_ns).s, kb_duration(running_ns).s);
+}
+
+static void print_missing_names(const ka_watched *w, FILE *out)
+{
+    for (size_t i = 0; i < w->of_all.count; i++)
+        if (kb_string_equal(kineto_trace_string(w->trace, w->of_all.data[i].name),
+                            kb_string(KT_JIT_CODE))) {
+            fputs("  " KT_JIT_CODE " gets names by a perf map: node --perf-basic-prof, --python-perf, for Java and\n"
+                  "  others see docs/reference/stacks.md#symbols\n",
+                  out);
+            return;
+        }
+}
+
 static void print_functions(const ka_watched *w, FILE *out)
 {
     if (!w->of_all.count)
@@ -66,6 +93,8 @@ static void print_functions(const ka_watched *w, FILE *out)
                 kb_duration(f->total_ns).s);
     }
     print_more(w->of_all.count, out);
+    print_sample_coverage(w, out);
+    print_missing_names(w, out);
 }
 
 static void print_blocked(const ka_watched *w, FILE *out)

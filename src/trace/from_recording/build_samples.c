@@ -16,6 +16,7 @@ typedef struct open_frame {
     uint64_t start;        /* ticks */
     uint64_t cpu_ns;
     uint32_t samples;
+    bool is_unnamed; /* stands for all functions of a module */
 } open_frame;
 
 typedef struct sampling {
@@ -57,17 +58,15 @@ static void close_frames(sampling *a, uint32_t depth)
 static open_frame name_frame(sampling *a, kt_symbols *symbols, uint64_t return_address)
 {
     kt_build_state *s = a->s;
-    kt_symbol_text text;
-    char number[32];
+    kt_symbol_text text = {.text = kb_string("[unknown]")};
     if (s->frames.count && return_address < s->frames.count)
         return (open_frame){.name = s->frames.data[return_address].name,
                             .module = s->frames.data[return_address].module};
-    if (symbols && kt_symbol_function(symbols, return_address, &text))
-        return (open_frame){
-            .name = kt_string(s->b, text.function.size ? text.function : text.text),
-            .module = kt_string(s->b, text.module)};
-    snprintf(number, sizeof number, "0x%llx", (unsigned long long)(return_address - 1));
-    return (open_frame){.name = kt_string(s->b, kb_string(number))};
+    if (symbols)
+        (void)kt_symbol_function(symbols, return_address, &text);
+    return (open_frame){.name = kt_string(s->b, text.function.size ? text.function : text.text),
+                        .module = text.module.size ? kt_string(s->b, text.module) : 0,
+                        .is_unnamed = text.text.data[0] == '[' && !text.function.size};
 }
 
 /* Below a frame for all that is inside the kernel, its functions, where their names are known. */
@@ -86,8 +85,8 @@ static uint32_t name_kernel_frames(sampling *a, const kt_build_sample *sample, o
     return count;
 }
 
-/* The frames of a sample, the outermost first. The innermost address is where the thread was, and
- * not a return address: one more is that of its end. */
+/* The frames of a sample, the outermost first; successive ones whose functions have no names are one. The
+ * innermost address is where the thread was, and not a return address: one more is that of its end. */
 static uint32_t name_frames(sampling *a, const kt_build_sample *sample, open_frame *frames)
 {
     kt_build_state *s = a->s;
@@ -95,7 +94,9 @@ static uint32_t name_frames(sampling *a, const kt_build_sample *sample, open_fra
     uint32_t count = 0;
     for (uint32_t i = sample->count; i > sample->kernel_count && count < MAX_OPEN - 1; i--) {
         bool is_exact = i - 1 == sample->kernel_count && !s->frames.count;
-        frames[count++] = name_frame(a, symbols, sample->addresses[i - 1] + (is_exact ? 1 : 0));
+        open_frame f = name_frame(a, symbols, sample->addresses[i - 1] + (is_exact ? 1 : 0));
+        if (!f.is_unnamed || !count || frames[count - 1].name != f.name)
+            frames[count++] = f;
     }
     return sample->kernel_count ? name_kernel_frames(a, sample, frames, count) : count;
 }

@@ -2,6 +2,7 @@
  * line tables of their files (opened on first use), and perf maps of generated code.
  * Resolved addresses and stacks are cached. A handle belongs to one thread. */
 #include "trace/from_recording/symbols.h"
+#include "trace/from_recording/rust_names.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,11 +16,12 @@
 
 /* A file of one or more modules. */
 typedef struct file {
-    uint32_t path; /* in texts */
+    uint32_t path, opened; /* in texts; what was opened may be a copy elsewhere */
     kineto_string build_id;
     kt_elf *elf, *stripped; /* the file, and its debug file; NULL: none, or another build */
     kt_lines *lines;
-    bool is_open, is_gone, has_looked_for_lines;
+    kt_frame_index frames;
+    bool is_open, is_gone, has_looked_for_lines, has_looked_for_frames;
 } file;
 
 /* A mapped part of a file. */
@@ -79,6 +81,7 @@ void kt_symbols_destroy(kt_symbols *s)
         kt_elf_close(s->files.data[i].elf);
         kt_elf_close(s->files.data[i].stripped);
         kt_lines_close(s->files.data[i].lines);
+        kb_vec_free(&s->files.data[i].frames);
     }
     if (s->demangler)
         dlclose(s->demangler);
@@ -113,7 +116,7 @@ static uint32_t find_or_add_file(kt_symbols *user, const kt_module *module)
         kb_map_insert(&s->file_of_key, kb_hash(key, sizeof key), s->files.count, &is_new);
     if (!index || !is_new)
         return index ? (uint32_t)*index : UINT32_MAX;
-    file f = {.path = path, .build_id = build_id, .is_gone = module->is_gone};
+    file f = {.path = path, .opened = KB_INTERN_NONE, .build_id = build_id, .is_gone = module->is_gone};
     if (!kb_vec_push(&s->files, f)) {
         kb_map_free(&s->file_of_key); /* it names an index that does not exist */
         return UINT32_MAX;
@@ -328,8 +331,25 @@ static void open_module_file(kt_symbols *s, file *f)
     f->elf = open_elf_build(path, f->build_id);
     if (!f->elf && kt_symbols_cached_file(f->build_id, path, sizeof path))
         f->elf = open_elf_build(path, f->build_id);
+    f->opened = kb_intern_id(&s->texts, kb_string(path));
     if (f->elf && !kt_elf_is_full(f->elf))
         f->stripped = open_debug_elf(path, f->elf);
+}
+
+/* The functions of an open file by its unwinder's tables, read when one is wanted first: they may be large. */
+static const kt_frame_index *frames_of_file(const kt_symbols *s, file *f)
+{
+    kt_elf *e;
+    kt_frames frames;
+    if (!f->has_looked_for_frames && f->opened != KB_INTERN_NONE &&
+        kt_elf_open_frames(kb_intern_get(&s->texts, f->opened).data, &e, &frames, NULL) == KINETO_OK) {
+        if (kb_string_equal(kt_elf_build_id(e), kt_elf_build_id(f->elf)))
+            kt_frames_index(&frames, &f->frames);
+        free(frames.bytes);
+        kt_elf_close(e);
+    }
+    f->has_looked_for_frames = true;
+    return &f->frames;
 }
 
 /* The line tables of an open file, read when a line is wanted first: they may be large. */
@@ -372,13 +392,23 @@ static kineto_string intern_symbol_text(kt_symbols *s, kineto_string text)
 
 kineto_string kt_symbols_demangle(kt_symbols *s, kineto_string name)
 {
+    char rust[MAX_MANGLED_BYTES];
+    const char *suffix = memmem(name.data, name.size, ".llvm.", 6); /* of a function of one unit only */
+    name.size = suffix ? (size_t)(suffix - name.data) : name.size;
+    size_t bytes = name.size <= MAX_MANGLED_BYTES ? kt_rust_v0_name(name, rust, sizeof rust) : 0;
+    if (bytes)
+        return intern_symbol_text(s, (kineto_string){rust, bytes});
     if (name.size < 3 || memcmp(name.data, "_Z", 2) != 0 || name.size > MAX_MANGLED_BYTES)
         return intern_symbol_text(s, name);
     if (!s->looked_for_demangler)
         load_demangler(s);
     char *text = s->demangle ? s->demangle(intern_symbol_text(s, name).data, NULL, NULL,
                                            NULL) : NULL;
-    kineto_string kept = intern_symbol_text(s, text ? kb_string(text) : name);
+    if (text && (bytes = kt_rust_legacy_name(kb_string(text), rust, sizeof rust)) != 0)
+        name = (kineto_string){rust, bytes};
+    else if (text)
+        name = kb_string(text);
+    kineto_string kept = intern_symbol_text(s, name);
     free(text);
     return kept;
 }
@@ -426,18 +456,28 @@ static const part *find_part(const kt_symbols *s, uint64_t address)
     return NULL;
 }
 
+/* The symbol of a function, of the debug file before the file itself. One without a size does not reach into a
+ * function that begins after it by the unwinder's tables. */
+static bool find_function(const kt_symbols *s, file *f, uint64_t at, kineto_string *name)
+{
+    kt_elf_symbol found;
+    if (!(f->stripped && kt_elf_function(f->stripped, at, &found)) &&
+        !kt_elf_function(f->elf, at, &found))
+        return false;
+    const kt_frame_function *function =
+        found.size ? NULL : kt_frames_find(frames_of_file(s->owner, f), at);
+    *name = found.name;
+    return !function || function->start <= found.start;
+}
+
 /* Sets function and, with_lines, source file and line, as far as the tables of the file have them. */
-static void look_up_symbol(kt_symbols *s, file *f, uint64_t file_offset, bool with_lines,
+static void look_up_symbol(kt_symbols *s, file *f, uint64_t at, bool with_lines,
                            kt_symbol_text *out)
 {
-    uint64_t at;
     kineto_string name;
     const char *source;
     kt_lines *lines;
-    if (!f->elf || !kt_elf_address(f->elf, file_offset, &at))
-        return;
-    if ((f->stripped && kt_elf_function(f->stripped, at, &name)) ||
-        kt_elf_function(f->elf, at, &name))
+    if (find_function(s, f, at, &name))
         out->function = kt_symbols_demangle(s, cut_version(name));
     if (with_lines && (lines = lines_of_file(s->owner, f)) != NULL &&
         kt_lines_find(lines, at, &source, &out->line))
@@ -461,6 +501,28 @@ static void write_frame_text(kt_symbols *s, uint64_t offset, kt_symbol_text *out
                                        (unsigned long long)offset);
 }
 
+/* A sample counts for its function also where that has no name: by where it begins, else by its module.
+ * `at` is in the numbering of the file, `offset` in the file; `f` NULL: generated code. */
+static void write_unnamed_function(kt_symbols *s, file *f, uint64_t at, uint64_t offset,
+                                   kt_symbol_text *out)
+{
+    const kt_frame_function *function =
+        f && f->elf ? kt_frames_find(frames_of_file(s->owner, f), at) : NULL;
+    if (function)
+        write_frame_text(s, offset - (at - function->start), out);
+    else if (f)
+        out->text = format_symbol_text(s, "[%.*s]", TEXT(out->module));
+    else
+        out->text = intern_symbol_text(s, kb_string(KT_JIT_CODE));
+}
+
+/* Code of a file, or of the vdso; else it was generated in memory: perf calls that "//anon". */
+static bool is_file_path(kineto_string path)
+{
+    return (path.size > 1 && path.data[0] == '/' && path.data[1] != '/') ||
+           kb_string_equal(path, kb_string("[vdso]"));
+}
+
 /* Resolves an address that is not cached. */
 static resolved resolve_address(kt_symbols *s, uint64_t address, bool with_lines)
 {
@@ -468,24 +530,29 @@ static resolved resolve_address(kt_symbols *s, uint64_t address, bool with_lines
     uint64_t call = address ? address - 1 : 0; /* the return address may be on the next line */
     const part *p = find_part(s, call);
     r.found = p != NULL;
-    uint64_t offset = p ? call - p->start + p->file_offset : 0;
+    uint64_t offset = p ? call - p->start + p->file_offset : 0, at = 0;
     kineto_string name;
     file *f = p ? &s->owner->files.data[p->file] : NULL;
     if (f && kb_intern_get(&s->owner->texts, f->path).size) {
         if (!f->is_open)
             open_module_file(s->owner, f);
         r.text.module = file_base_name(kb_intern_get(&s->owner->texts, f->path));
-        look_up_symbol(s, f, offset, with_lines, &r.text);
+        if (f->elf && kt_elf_address(f->elf, offset, &at))
+            look_up_symbol(s, f, at, with_lines, &r.text);
     }
     if (!r.text.function.size && find_generated_name(s, call, &name)) {
         r.text.function = kt_symbols_demangle(s, name);
         r.text.module = (kineto_string){"", 0};
         r.found = true;
     }
-    /* Of stacks, other tools show the offset of the return address; of samples, the instruction's. */
-    write_frame_text(s, offset + (with_lines ? 1 : 0), &r.text);
+    if (p && !with_lines && !r.text.function.size)
+        write_unnamed_function(
+            s, is_file_path(kb_intern_get(&s->owner->texts, f->path)) ? f : NULL, at, offset, &r.text);
+    else /* other tools show the offset of the return address */
+        write_frame_text(s, offset + 1, &r.text);
     if (!r.text.text.size)
-        r.text.text = format_symbol_text(s, "0x%llx", (unsigned long long)address);
+        r.text.text = with_lines ? format_symbol_text(s, "0x%llx", (unsigned long long)address)
+                                 : intern_symbol_text(s, kb_string("[unknown]"));
     return r;
 }
 

@@ -44,8 +44,9 @@ kineto_status kt_symbols_add_map(kt_symbols *s, uint32_t pid, const char *path, 
  * it is not in a module, and the text is the address. Every address is resolved once. */
 bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out);
 
-/* The same for sampled stacks: without source file and line, which take much longer to read. Where
- * the function is unknown, the text has the offset before the address, where a sample was. */
+/* The same for sampled stacks: without source file and line, which take much longer to read, and with one text
+ * for all addresses of a function, also where its name is unknown: "module+0x1f", where it begins by the
+ * unwinder's tables, else "[module]", "[JIT code]" for code generated in memory, or "[unknown]". */
 bool kt_symbol_function(kt_symbols *s, uint64_t address, kt_symbol_text *out);
 
 /* The demangled form of a C++ name, or the name itself; owned by the handle. */
@@ -78,12 +79,26 @@ kineto_status kt_elf_open_vdso(kt_elf **out, kt_frames *frames, kineto_error *er
 kineto_string kt_elf_build_id(const kt_elf *e);
 /* The virtual address, in the numbering of the file, at which a byte of the file is mapped. */
 bool kt_elf_address(const kt_elf *e, uint64_t file_offset, uint64_t *address);
-/* The function that contains such an address. */
-bool kt_elf_function(const kt_elf *e, uint64_t address, kineto_string *name);
+typedef struct kt_elf_symbol {
+    kineto_string name;
+    uint64_t start, size; /* size 0: not stated, as in assembler */
+} kt_elf_symbol;
+/* The function that contains such an address, or the nearest one before it, if that has no size. */
+bool kt_elf_function(const kt_elf *e, uint64_t address, kt_elf_symbol *out);
 /* True if it has a table of all functions; false: only of exported ones. */
 bool kt_elf_is_full(const kt_elf *e);
 /* Name of the file with its stripped debug data (.gnu_debuglink); empty: none. */
 kineto_string kt_elf_debug_link(const kt_elf *e);
+
+/* ---- symbols_frames.c: functions by the unwinder's tables ------------------------------------ */
+typedef struct kt_frame_function {
+    uint64_t start, size; /* in the numbering of the file */
+    uint32_t entry;       /* offset of its entry (FDE) in the tables */
+} kt_frame_function;
+typedef KB_VEC(kt_frame_function) kt_frame_index; /* by start; kb_vec_free() */
+void kt_frames_index(const kt_frames *frames, kt_frame_index *index);
+/* The function that contains an address. NULL: the tables have none. */
+const kt_frame_function *kt_frames_find(const kt_frame_index *index, uint64_t address);
 
 /* ---- symbols_lines.c: file and line, with libdw ---------------------------------------------- */
 typedef struct kt_lines kt_lines;

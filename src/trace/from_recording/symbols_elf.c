@@ -213,7 +213,7 @@ static void sort_functions(kt_elf *e)
     e->functions.count = kept + 1;
 }
 
-bool kt_elf_function(const kt_elf *e, uint64_t address, kineto_string *name)
+bool kt_elf_function(const kt_elf *e, uint64_t address, kt_elf_symbol *out)
 {
     size_t i = 0;
     KB_LOWER_BOUND(i, e->functions.count, e->functions.data[i].start <= address);
@@ -222,7 +222,7 @@ bool kt_elf_function(const kt_elf *e, uint64_t address, kineto_string *name)
     for (size_t tries = 0; i-- > 0 && tries < 16; tries++) {
         const function *f = &e->functions.data[i];
         if (address - f->start < f->size || (f->size == 0 && tries == 0)) {
-            *name = kb_string(e->names + f->name);
+            *out = (kt_elf_symbol){kb_string(e->names + f->name), f->start, f->size};
             return true;
         }
     }

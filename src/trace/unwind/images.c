@@ -3,61 +3,18 @@
 #include "trace/unwind/unwind.h"
 #include "trace/from_recording/symbols.h"
 
-#define MAX_ENTRIES (UINT32_C(1) << 24)
-
-/* The function that begins at `start`, in the numbering of the file. */
-typedef struct function_entry {
-    uint64_t start, size;
-    uint32_t entry; /* offset of its FDE in the tables */
-} function_entry;
-
 struct ku_image {
     char *path;
     kt_elf *elf; /* its segments; NULL: it could not be read */
     kt_frames frames;
-    KB_VEC(function_entry) functions; /* by start */
+    kt_frame_index functions;
     uint32_t number;
 };
-
-static int compare_functions(const void *a, const void *b)
-{
-    const function_entry *x = a, *y = b;
-    return KB_COMPARE(x->start, y->start);
-}
 
 static kb_cfi_bounds bounds_of(const ku_image *image)
 {
     const uint8_t *bytes = (const uint8_t *)image->frames.bytes;
     return (kb_cfi_bounds){bytes, bytes + image->frames.size};
-}
-
-/* List the functions: entries follow each other, each after the number of its bytes. A malformed one
- * is skipped, a malformed size ends the list. */
-static void index_functions(ku_image *image)
-{
-    kb_cfi_bounds bounds = bounds_of(image);
-    bool is_sorted = true;
-    uint64_t last = 0;
-    for (size_t at = 0; at + 8 <= image->frames.size && image->functions.count < MAX_ENTRIES;) {
-        uint32_t size, distance;
-        memcpy(&size, bounds.begin + at, sizeof size);
-        memcpy(&distance, bounds.begin + at + 4, sizeof distance);
-        function_entry f = {.entry = (uint32_t)at};
-        if (size > image->frames.size - at - 4)
-            break;
-        if (size >= 8 && distance != 0 &&
-            kb_cfi_range(bounds.begin + at, bounds, image->frames.address + at + 8, &f.start,
-                         &f.size)) {
-            is_sorted &= f.start >= last;
-            last = f.start;
-            if (!kb_vec_push(&image->functions, f))
-                break;
-        }
-        at += 4 + (size_t)size;
-    }
-    if (!is_sorted)
-        qsort(image->functions.data, image->functions.count, sizeof *image->functions.data,
-              compare_functions);
 }
 
 /* A program in a container has files of its own: those are below /proc/PID/root. */
@@ -78,7 +35,7 @@ static void open_image(ku_image *image, uint32_t pid)
                                ? kt_elf_open_vdso(&image->elf, &image->frames, &err)
                                : open_file(image->path, pid, &image->elf, &image->frames);
     if (status == KINETO_OK && image->frames.bytes)
-        index_functions(image);
+        kt_frames_index(&image->frames, &image->functions);
 }
 
 ku_image *ku_image_get(ku_images *all, const char *path, uint32_t pid)
@@ -114,12 +71,8 @@ bool ku_image_address(const ku_image *image, uint64_t file_offset, uint64_t *add
 bool ku_image_row(const ku_image *image, uint64_t address, kb_cfi_row *row, const uint8_t **entry,
                   kb_cfi_bounds *bounds)
 {
-    size_t next = 0;
-    KB_LOWER_BOUND(next, image->functions.count, image->functions.data[next].start <= address);
-    if (next == 0)
-        return false;
-    const function_entry *f = &image->functions.data[next - 1];
-    if (address - f->start >= f->size)
+    const kt_frame_function *f = kt_frames_find(&image->functions, address);
+    if (!f)
         return false;
     *bounds = bounds_of(image);
     *entry = bounds->begin + f->entry;
