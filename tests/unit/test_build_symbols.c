@@ -136,7 +136,7 @@ static void whole_stacks_get_their_texts(void **state)
     uint32_t frames = 0;
     for (size_t i = 0; i < whole.size; i++)
         frames += whole.data[i] == ';';
-    assert_int_equal(frames, count);
+    assert_true(frames >= count); /* also those of inlined functions */
     assert_ptr_equal(kt_symbols_stack(s, addresses, count).data, whole.data);
     assert_int_equal(kt_symbols_stack(s, addresses, 0).size, 0);
     kt_symbols_destroy(s);
@@ -194,8 +194,9 @@ static void a_file_that_is_gone_leaves_module_and_offset(void **state)
     assert_true(equals(t.text, "libgone.so+0x1020"));
     assert_true(equals(t.module, "libgone.so"));
     assert_int_equal(t.line, 0);
-    assert_true(kt_symbol_function(s, 0x10020, &t)); /* a sample at 0x1001f */
-    assert_true(equals(t.text, "libgone.so+0x101f"));
+    kt_symbol_frames sample = kt_symbol_frames_at(s, 0x10020, false); /* a sample at 0x1001f */
+    assert_true(sample.is_found && sample.count == 1);
+    assert_true(equals(sample.frames[0].text, "libgone.so+0x101f"));
     assert_true(kt_symbol(s, 0x20000, &t)); /* the call before its end */
     assert_false(kt_symbol(s, 0x20001, &t));
     assert_false(kt_symbol(s, 0x10000, &t));

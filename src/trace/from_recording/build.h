@@ -264,6 +264,8 @@ kineto_status kt_build_entry(void *state, uint32_t id, kf_entry_type type, const
 /** Symbols of a process, which have no modules yet; has_map: also those of its perf map. NULL: out of
  *  memory. */
 kt_symbols *kt_build_create_symbols(kt_build_state *s, uint32_t pid, bool has_map);
+/** Adds a ledger line if inlined functions were not looked up for all addresses. */
+void kt_build_inlined_line(kt_build_state *s, const char *source);
 /** Callback of the decoder: the name of a thread. */
 kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, uint32_t tid,
                                    kineto_string name, bool of_system);
