@@ -382,21 +382,34 @@ static kineto_string intern_symbol_text(kt_symbols *s, kineto_string text)
     return kb_intern_get(&s->texts, kb_intern_id(&s->texts, text));
 }
 
-/* The demangled name, or the name itself, owned by the handle. Each is demangled once. */
+/* The text id of a C++ name as in the source; KB_INTERN_NONE: unknown. */
+static uint32_t demangle_cpp(kt_symbols *s, kineto_string name)
+{
+    if (!s->looked_for_demangler)
+        load_demangler(s);
+    char *text = s->demangle ? s->demangle(name.data, NULL, NULL, NULL) : NULL;
+    uint32_t id = text ? kb_intern_id(&s->texts, kb_string(text)) : KB_INTERN_NONE;
+    free(text);
+    return id;
+}
+
+/* The name as in the source, or the name itself, owned by the handle. Each is demangled once. */
 static kineto_string demangle_name(kt_symbols *s, kineto_string name)
 {
-    uint32_t id = kb_intern_id(&s->texts, name);
-    if (id == KB_INTERN_NONE || name.size < 3 || memcmp(name.data, "_Z", 2) != 0 || name.size > MAX_MANGLED_BYTES)
+    char rust[MAX_MANGLED_BYTES];
+    uint32_t id = kb_intern_id(&s->texts, name), readable;
+    if (id == KB_INTERN_NONE || name.size < 3 || name.size > MAX_MANGLED_BYTES || name.data[0] != '_' ||
+        (name.data[1] != 'Z' && name.data[1] != 'R'))
         return kb_intern_get(&s->texts, id);
     bool is_new = false;
     uint64_t *kept = kb_map_insert(&s->demangled, id, id, &is_new);
+    name = kb_intern_get(&s->texts, kept ? (uint32_t)*kept : id);
     if (!kept || !is_new)
-        return kb_intern_get(&s->texts, kept ? (uint32_t)*kept : id);
-    if (!s->looked_for_demangler)
-        load_demangler(s);
-    char *text = s->demangle ? s->demangle(kb_intern_get(&s->texts, id).data, NULL, NULL, NULL) : NULL;
-    uint32_t readable = text ? kb_intern_id(&s->texts, kb_string(text)) : id;
-    free(text);
+        return name;
+    if (kt_rust_name(name, rust, sizeof rust))
+        readable = kb_intern_id(&s->texts, kb_string(rust));
+    else
+        readable = demangle_cpp(s, name);
     *kept = readable == KB_INTERN_NONE ? id : readable;
     return kb_intern_get(&s->texts, (uint32_t)*kept);
 }

@@ -97,6 +97,10 @@ bool kt_elf_is_full(const kt_elf *e);
 /* Name of the file with its stripped debug data (.gnu_debuglink); empty: none. */
 kineto_string kt_elf_debug_link(const kt_elf *e);
 
+/* ---- rust_names.c: Rust's names --------------------------------------------------------------- */
+/* Writes the name as in the source, without hashes. False: it is not one of Rust's, or malformed, or does not fit. */
+bool kt_rust_name(kineto_string mangled, char *out, size_t room);
+
 /* ---- symbols_dwarf.c: debug information, with libdw ------------------------------------------ */
 typedef struct kt_dwarf kt_dwarf;
 bool kt_dwarf_is_read(void); /* false: built without libdw, no file has any */
