@@ -26,12 +26,15 @@ kineto_status kc_watch_parse(kc_watch *w)
     return KINETO_OK;
 }
 
+#define FAULT_KINDS KINETO_KIND_BIT(KINETO_KIND_CPU_INSTANT_EVENT)
+
 /* @param at_exec  the process waits before it executes the program. */
 static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kineto_error *err)
 {
     ku_source_options options = {.pid = pid,
                                  .at_exec = at_exec,
                                  .off_cpu = w->off_cpu,
+                                 .page_faults = w->page_faults && w->kinds & FAULT_KINDS,
                                  .hz = w->hz,
                                  .max_cost_ppm = w->max_cost_ppm,
                                  .progress_ns = w->progress_ns,
@@ -64,7 +67,7 @@ static void watch_child(void *context, pid_t pid)
 static bool choose_kinds(kc_watch *w, ks_collector *c, uint64_t kinds)
 {
     w->collector = c;
-    w->kinds = kinds & (KINETO_KIND_BIT(KINETO_KIND_THREAD_STATE) |
+    w->kinds = kinds & (KINETO_KIND_BIT(KINETO_KIND_THREAD_STATE) | (w->page_faults ? FAULT_KINDS : 0) |
                         (w->hz ? KINETO_KIND_BIT(KINETO_KIND_CPU_SAMPLE) : 0));
     return w->is_on && w->kinds;
 }

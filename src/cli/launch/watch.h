@@ -7,7 +7,7 @@
 
 typedef struct kc_watch {
     const char *option; /* of --cpu: "off", samples for each second of CPU time; NULL: the default */
-    bool off_cpu; /* --off-cpu */
+    bool off_cpu, page_faults; /* --off-cpu, --page-faults */
     uint32_t hz;
     bool is_on;
     double max_cost_ppm; /* of the program's CPU time, for samples; 0: no limit */

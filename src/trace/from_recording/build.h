@@ -227,6 +227,7 @@ typedef struct kt_build_state {
     KB_VEC(kt_build_wake) wakes;
     KB_VEC(kt_build_sample) samples;
     KB_VEC(kt_build_sample) blocked; /* stacks of threads that had to wait */
+    KB_VEC(kt_build_sample) faults;  /* page faults; cpu_ns: how many */
     kb_map code_names;     /* hash of process, site and address → string id, see build_code.c */
     KB_VEC(kt_build_frame) frames;   /* if there are any, addresses of samples are indices of them */
     kb_map ledger_of_text; /* hash of a ledger entry's texts → index of its line */
