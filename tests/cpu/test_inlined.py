@@ -67,11 +67,15 @@ class Inlined(unittest.TestCase):
     def setUpClass(cls):
         cls.compiled = tempfile.TemporaryDirectory()
         cls.programs = [C_PROGRAM]
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inlined.cc")
-        program = os.path.join(cls.compiled.name, "inlined_cpp")
         if shutil.which("g++"):
-            subprocess.run(["g++", "-O2", "-g", "-o", program, source], check=True)
-            cls.programs.append(program)
+            cls.programs.append(cls.compile("inlined_cpp"))
+
+    @classmethod
+    def compile(cls, name, *options):
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inlined.cc")
+        program = os.path.join(cls.compiled.name, name)
+        subprocess.run(["g++", "-O2", "-g", *options, "-o", program, source], check=True, cwd=cls.compiled.name)
+        return program
 
     @classmethod
     def tearDownClass(cls):
@@ -127,6 +131,15 @@ class Inlined(unittest.TestCase):
                 subprocess.run(command, check=True)
             with self.subTest(os.path.basename(program)):
                 self.assert_same_frames(copy, program)
+
+    def test_split_debug_information_is_read(self):
+        if len(self.programs) < 2:
+            self.skipTest("g++ is not installed")
+        program = self.compile("split_cpp", "-gsplit-dwarf")
+        addresses = code_addresses(self.programs[1])
+        if code_addresses(program) != addresses:
+            self.skipTest("the compiler made other code")
+        self.assertEqual(frames_by_ckineto(program, addresses), frames_by_ckineto(self.programs[1], addresses))
 
     def test_compressed_debug_information_is_read(self):
         self.need("objcopy")

@@ -17,8 +17,8 @@
 typedef struct file {
     uint32_t path; /* in texts */
     kineto_string build_id;
-    char *opened;           /* the path of the file that was opened; NULL: none */
     kt_elf *elf, *stripped; /* the file, and its debug file; NULL: none, or another build */
+    char *path_of_elf, *path_of_stripped;
     kt_dwarf *dwarf;
     bool is_open, is_gone, has_looked_for_dwarf;
 } file;
@@ -86,7 +86,8 @@ void kt_symbols_destroy(kt_symbols *s)
         kt_elf_close(s->files.data[i].elf);
         kt_elf_close(s->files.data[i].stripped);
         kt_dwarf_close(s->files.data[i].dwarf);
-        free(s->files.data[i].opened);
+        free(s->files.data[i].path_of_elf);
+        free(s->files.data[i].path_of_stripped);
     }
     if (s->demangler)
         dlclose(s->demangler);
@@ -322,7 +323,7 @@ bool kt_symbols_cached_file(kineto_string build_id, char *path, size_t bytes)
 static void open_module_file(kt_symbols *s, file *f)
 {
     KB_ASSERT(!f->is_open);
-    char path[MAX_PATH_BYTES], path_of_debug[MAX_PATH_BYTES];
+    char path[MAX_PATH_BYTES], debug_path[MAX_PATH_BYTES];
     kineto_string text = kb_intern_get(&s->texts, f->path);
     f->is_open = true;
     if (kb_string_equal(text, kb_string("[vdso]"))) {
@@ -338,23 +339,25 @@ static void open_module_file(kt_symbols *s, file *f)
     f->elf = open_elf_build(path, f->build_id);
     if (!f->elf && kt_symbols_cached_file(f->build_id, path, sizeof path))
         f->elf = open_elf_build(path, f->build_id);
-    f->opened = f->elf ? strdup(path) : NULL;
+    f->path_of_elf = f->elf ? strdup(path) : NULL;
     if (f->elf && !kt_elf_is_full(f->elf))
-        f->stripped = open_debug_elf(path, f->elf, path_of_debug);
+        f->stripped = open_debug_elf(path, f->elf, debug_path);
+    f->path_of_stripped = f->stripped ? strdup(debug_path) : NULL;
 }
 
 /* The debug information of an open file, or of its debug file, opened when it is wanted first. */
 static kt_dwarf *dwarf_of_file(file *f)
 {
     char path[MAX_PATH_BYTES];
-    if (f->opened && !f->has_looked_for_dwarf) {
-        f->dwarf = kt_dwarf_open(f->opened);
-        kt_elf *separate = f->dwarf ? NULL : open_debug_elf(f->opened, f->elf, path);
-        if (separate)
-            f->dwarf = kt_dwarf_open(path);
-        kt_elf_close(separate);
-    }
+    if (f->has_looked_for_dwarf || !f->path_of_elf)
+        return f->dwarf;
     f->has_looked_for_dwarf = true;
+    f->dwarf = kt_dwarf_open(f->path_of_stripped ? f->path_of_stripped : f->path_of_elf);
+    if (f->dwarf || f->stripped)
+        return f->dwarf;
+    kt_elf *separate = open_debug_elf(f->path_of_elf, f->elf, path);
+    f->dwarf = separate ? kt_dwarf_open(path) : NULL;
+    kt_elf_close(separate);
     return f->dwarf;
 }
 
