@@ -29,6 +29,13 @@ static bool add_segments(kt_symbols *s, const char *path)
     return ok;
 }
 
+/* Damaged files have names with any bytes. */
+static void print_text(kineto_string text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        putchar((unsigned char)text.data[i] < ' ' ? '?' : text.data[i]);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t address;
@@ -40,9 +47,12 @@ int main(int argc, char **argv)
     while (scanf("%" SCNx64, &address) == 1) {
         kt_symbol_frames at = kt_symbol_frames_at(s, address + 1, true);
         printf("0x%" PRIx64 "\n", address);
-        for (uint32_t i = 0; i < at.count; i++)
-            printf("%.*s\t%.*s\t%u\n", (int)at.frames[i].function.size, at.frames[i].function.data,
-                   (int)at.frames[i].file.size, at.frames[i].file.data, at.frames[i].line);
+        for (uint32_t i = 0; i < at.count; i++) {
+            print_text(at.frames[i].function);
+            putchar('\t');
+            print_text(at.frames[i].file);
+            printf("\t%u\n", at.frames[i].line);
+        }
     }
     fprintf(stderr, "skipped %" PRIu64 "\n", kt_symbols_skipped_inlined(s));
     kt_symbols_destroy(s);

@@ -4,6 +4,7 @@ programs whose CPU time is in inlined functions."""
 import collections
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -22,9 +23,9 @@ def code_addresses(program):
 
 def frames_by_ckineto(program, addresses, *options):
     r = subprocess.run([SHOW, program, *options], input="\n".join(map(hex, addresses)), capture_output=True, text=True,
-                       check=True)
+                       check=True, errors="replace", timeout=60)
     found, here = {}, None
-    for line in r.stdout.splitlines():
+    for line in r.stdout.split("\n")[:-1]:
         if re.fullmatch("0x[0-9a-f]+", line):
             here = found.setdefault(int(line, 16), [])
         else:
@@ -146,6 +147,27 @@ class Inlined(unittest.TestCase):
         copy = os.path.join(self.folder.name, "compressed")
         subprocess.run(["objcopy", "--compress-debug-sections", C_PROGRAM, copy], check=True)
         self.assert_same_frames(copy, C_PROGRAM)
+
+    def test_damaged_debug_information_does_not_matter(self):
+        self.need("readelf")
+        sections = subprocess.run(["readelf", "-SW", C_PROGRAM], capture_output=True, text=True, check=True).stdout
+        places = [(int(at, 16), int(size, 16)) for at, size in
+                  re.findall(r"\] \.debug_\w+ +PROGBITS +\w+ (\w+) (\w+)", sections)]
+        addresses = code_addresses(C_PROGRAM)
+        whole, _ = frames_by_ckineto(C_PROGRAM, addresses)
+        with open(C_PROGRAM, "rb") as file:
+            content = file.read()
+        for seed in range(25):
+            chance, damaged = random.Random(seed), bytearray(content)
+            for _ in range(chance.choice([1, 3, 20, 200])):
+                at, size = chance.choice(places)
+                damaged[at + chance.randrange(size)] = chance.choice([0, 1, 0x7f, 0x80, 0xff, chance.randrange(256)])
+            path = os.path.join(self.folder.name, "damaged")
+            with open(path, "wb") as file:
+                file.write(damaged)
+            found, _ = frames_by_ckineto(path, addresses)
+            # Which function has the code, the symbol table says.
+            self.assertEqual([f[-1][0] for f in found.values()], [f[-1][0] for f in whole.values()], seed)
 
     def test_a_limit_leaves_the_functions_with_the_code(self):
         for program in self.programs:
