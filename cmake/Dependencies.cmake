@@ -50,9 +50,9 @@ if(CKINETO_SQLITE_FOUND)
   string(APPEND CKINETO_PC_MODULES " sqlite3")
 endif()
 
-# Lines of source code in native call stacks.
+# Lines of source code and inlined functions in native call stacks.
 if(NOT CKINETO_STATIC_COMMAND) # which records nothing
-  pkg_check_modules(CKINETO_DW IMPORTED_TARGET libdw)
+  pkg_check_modules(CKINETO_DW IMPORTED_TARGET libdw libelf)
 endif()
 add_library(ckineto-symbols INTERFACE)
 set(CKINETO_PC_LIBS -lm)
@@ -65,8 +65,8 @@ if(CKINETO_DW_FOUND)
   target_compile_definitions(ckineto-symbols INTERFACE KT_WITH_DW)
   set(CKINETO_DW_NOTE on)
   # Not a required module: asked for static linking, it names compressors that need not be there.
-  set(CKINETO_PC_LIBS "-ldw -lm")
-  set(CKINETO_CMAKE_MODULES libdw)
+  set(CKINETO_PC_LIBS "-ldw -lelf -lm")
+  set(CKINETO_CMAKE_MODULES libdw libelf)
 endif()
 
 # The OpenCL source needs headers only: the layer is loaded by the OpenCL loader of the program.

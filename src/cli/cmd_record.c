@@ -98,6 +98,9 @@ static const kc_option option_list[] = {
      "also where it is allowed"},
     {"off-cpu", 0, KC_FLAG, &watch.off_cpu, NULL,
      "record where threads are when they get blocked (CAP_PERFMON)"},
+    {"page-faults", 0, KC_FLAG, &watch.page_faults, NULL,
+     "record where memory is touched that the kernel has to map first, or\n"
+     "to read"},
     {"pid", 0, KC_NUMBER, &running_pid, "PID",
      "watch a program that runs already, and what it has started, in place\n"
      "of PROGRAM: threads and CPU samples, until it ends or Ctrl-C"},
@@ -600,7 +603,7 @@ static kineto_status check_running_options(int operands, uint64_t *length_ns)
         python || watch.timers_option.given || plugin_files.count)
         return kc_usage_error(verb,
                               "nothing can be loaded into a program that runs: with --pid only "
-                              "--cpu, --off-cpu, --budget and options of the output can be used; "
+                              "--cpu, --off-cpu, --page-faults, --budget and options of the output can be used; "
                               "to trace a process that has ckineto in it: ckineto trigger --pid");
     if (seconds && (end == seconds || *end || !(length > 0 && length <= 1e6)))
         return kc_usage_error(verb, "--seconds is a number above 0, not '%s'", seconds);

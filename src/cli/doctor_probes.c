@@ -7,6 +7,7 @@
 #include "cpu/source.h"
 #include "record/perf.h"
 #include "session/session.h"
+#include "trace/from_recording/symbols.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -373,9 +374,10 @@ static void probe_threads(kc_probe_result *f)
                         "threads, if at all, from counters: %.400s",
                         err.message);
     else
-        kc_probe_answer(f, KC_PROBE_OK, "states of threads and sampled stacks, %s",
+        kc_probe_answer(f, KC_PROBE_OK, "states of threads and sampled stacks, %s%s",
                         sees_kernel ? "also inside the kernel"
-                                    : "of the program's own code; inside the kernel with CAP_PERFMON");
+                                    : "of the program's own code; inside the kernel with CAP_PERFMON",
+                        kt_dwarf_is_read() ? "" : "; without inlined functions (built without libdw)");
 }
 
 /* Counters that operators can carry, see docs/reference/stacks.md. */

@@ -98,7 +98,11 @@ static void read_sample(const ku_events *all, ku_ring_content content, record_re
     take_pair(r, &e->pid, &e->tid);
     e->time_ns = take_word(r);
     take_pair(r, &e->cpu, &unused);
-    e->period_ns = take_word(r);
+    e->is_major = content == KU_RING_MAJOR_FAULTS;
+    if (content >= KU_RING_MAJOR_FAULTS)
+        e->count = e->is_major ? 1 : KU_MINOR_FAULTS;
+    else
+        e->period_ns = take_word(r);
     if (content == KU_RING_WAKEUPS) {
         read_waking(all, r, e);
         return;
@@ -185,7 +189,7 @@ static void read_record(const ku_events *all, const struct perf_event_header *h,
     uint32_t unused;
     if (h->type == PERF_RECORD_SAMPLE) {
         static const ku_event_type types[] = {KU_EVENT_SAMPLE, KU_EVENT_STACK_BEFORE,
-                                              KU_EVENT_WAKING};
+                                              KU_EVENT_WAKING, KU_EVENT_FAULT, KU_EVENT_FAULT};
         e.type = types[content];
         read_sample(all, content, &r, &e);
     } else {

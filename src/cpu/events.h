@@ -14,6 +14,7 @@ typedef enum ku_rights {
 typedef enum ku_event_type {
     KU_EVENT_SAMPLE,
     KU_EVENT_STACK_BEFORE, /* of a thread that loses its CPU next: as SAMPLE, without a period */
+    KU_EVENT_FAULT, /* as SAMPLE: the thread touched memory that was not mapped yet; `count` of them */
     KU_EVENT_WAKING, /* it wakes another thread, which can run from then on */
     KU_EVENT_SWITCH_IN,
     KU_EVENT_SWITCH_OUT,
@@ -36,6 +37,8 @@ typedef struct ku_event {
     uint32_t kernel_frame_count;
     /* SWITCH_OUT: it could have gone on, but another thread got the CPU */
     bool is_preempted;
+    /* FAULT: something was read for it */
+    bool is_major;
     /* WAKING */
     uint32_t woken_tid;
     bool is_interrupt; /* an interrupt wakes it, on the CPU of the thread */
@@ -45,15 +48,18 @@ typedef struct ku_event {
     uint64_t start, bytes, file_offset;
     /* NAME, EXEC, MAP: the file */
     const char *name;
-    /* LOST */
+    /* FAULT, LOST */
     uint64_t count;
 } ku_event;
+
+#define KU_MINOR_FAULTS 64u
 
 typedef struct ku_events_options {
     uint32_t pid;       /* the program's first thread */
     bool at_exec;       /* it is a process of this one that waits, and then executes the program */
     uint32_t hz;        /* samples for each second of CPU time; 0: none */
     bool off_cpu;       /* also STACK_BEFORE and WAKING: needs KU_RIGHTS_KERNEL */
+    bool page_faults;   /* also FAULT: each major one, one of KU_MINOR_FAULTS minor ones */
     uint32_t stack_bytes; /* copied of each stack; a multiple of 8 */
     size_t ring_bytes;  /* wanted for each CPU; less is taken where the user may not lock so much */
 } ku_events_options;

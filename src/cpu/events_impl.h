@@ -23,7 +23,9 @@
 typedef enum ku_ring_content {
     KU_RING_SAMPLES,  /* of CPU time; reports come in the same ring */
     KU_RING_SWITCHES, /* stacks of threads that lose their CPU */
-    KU_RING_WAKEUPS
+    KU_RING_WAKEUPS,
+    KU_RING_MAJOR_FAULTS,
+    KU_RING_MINOR_FAULTS
 } ku_ring_content;
 
 /* Where the tracepoint sched_waking has its fields. */

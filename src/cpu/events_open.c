@@ -5,7 +5,8 @@
  *   names, and map code; the first thread's own the rings, in which the others' arrive, too;
  * - one that samples: it counts CPU time. The period of an inherited event cannot be changed, so
  *   another rate takes new ones (ku_events_set_hz);
- * - with off_cpu, one that samples at each switch, and one at each wake-up, into rings of their own.
+ * - with off_cpu, one that samples at each switch, and one at each wake-up, into rings of their own;
+ * - with page_faults, one that samples at each major fault, and one at some of the minor faults, too.
  *
  * Numbers: the kernel's <linux/perf_event.h>. */
 #include "cpu/events_impl.h"
@@ -91,11 +92,29 @@ static struct perf_event_attr describe_wakeups(const ku_events *e)
     return a;
 }
 
+/* Events of software whose samples have a period have one at each event. */
+static struct perf_event_attr describe_faults(const ku_events *e, bool is_major)
+{
+    struct perf_event_attr a = describe_common(e);
+    a.config = is_major ? PERF_COUNT_SW_PAGE_FAULTS_MAJ : PERF_COUNT_SW_PAGE_FAULTS_MIN;
+    a.sample_period = is_major ? 1 : KU_MINOR_FAULTS;
+    a.sample_type &= ~(uint64_t)PERF_SAMPLE_PERIOD;
+    add_stacks(e, &a);
+    return a;
+}
+
 static struct perf_event_attr describe_content(const ku_events *e, ku_ring_content content)
 {
-    return content == KU_RING_SAMPLES    ? describe_reports(e)
-           : content == KU_RING_SWITCHES ? describe_switches(e)
-                                         : describe_wakeups(e);
+    switch (content) {
+    case KU_RING_SAMPLES:
+        return describe_reports(e);
+    case KU_RING_SWITCHES:
+        return describe_switches(e);
+    case KU_RING_WAKEUPS:
+        return describe_wakeups(e);
+    default:
+        return describe_faults(e, content == KU_RING_MAJOR_FAULTS);
+    }
 }
 
 static const char *const tracefs_paths[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
@@ -134,11 +153,19 @@ static int open_event(const struct perf_event_attr *a, uint32_t tid, int cpu)
 
 /* ---- rings ----------------------------------------------------------------------------------- */
 
+/* Ordinary users may lock little memory: rings of page faults take a part of that of samples. */
+static size_t wanted_bytes(const ku_events *e, ku_ring_content content)
+{
+    if (!e->options.page_faults || e->rights == KU_RIGHTS_KERNEL)
+        return e->options.ring_bytes;
+    return e->options.ring_bytes / (content >= KU_RING_MAJOR_FAULTS ? 4 : 2);
+}
+
 /* Where the user may not lock so much memory, the ring gets smaller. */
 static bool map_ring(const ku_events *e, ku_ring *r)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (r->bytes = page; r->bytes * 2 <= e->options.ring_bytes;)
+    for (r->bytes = page; r->bytes * 2 <= wanted_bytes(e, r->content);)
         r->bytes *= 2;
     for (; r->bytes >= page; r->bytes /= 2) {
         void *map = mmap(NULL, r->bytes + page, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
@@ -169,7 +196,7 @@ static bool open_ring(ku_events *e, ku_ring_content content, int cpu)
     ku_ring r = {.cpu = cpu, .content = content};
     struct perf_event_attr a = describe_content(e, content);
     /* A quarter of the ring, also of one that is smaller than wanted. */
-    a.wakeup_watermark = (uint32_t)KB_MIN(KB_MAX(e->options.ring_bytes, page) / 4, MAX_WATERMARK);
+    a.wakeup_watermark = (uint32_t)KB_MIN(KB_MAX(wanted_bytes(e, content), page) / 4, MAX_WATERMARK);
     r.fd = open_event(&a, e->options.pid, cpu);
     if (r.fd < 0)
         return false;
@@ -387,7 +414,9 @@ static bool open_rings(ku_events *e, int cpu)
     bool off_cpu = e->options.off_cpu && e->rights == KU_RIGHTS_KERNEL;
     return open_ring(e, KU_RING_SAMPLES, cpu) &&
            (!off_cpu || open_ring(e, KU_RING_SWITCHES, cpu)) &&
-           (!off_cpu || !e->waking.id || open_ring(e, KU_RING_WAKEUPS, cpu));
+           (!off_cpu || !e->waking.id || open_ring(e, KU_RING_WAKEUPS, cpu)) &&
+           (!e->options.page_faults || open_ring(e, KU_RING_MAJOR_FAULTS, cpu)) &&
+           (!e->options.page_faults || open_ring(e, KU_RING_MINOR_FAULTS, cpu));
 }
 
 /* The program's first thread, on all CPUs that are online. @return 0 or an errno. */

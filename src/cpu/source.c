@@ -55,20 +55,24 @@ static uint32_t copy_kernel_frames(const ku_event *e, uint64_t *frames)
     return count;
 }
 
+/* Of CPU time, or of page faults. */
 static void write_sample(ku_source *s, const ku_event *e, ku_thread *t, uint64_t ticks)
 {
     uint64_t frames[2 * KU_MAX_FRAMES];
-    bool is_cut = false;
+    bool is_cut = false, is_fault = e->type == KU_EVENT_FAULT;
     ku_process *p = ku_watched_process(&s->records.watched, t->pid);
-    if (!p || !ku_is_wanted(&s->records, KINETO_KIND_CPU_SAMPLE))
+    if (!p || !ku_is_wanted(&s->records, is_fault ? KINETO_KIND_CPU_INSTANT_EVENT : KINETO_KIND_CPU_SAMPLE))
         return;
     ku_writer_count(&s->records.writer, KF_REASON_REQUESTED, 1);
-    ku_stack stack = {.frames = frames, .cpu = e->cpu, .cpu_ns = e->period_ns};
-    stack.count = stack.kernel = copy_kernel_frames(e, frames);
+    ku_stack stack = {.frames = frames, .cpu = e->cpu, .cpu_ns = is_fault ? e->count : e->period_ns};
+    if (!is_fault)
+        stack.count = stack.kernel = copy_kernel_frames(e, frames);
     if (e->stack.instruction)
         stack.count += ku_unwind(s->unwinder, &s->images, &p->space, &e->stack,
                                  frames + stack.kernel, &is_cut);
     stack.flags = is_cut ? KF_SAMPLE_CUT : 0;
+    if (is_fault)
+        stack.flags |= KF_SAMPLE_FAULT | (e->is_major ? KF_SAMPLE_MAJOR : 0);
     if (ku_write_stack(&s->records, t, ticks, &stack))
         ku_writer_count(&s->records.writer, KF_REASON_DELIVERED, 1);
     s->samples++;
@@ -159,7 +163,7 @@ static void handle_exec(ku_source *s, const ku_event *e, uint64_t ticks)
 /* A thread that was there before, and has not got a CPU since, has had one all the time. */
 static void handle_first_event(ku_thread *t, const ku_event *e)
 {
-    if (e->type == KU_EVENT_SWITCH_OUT || e->type == KU_EVENT_SAMPLE) {
+    if (e->type == KU_EVENT_SWITCH_OUT || e->type == KU_EVENT_SAMPLE || e->type == KU_EVENT_FAULT) {
         t->on_ticks = t->born_ticks;
         t->cpu = e->cpu;
     }
@@ -204,7 +208,7 @@ static void handle_thread_event(ku_source *s, const ku_event *e, uint64_t ticks)
         return;
     if (t->is_attached && e->type != KU_EVENT_NAME)
         handle_first_event(t, e);
-    if (e->type == KU_EVENT_SAMPLE)
+    if (e->type == KU_EVENT_SAMPLE || e->type == KU_EVENT_FAULT)
         write_sample(s, e, t, ticks);
     else if (e->type == KU_EVENT_STACK_BEFORE)
         keep_stack_before(s, e, t);
@@ -529,9 +533,10 @@ kineto_status ku_source_probe(bool *sees_kernel, kineto_error *err)
 
 /* Room for a second of samples, which a recorder may have to wait for a CPU on a busy machine; of switches there
  * may be thousands. */
-static size_t choose_ring_bytes(uint32_t hz, bool off_cpu)
+static size_t choose_ring_bytes(const ku_source_options *o)
 {
-    size_t wanted = (size_t)KB_MAX(hz, off_cpu ? 4000u : 0u) * (STACK_BYTES + 512), bytes = RING_BYTES;
+    uint32_t per_second = KB_MAX(o->hz, o->off_cpu || o->page_faults ? 4000u : 0u);
+    size_t wanted = (size_t)per_second * (STACK_BYTES + 512), bytes = RING_BYTES;
     while (bytes < wanted && bytes * 2 * kb_os_cpus() <= RINGS_BYTES)
         bytes *= 2;
     return bytes;
@@ -558,8 +563,9 @@ kineto_status ku_source_create(const ku_source_options *options, const kf_pool *
                                 .at_exec = options->at_exec,
                                 .hz = options->hz,
                                 .off_cpu = options->off_cpu,
+                                .page_faults = options->page_faults,
                                 .stack_bytes = STACK_BYTES,
-                                .ring_bytes = choose_ring_bytes(options->hz, options->off_cpu)};
+                                .ring_bytes = choose_ring_bytes(options)};
     s->records.kinds = options->kinds;
     kineto_status status =
         options->timers ? KINETO_OK : ku_events_open(&events, &s->events, err);

@@ -17,10 +17,11 @@ typedef struct ku_source_options {
     bool at_exec;     /* it is a child of this process that will execute the program; else it runs, and its
                        * threads and descendants are watched, too */
     bool off_cpu;     /* also the stacks of threads that get blocked, where the user may see them */
+    bool page_faults; /* also page faults, with stacks */
     uint32_t hz;      /* samples for each second of CPU time; 0: states only */
     double max_cost_ppm; /* of the program's CPU time, for samples: a lower rate keeps it. 0: no limit */
     uint64_t progress_ns; /* write what goes on so often, for who looks at it meanwhile; 0: only what has ended */
-    uint64_t kinds;   /* KINETO_KIND_CPU_SAMPLE, THREAD_STATE */
+    uint64_t kinds;   /* KINETO_KIND_CPU_SAMPLE, THREAD_STATE, of page faults CPU_INSTANT_EVENT */
     /* Samples come from there, and the kernel's events are not tried. Borrowed; NULL: no timers. */
     ku_timers *timers;
 } ku_source_options;

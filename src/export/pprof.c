@@ -29,12 +29,21 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM = 3, FUNCTION_FILE = 
 
 #define FLUSH_BYTES 65536u
 
+/* A place in the code: a function, or one that was inlined into that of another location. */
+typedef struct pprof_location {
+    uint32_t frame;
+    uint32_t caller; /* id of the location that it was inlined into; 0: it was called */
+} pprof_location;
+
 typedef struct pprof_writer {
     const ke_job *job;
     const ke_stacks *stacks;
     ke_proto p;
     kb_intern strings; /* the string table; pprof requires that id 0 is "" */
     uint32_t types;      /* mask of the types of values, by pprof_type */
+    KB_VEC(pprof_location) locations; /* by id - 1 */
+    KB_VEC(uint32_t) location_of;     /* id by node */
+    kb_map location_ids;
     KB_VEC(uint32_t) mappings; /* by string id: the mapping's id; 0: none */
     uint32_t mapping_count;
     uint64_t cpu_ns, cpu_samples; /* sums */
@@ -131,6 +140,44 @@ static void put_pprof_values(pprof_writer *f, const ke_node *n)
     ke_proto_end(&f->p, list);
 }
 
+/* The node of the function that a node's function was inlined into; KE_NO_NODE: it was called. */
+static uint32_t inlined_into(const pprof_writer *f, uint32_t node)
+{
+    const ke_node *n = &f->stacks->nodes.data[node];
+    const ke_frame *frames = f->stacks->frames.data;
+    bool is_inlined = !n->is_called && frames[n->frame].kind == KINETO_KIND_CPU_SAMPLE && n->parent != KE_NO_NODE &&
+                      frames[f->stacks->nodes.data[n->parent].frame].kind == KINETO_KIND_CPU_SAMPLE;
+    return is_inlined ? n->parent : KE_NO_NODE;
+}
+
+/* Gives a location to each node; parents precede their children. */
+static void find_locations(pprof_writer *f)
+{
+    for (size_t i = 0; i < f->stacks->nodes.count && !f->failed; i++) {
+        uint32_t into = inlined_into(f, (uint32_t)i);
+        pprof_location location = {.frame = f->stacks->nodes.data[i].frame,
+                                   .caller = into == KE_NO_NODE ? 0 : f->location_of.data[into]};
+        bool is_new = false;
+        uint64_t key = (uint64_t)location.caller << 32 | location.frame;
+        uint64_t *id = kb_map_insert(&f->location_ids, key, f->locations.count + 1, &is_new);
+        f->failed |= !id || (is_new && !kb_vec_push(&f->locations, location)) ||
+                     !kb_vec_push(&f->location_of, (uint32_t)*id);
+    }
+}
+
+/* The locations of a stack, the innermost first. What was inlined has none of its own. */
+static void put_pprof_stack(pprof_writer *f, uint32_t node)
+{
+    size_t list = ke_proto_begin(&f->p, SAMPLE_LOCATION);
+    while (node != KE_NO_NODE) {
+        ke_proto_item(&f->p, f->location_of.data[node]);
+        for (uint32_t into = inlined_into(f, node); into != KE_NO_NODE; into = inlined_into(f, node))
+            node = into;
+        node = f->stacks->nodes.data[node].parent;
+    }
+    ke_proto_end(&f->p, list);
+}
+
 /* A node that no activity ended at has no sample. */
 static void put_pprof_sample(pprof_writer *f, uint32_t node)
 {
@@ -138,11 +185,7 @@ static void put_pprof_sample(pprof_writer *f, uint32_t node)
     if (ke_stacks_count(n) == 0 && n->cpu_ns <= 0)
         return;
     size_t m = ke_proto_begin(&f->p, SAMPLE);
-    /* The innermost frame first. */
-    size_t list = ke_proto_begin(&f->p, SAMPLE_LOCATION);
-    for (uint32_t at = node; at != KE_NO_NODE; at = f->stacks->nodes.data[at].parent)
-        ke_proto_item(&f->p, (uint64_t)f->stacks->nodes.data[at].frame + 1);
-    ke_proto_end(&f->p, list);
+    put_pprof_stack(f, node);
     put_pprof_values(f, n);
     put_pprof_labels(f, n);
     ke_proto_end(&f->p, m);
@@ -190,25 +233,39 @@ static void split_frame_place(const ke_frame *frame, kineto_string *file, uint32
         *code = frame->file;
 }
 
-/* Each frame is a location and a function; their ids begin with 1. */
+/* A location has a line for its function, and one for each that it was inlined into; ids begin with 1. */
 static void put_location(pprof_writer *f, size_t index)
 {
-    const ke_frame *frame = &f->stacks->frames.data[index];
+    const ke_frame *frames = f->stacks->frames.data;
     kineto_string file, code;
     uint32_t line;
-    split_frame_place(frame, &file, &line, &code);
+    split_frame_place(&frames[f->locations.data[index].frame], &file, &line, &code);
     uint32_t mapping = mapping_id(f, code);
     size_t m = ke_proto_begin(&f->p, LOCATION);
     ke_proto_uint(&f->p, LOCATION_ID, index + 1);
     if (mapping)
         ke_proto_uint(&f->p, LOCATION_MAPPING, mapping);
-    size_t inner = ke_proto_begin(&f->p, LOCATION_LINE);
-    ke_proto_uint(&f->p, LINE_FUNCTION, index + 1);
-    if (line)
-        ke_proto_uint(&f->p, LINE_LINE, line);
-    ke_proto_end(&f->p, inner);
+    for (size_t id = index + 1; id; id = f->locations.data[id - 1].caller) {
+        uint32_t frame = f->locations.data[id - 1].frame;
+        split_frame_place(&frames[frame], &file, &line, &code);
+        size_t inner = ke_proto_begin(&f->p, LOCATION_LINE);
+        ke_proto_uint(&f->p, LINE_FUNCTION, (uint64_t)frame + 1);
+        if (line)
+            ke_proto_uint(&f->p, LINE_LINE, line);
+        ke_proto_end(&f->p, inner);
+    }
     ke_proto_end(&f->p, m);
-    m = ke_proto_begin(&f->p, FUNCTION);
+    flush_if_large(f);
+}
+
+/* Each frame is a function; ids begin with 1. */
+static void put_function(pprof_writer *f, size_t index)
+{
+    const ke_frame *frame = &f->stacks->frames.data[index];
+    kineto_string file, code;
+    uint32_t line;
+    split_frame_place(frame, &file, &line, &code);
+    size_t m = ke_proto_begin(&f->p, FUNCTION);
     ke_proto_uint(&f->p, FUNCTION_ID, index + 1);
     ke_proto_uint(&f->p, FUNCTION_NAME, string_id(f, frame->text));
     ke_proto_uint(&f->p, FUNCTION_SYSTEM, string_id(f, frame->text));
@@ -249,10 +306,13 @@ static void write_profile(pprof_writer *f)
     for (uint32_t type = 0; type < TYPES; type++)
         if (f->types & 1u << type)
             put_pprof_value_type(f, SAMPLE_TYPE, type_names[type][0], type_names[type][1]);
+    find_locations(f);
     for (size_t i = 0; i < f->stacks->nodes.count && !f->failed && !f->p.failed; i++)
         put_pprof_sample(f, (uint32_t)i);
-    for (size_t i = 0; i < f->stacks->frames.count && !f->failed && !f->p.failed; i++)
+    for (size_t i = 0; i < f->locations.count && !f->failed && !f->p.failed; i++)
         put_location(f, i);
+    for (size_t i = 0; i < f->stacks->frames.count && !f->failed && !f->p.failed; i++)
+        put_function(f, i);
     put_profile_trailer(f);
     ke_proto_flush(&f->p, f->job->sink);
 }
@@ -302,6 +362,9 @@ kineto_status ke_pprof_write(ke_job *job, kineto_error *err)
     ke_proto_free(&f.p);
     kb_intern_free(&f.strings);
     kb_vec_free(&f.mappings);
+    kb_vec_free(&f.locations);
+    kb_vec_free(&f.location_of);
+    kb_map_free(&f.location_ids);
     ke_stacks_free(&stacks);
     return ok ? KINETO_OK : ke_fail_memory(job, err);
 }

@@ -281,6 +281,12 @@ static bool is_selected(const ke_stacks *s, uint32_t kind)
     return (s->rows & (kind == KINETO_KIND_CPU_SAMPLE ? KE_STACKS_SAMPLES : KE_STACKS_RANGES)) != 0;
 }
 
+static bool is_inlined_row(const kineto_trace *t, kineto_row row)
+{
+    kineto_arg arg;
+    return kineto_args_find(t, row, "inlined", &arg) && arg.type == KINETO_ARG_BOOL && arg.u;
+}
+
 /* Adds a row with a frame to the node of its stack, which node_of[row] becomes. */
 static bool add_framed_row(ke_stacks *s, const kineto_trace *t, roots *r, kineto_row row,
                            uint32_t *node_of)
@@ -293,7 +299,9 @@ static bool add_framed_row(ke_stacks *s, const kineto_trace *t, roots *r, kineto
     uint32_t node = ok ? step_down(s, parent, ke_stacks_frame(s, t, row), r->track) : KE_NO_NODE;
     if (node == KE_NO_NODE)
         return false;
-    if (b->kind[i] == KINETO_KIND_CPU_SAMPLE)
+    bool is_sampled = b->kind[i] == KINETO_KIND_CPU_SAMPLE;
+    s->nodes.data[node].is_called |= !is_sampled || !is_inlined_row(t, row);
+    if (is_sampled)
         add_sampled_time(s, t, row, node, node_of);
     else /* Modulo 2^64 the time is right even if a length does not fit into 63 bits. */
         add_node_time(&s->nodes.data[node], (uint64_t)kineto_trace_self_ns(t, row));

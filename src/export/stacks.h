@@ -24,6 +24,7 @@ typedef struct ke_node {
     uint32_t frame;
     uint32_t depth;   /* 1 at the top */
     uint32_t track;   /* UINT32_MAX: tracks are merged */
+    bool is_called;   /* of a sampled function: false if it was always inlined into the one around it */
     uint64_t self_ns; /* of activities other than samples; saturates */
     uint64_t count;   /* of them; 0 for roots */
     int64_t cpu_ns, samples;      /* own ones of ranges of samples */

@@ -81,7 +81,7 @@ typedef enum kf_type {
     KF_THREAD_RUN = 20, /* a thread had a CPU: id = CPU; aux = KF_RUN_…; [1] ticks [2] ticks of its end;
                              with WOKEN [5] ticks when it was woken before [6] by pid:32|tid:32 */
     KF_STACK_SAMPLE = 21, /* id = CPU; aux = KF_SAMPLE_…; [1] ticks [2] ns of CPU time since the thread's
-                             last sample [4] how many addresses are of the kernel:32; [addresses],
+                             last sample, with FAULT how many faults [4] how many addresses are of the kernel:32; [addresses],
                              innermost first: where the thread was, then return addresses */
     KF_THREAD_LIFE = 22, /* aux = KF_LIFE_…; [1] ticks when it was created [2] and when it ended, or was
                             last seen [4] tid of its creator:32 */
@@ -120,6 +120,8 @@ typedef enum kf_type {
 /* aux of OPEN_CALL */
 #define KF_CALL_DEAD 1u /* its thread died at [2] */
 #define KF_CALL_WORDS 4u /* before its args */
+#define KF_SAMPLE_FAULT 4u   /* a page fault, one of so many */
+#define KF_SAMPLE_MAJOR 8u   /* for which something was read */
 #define KF_LIFE_OPEN_START 1u /* it was there before it was watched */
 #define KF_LIFE_OPEN_END 2u   /* it has not ended */
 #define KF_STACK_SAMPLE_WORDS 5u /* before its addresses */
@@ -866,7 +868,7 @@ typedef struct kf_thread_run {
 } kf_thread_run;
 typedef struct kf_stack_sample {
     kf_watched_thread thread;
-    uint64_t ticks, cpu_ns;
+    uint64_t ticks, cpu_ns; /* with FAULT how many faults, in place of ns */
     uint32_t cpu, flags; /* KF_SAMPLE_… */
     uint32_t kernel_count, count; /* the first addresses are of the kernel */
     const uint64_t *addresses;

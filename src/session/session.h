@@ -299,6 +299,7 @@ typedef struct ks_window_cut {
     const kt_build_header *header;
     uint32_t header_count, note_count;
     const kt_build_note *notes; /* of windows */
+    bool is_quick; /* without what takes long to find: inlined functions */
 } ks_window_cut;
 kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut *cut,
                               kineto_trace **out, kineto_error *err);

@@ -470,6 +470,7 @@ static kt_build_options common_options(ks_collector *c, const ks_window_cut *cut
     unlock_windows(c);
     return (kt_build_options){.is_over = over,
                               .clip_open = true,
+                              .no_inlined = cut->is_quick,
                               .header = cut->header,
                               .header_count = cut->header_count,
                               .stated_until = now_ticks(c)};

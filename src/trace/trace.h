@@ -183,6 +183,7 @@ typedef struct kt_build_options {
     bool overloads;    /* names are "name.overload" */
     bool adjust_steps; /* "ProfilerStep#…" begin where the enclosing row does */
     bool no_links;     /* no flows from forward to backward operators */
+    bool no_inlined;   /* no frames of inlined functions, which take time to find */
     /* Called for each operator and backend event; may add stack and modules. NULL: none. */
     void (*post)(void *context, int64_t debug_handle, kt_build_post *post);
     void *post_context;

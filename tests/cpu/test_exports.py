@@ -92,6 +92,15 @@ class Exports(unittest.TestCase):
             wall = self.folded("--weight", "wall")
             self.assertEqual(wall, {("read",): program.blocked_ns()} if calls else {})
 
+    def test_inlined_functions_share_the_location_of_the_code(self):
+        for program in self.programs():
+            path = self.convert("t.pb.gz", "--by", "none")
+            locations = formats.pprof_locations(formats.fields(formats.content(path))).values()
+            for names in locations:
+                self.assertLessEqual(set(names[:-1]), cpu_traces.INLINED, self.seed)
+            is_inlined = any(set(stack[1:]) & cpu_traces.INLINED for stack in program.totals())
+            self.assertEqual(any(len(names) > 1 for names in locations), is_inlined, self.seed)
+
     def pprof(self, wanted):
         types, samples = formats.read_pprof(self.convert("t.pb.gz", "--by", "none"))
         at = [name for name, _ in types].index(wanted)

@@ -70,7 +70,8 @@ static void take_map(const uint8_t *data, size_t size)
         fuzz_check(text.text.size && !memchr(text.text.data, ';', text.text.size),
                    "no text of a frame");
         fuzz_check(!found || text.function.size, "found without a name");
-        (void)kt_symbol_function(s, stack[i], &text);
+        kt_symbol_frames at = kt_symbol_frames_at(s, stack[i], false);
+        text = at.frames[at.count - 1];
         fuzz_check(text.function.size || kb_string_equal(text.text, kb_string("[unknown]")),
                    "a sample has neither a function nor the text for none");
     }

@@ -12,6 +12,7 @@ PID = 4000
 BASE_NS = 1700000000000000000
 FUNCTIONS = ["main", "loop", "leaf", "[kernel]", "f<a, b>::g(int)", "a;b", "näme", "walk"]
 MODULES = {"[kernel]": None, "leaf": "libwork.so.1", "walk": "libwork.so.1"}
+INLINED = {"walk", "f<a, b>::g(int)"}  # also where nothing is around them, which says nothing
 STACKS = ["lib.c(12): wait;main.c(7): run;", "libc.so.6!nanosleep;sleeper.c(3): nap;main.c(9): main;", "0x1234;"]
 RUNNING, WAITING, BLOCKED = "running", "waiting for a CPU", "blocked"
 
@@ -143,6 +144,8 @@ class Program:
                 module = MODULES.get(name, "work")
                 if module:
                     args["module"] = module
+                if name in INLINED:
+                    args["inlined"] = True
                 yield self.slice("cpu_sample", f"samples {thread.tid}", name, start, end, args)
 
     @staticmethod

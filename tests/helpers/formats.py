@@ -170,6 +170,18 @@ def packed(values):
     return found
 
 
+def pprof_locations(profile):
+    """Functions of each location by its id: what was inlined first."""
+    texts = [t.decode("utf-8") for t in profile[6]]
+    functions = {entry[1][0]: texts[entry[2][0]] for entry in map(fields, profile[5])}
+    locations = {}
+    for entry in map(fields, profile[4]):
+        locations[entry[1][0]] = [functions[fields(l)[1][0]] for l in entry[4]]
+    if 0 in functions or 0 in locations:
+        raise ValueError("0 is not a valid id")
+    return locations
+
+
 def read_pprof(path):
     """(sample types, samples with stacks whose outermost frame is first)."""
     with open(path, "rb") as file:
@@ -180,15 +192,7 @@ def read_pprof(path):
     if texts[0] != "" or len(set(texts)) != len(texts):
         raise ValueError("bad table of strings")
     types = [tuple(texts[fields(t)[n][0]] for n in (1, 2)) for t in profile[1]]
-    functions = {}
-    for entry in map(fields, profile[5]):
-        functions[entry[1][0]] = texts[entry[2][0]]
-    locations = {}
-    for entry in map(fields, profile[4]):
-        lines = [fields(l) for l in entry[4]]
-        locations[entry[1][0]] = [functions[l[1][0]] for l in lines]
-    if 0 in functions or 0 in locations:
-        raise ValueError("0 is not a valid id")
+    locations = pprof_locations(profile)
     samples = []
     for entry in map(fields, profile[2]):
         stack = [f for location in packed(entry[1]) for f in locations[location]]

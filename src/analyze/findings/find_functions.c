@@ -132,17 +132,37 @@ static bool handles_faults(const ka_watched *w, const ka_sampled *s, uint32_t na
     return false;
 }
 
+/* The functions that touched the memory, where they were recorded: they have the time in proportion. */
+static void show_faulting_functions(ka_finder *f, ka_found *x, int64_t sampled_ns)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_page_faults);
+    for (uint64_t row = 0; row < ka_table_rows(t) && row < 5; row++) {
+        double percent = ka_fact_number(t, row, KA_COL_page_faults_faults_pct);
+        kb_text name = ka_short_name(ka_text_at(t, row, KA_COL_page_faults_function));
+        ka_show_row(f, x, (kineto_row)ka_fact_int(t, row, KA_COL_page_faults_row),
+                    (int64_t)((double)sampled_ns * percent / 100),
+                    "%s: %lld page faults (%.1f %%), of which %lld read something", name.s,
+                    (long long)ka_fact_int(t, row, KA_COL_page_faults_faults), percent,
+                    (long long)ka_fact_int(t, row, KA_COL_page_faults_major));
+    }
+}
+
 void ka_find_page_faults(ka_finder *f)
 {
+    int64_t sampled_ns = 0;
     const ka_watched *w = ka_watched_of(f);
     ka_found *x = open_share_finding(f, w, handles_faults, true, MIN_FAULT_PERCENT,
                                      "the kernel for page faults: memory that is touched for the first "
                                      "time");
     for (size_t i = 0; x && i < w->functions.count; i++) {
         const ka_sampled *s = &w->functions.data[i];
-        if (handles_faults(w, s, 0))
-            ka_show_row(f, x, s->row, s->total_ns, "%s in this thread", kb_duration(s->total_ns).s);
+        if (!handles_faults(w, s, 0))
+            continue;
+        sampled_ns = ka_add_ns(sampled_ns, s->total_ns);
+        ka_show_row(f, x, s->row, s->total_ns, "%s in this thread", kb_duration(s->total_ns).s);
     }
+    if (x)
+        show_faulting_functions(f, x, sampled_ns);
 }
 
 /* ---- one function ---------------------------------------------------------------------------- */

@@ -43,6 +43,8 @@ kineto_status kc_watch_parse(kc_watch *w)
     return KINETO_OK;
 }
 
+#define FAULT_KINDS KINETO_KIND_BIT(KINETO_KIND_CPU_INSTANT_EVENT)
+
 static void note_no_samples(const kc_watch *w, bool at_exec)
 {
     char detail[400];
@@ -60,6 +62,7 @@ static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kinet
     ku_source_options options = {.pid = pid,
                                  .at_exec = at_exec,
                                  .off_cpu = w->off_cpu,
+                                 .page_faults = w->page_faults && w->kinds & FAULT_KINDS,
                                  .hz = w->hz,
                                  .max_cost_ppm = w->max_cost_ppm,
                                  .progress_ns = w->progress_ns,
@@ -143,7 +146,7 @@ static void watch_child(void *context, pid_t pid)
 static bool choose_kinds(kc_watch *w, ks_collector *c, uint64_t kinds)
 {
     w->collector = c;
-    w->kinds = kinds & (KINETO_KIND_BIT(KINETO_KIND_THREAD_STATE) |
+    w->kinds = kinds & (KINETO_KIND_BIT(KINETO_KIND_THREAD_STATE) | (w->page_faults ? FAULT_KINDS : 0) |
                         (w->hz ? KINETO_KIND_BIT(KINETO_KIND_CPU_SAMPLE) : 0));
     return w->is_on && w->kinds;
 }

@@ -8,7 +8,7 @@
 
 typedef struct kc_watch {
     const char *option; /* of --cpu: "off", samples for each second of CPU time; NULL: the default */
-    bool off_cpu; /* --off-cpu */
+    bool off_cpu, page_faults; /* --off-cpu, --page-faults */
     kc_optional_text timers_option; /* --cpu-timers: "always", or where the kernel's events are refused */
     struct ku_timers *timers;       /* NULL: not used */
     char refusal[256];              /* why they are used */

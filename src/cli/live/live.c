@@ -85,7 +85,7 @@ static void take_interval(kc_live *l, ks_collector *c)
     kineto_trace *trace = NULL;
     kineto_error err;
     int64_t until_ns = (int64_t)(kb_clock_ns(CLOCK_REALTIME) - l->options.lag_ns);
-    ks_window_cut cut = {.from_ns = l->shown_until_ns, .until_ns = until_ns};
+    ks_window_cut cut = {.from_ns = l->shown_until_ns, .until_ns = until_ns, .is_quick = true};
     l->view.passed_ns = kb_monotonic_ns() - l->started_ns;
     if (until_ns <= l->shown_until_ns || ks_ring_build(c, &cut, &trace, &err) != KINETO_OK)
         return;

@@ -627,6 +627,7 @@ enum {
     PASS_WINDOW = 1 << 18,
     PASS_STATES = 1 << 19,
     PASS_SAMPLES = 1 << 20,
+    PASS_FAULTS = 1 << 22,
     PASS_MESSAGES = 1 << 21
 };
 
@@ -648,6 +649,7 @@ static const build_pass passes[] = {
     {PASS_EVENTS, PASS_KEYS | PASS_CLOCK | PASS_KINDS | PASS_ENTRIES, read_recorded_events, NULL},
     {PASS_STATES, PASS_EVENTS, NULL, kt_build_thread_states},
     {PASS_SAMPLES, PASS_STATES, NULL, kt_build_samples},
+    {PASS_FAULTS, PASS_EVENTS, NULL, kt_build_faults},
     /* Devices with events have their rows by now, and come before devices without events. */
     {PASS_DEVICES, PASS_EVENTS, NULL, kt_build_devices},
     /* Names of threads come as events; only threads with rows are named. */
@@ -727,6 +729,7 @@ void kt_build_state_free(kt_build_state *s)
     kb_vec_free(&s->wakes);
     kb_vec_free(&s->samples);
     kb_vec_free(&s->blocked);
+    kb_vec_free(&s->faults);
     kb_vec_free(&s->frames);
     kb_map_free(&s->set_of_entry);
     kb_map_free(&s->ledger_of_text);

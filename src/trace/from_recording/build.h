@@ -227,6 +227,7 @@ typedef struct kt_build_state {
     KB_VEC(kt_build_wake) wakes;
     KB_VEC(kt_build_sample) samples;
     KB_VEC(kt_build_sample) blocked; /* stacks of threads that had to wait */
+    KB_VEC(kt_build_sample) faults;  /* page faults; cpu_ns: how many */
     kb_map code_names;     /* hash of process, site and address → string id, see build_code.c */
     KB_VEC(kt_build_frame) frames;   /* if there are any, addresses of samples are indices of them */
     kb_map ledger_of_text; /* hash of a ledger entry's texts → index of its line */
@@ -264,6 +265,8 @@ kineto_status kt_build_entry(void *state, uint32_t id, kf_entry_type type, const
 /** Symbols of a process, which have no modules yet; has_map: also those of its perf map. NULL: out of
  *  memory. */
 kt_symbols *kt_build_create_symbols(kt_build_state *s, uint32_t pid, bool has_map);
+/** Adds a ledger line if inlined functions were not looked up for all addresses. */
+void kt_build_inlined_line(kt_build_state *s, const char *source);
 /** Callback of the decoder: the name of a thread. */
 kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, uint32_t tid,
                                    kineto_string name, bool of_system);

@@ -4,11 +4,12 @@
  * only as exact as the distance of samples; how often a function was seen is in its args:
  *
  *    samples   how many samples the range is made of
- *    cpu_ns    the CPU time that these samples stand for, of the function and what it called */
+ *    cpu_ns    the CPU time that these samples stand for, of the function and what it called
+ *    inlined   true: the compiler inlined the function into the one around it */
 #include "trace/from_recording/build_watched.h"
 #include "trace/from_recording/kernel_names.h"
 
-#define MAX_OPEN 260u
+#define MAX_OPEN 512u
 
 /* A function that is open. */
 typedef struct open_frame {
@@ -17,12 +18,13 @@ typedef struct open_frame {
     uint64_t cpu_ns;
     uint32_t samples;
     bool is_unnamed; /* stands for all functions of a module */
+    bool is_inlined;
 } open_frame;
 
 typedef struct sampling {
     kt_build_state *s;
     uint32_t track, thread;
-    uint32_t key_samples, key_cpu_ns, key_module;
+    uint32_t key_samples, key_cpu_ns, key_module, key_inlined;
     uint32_t kernel_name;
     const kt_kernel_names *kernel; /* NULL: addresses have no names */
     uint64_t last;    /* ticks of the last sample */
@@ -50,23 +52,48 @@ static void close_frames(sampling *a, uint32_t depth)
         kt_args_put_number(s->b, a->key_cpu_ns, f->cpu_ns);
         if (f->module)
             kt_args_put_shared(s->b, a->key_module, KINETO_ARG_STRING, f->module);
+        if (f->is_inlined)
+            kt_args_put_bool(s->b, a->key_inlined, true);
         (void)kt_append(s->b, &row);
     }
 }
 
-/* The name of a frame: its function, else what is known of the address. */
-static open_frame name_frame(sampling *a, kt_symbols *symbols, uint64_t return_address)
+/* Appends a frame. Successive ones whose functions have no names are one. */
+static uint32_t append_frame(open_frame f, open_frame *frames, uint32_t count)
 {
-    kt_build_state *s = a->s;
-    kt_symbol_text text = {.text = kb_string("[unknown]")};
+    if (f.is_unnamed && count && frames[count - 1].name == f.name)
+        return count;
+    frames[count] = f;
+    return count + 1;
+}
+
+/* What has a name already, or is in no module. */
+static open_frame make_plain_frame(const sampling *a, uint64_t return_address)
+{
+    const kt_build_state *s = a->s;
     if (s->frames.count && return_address < s->frames.count)
         return (open_frame){.name = s->frames.data[return_address].name,
                             .module = s->frames.data[return_address].module};
-    if (symbols)
-        (void)kt_symbol_function(symbols, return_address, &text);
-    return (open_frame){.name = kt_string(s->b, text.function.size ? text.function : text.text),
-                        .module = text.module.size ? kt_string(s->b, text.module) : 0,
-                        .is_unnamed = text.text.data[0] == '[' && !text.function.size};
+    return (open_frame){.name = kt_string(s->b, kb_string("[unknown]")), .is_unnamed = true};
+}
+
+/* Appends the functions at an address, the outermost first. */
+static uint32_t append_frames(sampling *a, kt_symbols *symbols, uint64_t return_address, open_frame *frames,
+                              uint32_t count)
+{
+    kt_build_state *s = a->s;
+    if (!symbols || (s->frames.count && return_address < s->frames.count))
+        return append_frame(make_plain_frame(a, return_address), frames, count);
+    kt_symbol_frames at = kt_symbol_frames_at(symbols, return_address, false);
+    for (uint32_t i = at.count; i-- > 0 && count < MAX_OPEN - 1;) {
+        const kt_symbol_text *text = &at.frames[i];
+        open_frame f = {.name = kt_string(s->b, text->function.size ? text->function : text->text),
+                        .module = text->module.size ? kt_string(s->b, text->module) : 0,
+                        .is_unnamed = !text->function.size && text->text.data[0] == '[',
+                        .is_inlined = text->is_inlined};
+        count = append_frame(f, frames, count);
+    }
+    return count;
 }
 
 /* Below a frame for all that is inside the kernel, its functions, where their names are known. */
@@ -85,8 +112,7 @@ static uint32_t name_kernel_frames(sampling *a, const kt_build_sample *sample, o
     return count;
 }
 
-/* The frames of a sample, the outermost first; successive ones whose functions have no names are one. The
- * innermost address is where the thread was, and not a return address: one more is that of its end. */
+/* The frames of a sample, the outermost first. The innermost address is where the thread was, and not a return address: one more is that of its end. */
 static uint32_t name_frames(sampling *a, const kt_build_sample *sample, open_frame *frames)
 {
     kt_build_state *s = a->s;
@@ -94,9 +120,7 @@ static uint32_t name_frames(sampling *a, const kt_build_sample *sample, open_fra
     uint32_t count = 0;
     for (uint32_t i = sample->count; i > sample->kernel_count && count < MAX_OPEN - 1; i--) {
         bool is_exact = i - 1 == sample->kernel_count && !s->frames.count;
-        open_frame f = name_frame(a, symbols, sample->addresses[i - 1] + (is_exact ? 1 : 0));
-        if (!f.is_unnamed || !count || frames[count - 1].name != f.name)
-            frames[count++] = f;
+        count = append_frames(a, symbols, sample->addresses[i - 1] + (is_exact ? 1 : 0), frames, count);
     }
     return sample->kernel_count ? name_kernel_frames(a, sample, frames, count) : count;
 }
@@ -175,6 +199,7 @@ void kt_build_samples(kt_build_state *s)
                     .key_samples = kt_string(s->b, kb_string("samples")),
                     .key_cpu_ns = kt_string(s->b, kb_string("cpu_ns")),
                     .key_module = kt_string(s->b, kb_string("module")),
+                    .key_inlined = kt_string(s->b, kb_string("inlined")),
                     .kernel_name = kt_string(s->b, kb_string("[kernel]"))};
     if (s->control && kb_os_is_this_boot((const char *)s->control->boot_id, sizeof s->control->boot_id))
         a->kernel = kt_kernel_names_get();

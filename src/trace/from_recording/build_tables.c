@@ -609,22 +609,6 @@ static bool read_meta_entry(kt_build_state *s, const uint8_t *payload, size_t si
     return true;
 }
 
-kt_symbols *kt_build_create_symbols(kt_build_state *s, uint32_t pid, bool has_map)
-{
-    kt_symbols *symbols;
-    if (kt_symbols_create(&symbols, NULL))
-        return NULL;
-    if (has_map && kt_symbols_add_map(symbols, pid, NULL, NULL) != KINETO_OK) {
-        kt_symbols_destroy(symbols);
-        return NULL;
-    }
-    if (s->files)
-        kt_symbols_share_files(symbols, s->files);
-    else
-        s->files = symbols;
-    return symbols;
-}
-
 static bool read_module_entry(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     kf_module_entry e;

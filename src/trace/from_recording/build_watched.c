@@ -54,8 +54,11 @@ kineto_status kt_build_stack_sample(void *state, const kf_stack_sample *sample)
 {
     kt_build_state *s = state;
     bool is_blocked = (sample->flags & KF_SAMPLE_BLOCKED) != 0;
+    bool is_fault = (sample->flags & KF_SAMPLE_FAULT) != 0;
     if (!select_watched_thread(s, &sample->thread,
-                               is_blocked ? KINETO_KIND_THREAD_STATE : KINETO_KIND_CPU_SAMPLE))
+                               is_fault     ? KINETO_KIND_CPU_INSTANT_EVENT
+                               : is_blocked ? KINETO_KIND_THREAD_STATE
+                                            : KINETO_KIND_CPU_SAMPLE))
         return finish_record(s);
     size_t bytes = (sample->count + 1) * sizeof(uint64_t);
     uint64_t *copy = kb_arena_alloc(&s->arena, bytes, sizeof *copy);
@@ -68,8 +71,11 @@ kineto_status kt_build_stack_sample(void *state, const kf_stack_sample *sample)
                             .flags = (uint16_t)sample->flags};
     if (copy)
         memcpy(copy, sample->addresses, sample->count * sizeof *copy);
-    s->out_of_memory |= !copy || (is_blocked ? !kb_vec_push(&s->blocked, item)
-                                             : !kb_vec_push(&s->samples, item));
+    if (copy && is_fault && sample->count)
+        copy[0]++; /* the instruction that touched the memory: as if a call returned after it */
+    s->out_of_memory |= !copy || (is_fault     ? !kb_vec_push(&s->faults, item)
+                                  : is_blocked ? !kb_vec_push(&s->blocked, item)
+                                               : !kb_vec_push(&s->samples, item));
     return finish_record(s);
 }
 

@@ -15,9 +15,12 @@ void kt_build_thread_states(kt_build_state *s);
  *  runs are sorted. */
 void kt_build_samples(kt_build_state *s);
 
+/** Pass: a row of page faults for each watched thread that had some. */
+void kt_build_faults(kt_build_state *s);
+
 /** Order by thread and time, for qsort. */
 int kt_build_compare_samples(const void *left, const void *right);
 
-/** The track "state" or "samples" of a thread. */
+/** The track "state", "samples" or "page faults" of a thread. */
 uint32_t kt_build_watched_track(kt_build_state *s, uint32_t thread, const char *what);
 #endif

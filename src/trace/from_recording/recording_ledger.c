@@ -238,4 +238,5 @@ void kt_build_ledger(kt_build_state *s)
                         s->options.incomplete_reason);
     add_decoder_lines(s, &s->decoded);
     add_clock_lines(s);
+    kt_build_inlined_line(s, "call stacks");
 }

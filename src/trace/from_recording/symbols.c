@@ -1,8 +1,9 @@
-/* Converts addresses to text (see symbols.h), from the modules of a process, the symbol and
- * line tables of their files (opened on first use), and perf maps of generated code.
+/* Converts addresses to text (see symbols.h), from the modules of a process, the symbol tables and
+ * debug information of their files (opened on first use), and perf maps of generated code.
  * Resolved addresses and stacks are cached. A handle belongs to one thread. */
 #include "trace/from_recording/symbols.h"
 #include "trace/from_recording/rust_names.h"
+#include "trace/trace.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,12 +17,13 @@
 
 /* A file of one or more modules. */
 typedef struct file {
-    uint32_t path, opened; /* in texts; what was opened may be a copy elsewhere */
+    uint32_t path; /* in texts */
     kineto_string build_id;
     kt_elf *elf, *stripped; /* the file, and its debug file; NULL: none, or another build */
-    kt_lines *lines;
+    char *path_of_elf, *path_of_stripped;
+    kt_dwarf *dwarf;
     kt_frame_index frames;
-    bool is_open, is_gone, has_looked_for_lines, has_looked_for_frames;
+    bool is_open, is_gone, has_looked_for_dwarf, has_looked_for_frames;
 } file;
 
 /* A mapped part of a file. */
@@ -36,9 +38,10 @@ typedef struct made {
     uint32_t name;
 } made;
 
+/* The frames of an address, in kt_symbols.frames. */
 typedef struct resolved {
-    kt_symbol_text text;
-    bool found;
+    uint32_t first, count;
+    bool is_found;
 } resolved;
 
 struct kt_symbols {
@@ -49,10 +52,14 @@ struct kt_symbols {
     KB_VEC(part) parts;
     KB_VEC(made) made; /* by start */
     KB_VEC(resolved) resolved;
+    KB_VEC(kt_symbol_text) frames;
+    kt_symbol_text last[KT_MAX_INLINED + 1]; /* frames of the last address that was resolved */
+    kt_dwarf_budget budget;
     kb_intern stacks;             /* the addresses of each, as bytes */
     KB_VEC(uint32_t) stack_texts; /* by number in stacks; 0: not yet made */
     KB_VEC(char) line;
     kb_map seen, seen_names; /* address → index of resolved, with lines and without */
+    kb_map demangled;        /* text → text, in texts */
     char *(*demangle)(const char *, char *, size_t *, int *);
     void *demangler;
     bool looked_for_demangler;
@@ -64,6 +71,7 @@ kineto_status kt_symbols_create(kt_symbols **out, kineto_error *err)
     if (!*out)
         return kb_fail_memory(err, "symbols");
     (*out)->owner = *out;
+    (*out)->budget.limit_bytes = UINT64_MAX;
     return KINETO_OK;
 }
 
@@ -80,8 +88,10 @@ void kt_symbols_destroy(kt_symbols *s)
     for (size_t i = 0; i < s->files.count; i++) {
         kt_elf_close(s->files.data[i].elf);
         kt_elf_close(s->files.data[i].stripped);
-        kt_lines_close(s->files.data[i].lines);
+        kt_dwarf_close(s->files.data[i].dwarf);
         kb_vec_free(&s->files.data[i].frames);
+        free(s->files.data[i].path_of_elf);
+        free(s->files.data[i].path_of_stripped);
     }
     if (s->demangler)
         dlclose(s->demangler);
@@ -94,8 +104,10 @@ void kt_symbols_destroy(kt_symbols *s)
     kb_vec_free(&s->parts);
     kb_vec_free(&s->made);
     kb_vec_free(&s->resolved);
+    kb_vec_free(&s->frames);
     kb_map_free(&s->seen);
     kb_map_free(&s->seen_names);
+    kb_map_free(&s->demangled);
     free(s);
 }
 
@@ -266,35 +278,35 @@ static kt_elf *open_vdso(kineto_string build_id)
     return NULL;
 }
 
-/* Opens the file at before + folder + between + name, see open_build. */
+/* Opens the file at before + folder + between + name, see open_debug_elf; `path` receives its path. */
 static kt_elf *open_debug_at(const char *before, kineto_string folder, const char *between,
-                             kineto_string name, kineto_string build_id)
+                             kineto_string name, kineto_string build_id, char path[MAX_PATH_BYTES])
 {
-    char path[2 * MAX_PATH_BYTES];
-    int bytes = snprintf(path, sizeof path, "%s%.*s%s%.*s", before, (int)folder.size, folder.data,
+    int bytes = snprintf(path, MAX_PATH_BYTES, "%s%.*s%s%.*s", before, (int)folder.size, folder.data,
                          between, (int)name.size, name.data);
-    return bytes > 0 && (size_t)bytes < sizeof path ? open_elf_build(path, build_id) : NULL;
+    return bytes > 0 && (size_t)bytes < MAX_PATH_BYTES ? open_elf_build(path, build_id) : NULL;
 }
 
-/* Opens the debug file of a stripped file: by build id, else by its .gnu_debuglink. NULL: none. */
-static kt_elf *open_debug_elf(const char *path, const kt_elf *e)
+/* Opens the debug file of a file: by build id, else by its .gnu_debuglink. `found` receives its path.
+ * NULL: none. */
+static kt_elf *open_debug_elf(const char *path, const kt_elf *e, char found[MAX_PATH_BYTES])
 {
     kineto_string id = kt_elf_build_id(e), link = kt_elf_debug_link(e);
-    char text[512] = "/usr/lib/debug/.build-id/", *at = text + strlen(text);
     if (id.size < 3 || id.size > 64)
         return NULL; /* without a build id, a debug file cannot be verified */
+    char *at = found + snprintf(found, MAX_PATH_BYTES, "/usr/lib/debug/.build-id/");
     for (size_t i = 0; i < id.size; i++)
         at += snprintf(at, 4, i == 0 ? "%02x/" : "%02x", (uint8_t)id.data[i]);
     snprintf(at, 8, ".debug");
-    kt_elf *found = open_elf_build(text, id);
+    kt_elf *elf = open_elf_build(found, id);
     const char *slash = strrchr(path, '/');
-    if (found || !slash || !link.size)
-        return found;
+    if (elf || !slash || !link.size)
+        return elf;
     kineto_string folder = {path, (size_t)(slash - path)};
-    found = open_debug_at("", folder, "/", link, id);
-    if (!found)
-        found = open_debug_at("", folder, "/.debug/", link, id);
-    return found ? found : open_debug_at("/usr/lib/debug", folder, "/", link, id);
+    elf = open_debug_at("", folder, "/", link, id, found);
+    if (!elf)
+        elf = open_debug_at("", folder, "/.debug/", link, id, found);
+    return elf ? elf : open_debug_at("/usr/lib/debug", folder, "/", link, id, found);
 }
 
 bool kt_symbols_cached_file(kineto_string build_id, char *path, size_t bytes)
@@ -315,7 +327,7 @@ bool kt_symbols_cached_file(kineto_string build_id, char *path, size_t bytes)
 static void open_module_file(kt_symbols *s, file *f)
 {
     KB_ASSERT(!f->is_open);
-    char path[MAX_PATH_BYTES];
+    char path[MAX_PATH_BYTES], debug_path[MAX_PATH_BYTES];
     kineto_string text = kb_intern_get(&s->texts, f->path);
     f->is_open = true;
     if (kb_string_equal(text, kb_string("[vdso]"))) {
@@ -331,18 +343,19 @@ static void open_module_file(kt_symbols *s, file *f)
     f->elf = open_elf_build(path, f->build_id);
     if (!f->elf && kt_symbols_cached_file(f->build_id, path, sizeof path))
         f->elf = open_elf_build(path, f->build_id);
-    f->opened = kb_intern_id(&s->texts, kb_string(path));
+    f->path_of_elf = f->elf ? strdup(path) : NULL;
     if (f->elf && !kt_elf_is_full(f->elf))
-        f->stripped = open_debug_elf(path, f->elf);
+        f->stripped = open_debug_elf(path, f->elf, debug_path);
+    f->path_of_stripped = f->stripped ? strdup(debug_path) : NULL;
 }
 
 /* The functions of an open file by its unwinder's tables, read when one is wanted first: they may be large. */
-static const kt_frame_index *frames_of_file(const kt_symbols *s, file *f)
+static const kt_frame_index *frames_of_file(file *f)
 {
     kt_elf *e;
     kt_frames frames;
-    if (!f->has_looked_for_frames && f->opened != KB_INTERN_NONE &&
-        kt_elf_open_frames(kb_intern_get(&s->texts, f->opened).data, &e, &frames, NULL) == KINETO_OK) {
+    if (!f->has_looked_for_frames && f->path_of_elf &&
+        kt_elf_open_frames(f->path_of_elf, &e, &frames, NULL) == KINETO_OK) {
         if (kb_string_equal(kt_elf_build_id(e), kt_elf_build_id(f->elf)))
             kt_frames_index(&frames, &f->frames);
         free(frames.bytes);
@@ -352,18 +365,20 @@ static const kt_frame_index *frames_of_file(const kt_symbols *s, file *f)
     return &f->frames;
 }
 
-/* The line tables of an open file, read when a line is wanted first: they may be large. */
-static kt_lines *lines_of_file(const kt_symbols *s, file *f)
+/* The debug information of an open file, or of its debug file, opened when it is wanted first. */
+static kt_dwarf *dwarf_of_file(file *f)
 {
     char path[MAX_PATH_BYTES];
-    kineto_string text = kb_intern_get(&s->texts, f->path);
-    if (!f->has_looked_for_lines && text.size < sizeof path && text.data[0] == '/') {
-        memcpy(path, text.data, text.size);
-        path[text.size] = '\0';
-        f->lines = kt_lines_open(path);
-    }
-    f->has_looked_for_lines = true;
-    return f->lines;
+    if (f->has_looked_for_dwarf || !f->path_of_elf)
+        return f->dwarf;
+    f->has_looked_for_dwarf = true;
+    f->dwarf = kt_dwarf_open(f->path_of_stripped ? f->path_of_stripped : f->path_of_elf);
+    if (f->dwarf || f->stripped)
+        return f->dwarf;
+    kt_elf *separate = open_debug_elf(f->path_of_elf, f->elf, path);
+    f->dwarf = separate ? kt_dwarf_open(path) : NULL;
+    kt_elf_close(separate);
+    return f->dwarf;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -390,27 +405,46 @@ static kineto_string intern_symbol_text(kt_symbols *s, kineto_string text)
     return kb_intern_get(&s->texts, kb_intern_id(&s->texts, text));
 }
 
+/* The text id of a name of C++ or of Rust's older kind as in the source; KB_INTERN_NONE: unknown. */
+static uint32_t demangle_itanium(kt_symbols *s, kineto_string name)
+{
+    char rust[MAX_MANGLED_BYTES];
+    if (!s->looked_for_demangler)
+        load_demangler(s);
+    char *text = s->demangle ? s->demangle(name.data, NULL, NULL, NULL) : NULL;
+    if (!text)
+        return KB_INTERN_NONE;
+    size_t bytes = kt_rust_legacy_name(kb_string(text), rust, sizeof rust);
+    uint32_t id = kb_intern_id(&s->texts, bytes ? (kineto_string){rust, bytes} : kb_string(text));
+    free(text);
+    return id;
+}
+
+/* Without the suffix of a function that only one unit sees. */
+static kineto_string cut_llvm_suffix(kineto_string name)
+{
+    const char *suffix = memmem(name.data, name.size, ".llvm.", 6);
+    return suffix ? (kineto_string){name.data, (size_t)(suffix - name.data)} : name;
+}
+
+/* Each is demangled once. */
 kineto_string kt_symbols_demangle(kt_symbols *s, kineto_string name)
 {
     char rust[MAX_MANGLED_BYTES];
-    const char *suffix = memmem(name.data, name.size, ".llvm.", 6); /* of a function of one unit only */
-    name.size = suffix ? (size_t)(suffix - name.data) : name.size;
-    size_t bytes = name.size <= MAX_MANGLED_BYTES ? kt_rust_v0_name(name, rust, sizeof rust) : 0;
-    if (bytes)
-        return intern_symbol_text(s, (kineto_string){rust, bytes});
-    if (name.size < 3 || memcmp(name.data, "_Z", 2) != 0 || name.size > MAX_MANGLED_BYTES)
-        return intern_symbol_text(s, name);
-    if (!s->looked_for_demangler)
-        load_demangler(s);
-    char *text = s->demangle ? s->demangle(intern_symbol_text(s, name).data, NULL, NULL,
-                                           NULL) : NULL;
-    if (text && (bytes = kt_rust_legacy_name(kb_string(text), rust, sizeof rust)) != 0)
-        name = (kineto_string){rust, bytes};
-    else if (text)
-        name = kb_string(text);
-    kineto_string kept = intern_symbol_text(s, name);
-    free(text);
-    return kept;
+    uint32_t id = kb_intern_id(&s->texts, cut_llvm_suffix(name)), readable;
+    name = kb_intern_get(&s->texts, id);
+    if (id == KB_INTERN_NONE || name.size < 3 || name.size > MAX_MANGLED_BYTES || name.data[0] != '_' ||
+        (name.data[1] != 'Z' && name.data[1] != 'R'))
+        return name;
+    bool is_new = false;
+    uint64_t *kept = kb_map_insert(&s->demangled, id, id, &is_new);
+    name = kb_intern_get(&s->texts, kept ? (uint32_t)*kept : id);
+    if (!kept || !is_new)
+        return name;
+    size_t bytes = kt_rust_v0_name(name, rust, sizeof rust);
+    readable = bytes ? kb_intern_id(&s->texts, (kineto_string){rust, bytes}) : demangle_itanium(s, name);
+    *kept = readable == KB_INTERN_NONE ? id : readable;
+    return kb_intern_get(&s->texts, (uint32_t)*kept);
 }
 
 /* The linker keeps the version of an exported function in its name: "pthread_mutex_lock@@GLIBC_2.2.5". */
@@ -458,32 +492,54 @@ static const part *find_part(const kt_symbols *s, uint64_t address)
 
 /* The symbol of a function, of the debug file before the file itself. One without a size does not reach into a
  * function that begins after it by the unwinder's tables. */
-static bool find_function(const kt_symbols *s, file *f, uint64_t at, kineto_string *name)
+static bool find_function(file *f, uint64_t at, kineto_string *name)
 {
     kt_elf_symbol found;
     if (!(f->stripped && kt_elf_function(f->stripped, at, &found)) &&
         !kt_elf_function(f->elf, at, &found))
         return false;
-    const kt_frame_function *function =
-        found.size ? NULL : kt_frames_find(frames_of_file(s->owner, f), at);
+    const kt_frame_function *function = found.size ? NULL : kt_frames_find(frames_of_file(f), at);
     *name = found.name;
     return !function || function->start <= found.start;
 }
 
-/* Sets function and, with_lines, source file and line, as far as the tables of the file have them. */
-static void look_up_symbol(kt_symbols *s, file *f, uint64_t at, bool with_lines,
-                           kt_symbol_text *out)
+/* The functions that were inlined at an address, the innermost first. @param place  receives, for the function
+ * with the code, where it calls the outermost of them. */
+static uint32_t look_up_inlined(kt_symbols *s, kt_dwarf *dwarf, uint64_t address, bool with_lines,
+                                kt_symbol_text *place, kt_symbol_text *out)
 {
+    kt_inlined inlined[KT_MAX_INLINED];
+    uint32_t count = kt_dwarf_inlined(dwarf, address, with_lines, &s->owner->budget, inlined);
+    for (uint32_t i = 0; i < count; i++) {
+        const kt_inlined *in = &inlined[i];
+        out[i] = *place;
+        out[i].function = kt_symbols_demangle(s, kb_string(in->name));
+        out[i].is_inlined = true;
+        place->line = in->call_file ? in->call_line : 0;
+        place->file = place->line ? intern_symbol_text(s, kb_string(in->call_file)) : (kineto_string){"", 0};
+    }
+    return count;
+}
+
+/* Sets functions and, with_lines, source files and lines, as far as the tables of the file have them. `out`
+ * has the module in its first frame. @return the number of frames. */
+static uint32_t look_up_frames(kt_symbols *s, file *f, uint64_t at, bool with_lines, kt_symbol_text *out)
+{
+    uint32_t inlined = 0;
     kineto_string name;
     const char *source;
-    kt_lines *lines;
-    if (find_function(s, f, at, &name))
-        out->function = kt_symbols_demangle(s, cut_version(name));
-    if (with_lines && (lines = lines_of_file(s->owner, f)) != NULL &&
-        kt_lines_find(lines, at, &source, &out->line))
-        out->file = intern_symbol_text(s, kb_string(source));
+    kt_symbol_text frame = *out;
+    kt_dwarf *dwarf = with_lines || s->owner->budget.limit_bytes ? dwarf_of_file(f) : NULL;
+    if (dwarf && with_lines && kt_dwarf_line(dwarf, at, &source, &frame.line))
+        frame.file = intern_symbol_text(s, kb_string(source));
     else
-        out->line = 0;
+        frame.line = 0;
+    if (dwarf)
+        inlined = look_up_inlined(s, dwarf, at, with_lines, &frame, out);
+    if (find_function(f, at, &name))
+        frame.function = kt_symbols_demangle(s, cut_version(name));
+    out[inlined] = frame;
+    return inlined + 1;
 }
 
 /* Sets the text of a frame from its parts. */
@@ -507,7 +563,7 @@ static void write_unnamed_function(kt_symbols *s, file *f, uint64_t at, uint64_t
                                    kt_symbol_text *out)
 {
     const kt_frame_function *function =
-        f && f->elf ? kt_frames_find(frames_of_file(s->owner, f), at) : NULL;
+        f && f->elf ? kt_frames_find(frames_of_file(f), at) : NULL;
     if (function)
         write_frame_text(s, offset - (at - function->start), out);
     else if (f)
@@ -523,82 +579,106 @@ static bool is_file_path(kineto_string path)
            kb_string_equal(path, kb_string("[vdso]"));
 }
 
-/* Resolves an address that is not cached. */
-static resolved resolve_address(kt_symbols *s, uint64_t address, bool with_lines)
+/* Resolves an address that is not cached, to s->last. @return the number of frames. */
+static uint32_t resolve_address(kt_symbols *s, uint64_t address, bool with_lines, bool *is_found)
 {
-    resolved r = {.found = false};
     uint64_t call = address ? address - 1 : 0; /* the return address may be on the next line */
     const part *p = find_part(s, call);
-    r.found = p != NULL;
     uint64_t offset = p ? call - p->start + p->file_offset : 0, at = 0;
+    uint32_t count = 1;
     kineto_string name;
     file *f = p ? &s->owner->files.data[p->file] : NULL;
+    *is_found = p != NULL;
+    s->last[0] = (kt_symbol_text){.line = 0};
     if (f && kb_intern_get(&s->owner->texts, f->path).size) {
         if (!f->is_open)
             open_module_file(s->owner, f);
-        r.text.module = file_base_name(kb_intern_get(&s->owner->texts, f->path));
+        s->last[0].module = file_base_name(kb_intern_get(&s->owner->texts, f->path));
         if (f->elf && kt_elf_address(f->elf, offset, &at))
-            look_up_symbol(s, f, at, with_lines, &r.text);
+            count = look_up_frames(s, f, at, with_lines, s->last);
     }
-    if (!r.text.function.size && find_generated_name(s, call, &name)) {
-        r.text.function = kt_symbols_demangle(s, name);
-        r.text.module = (kineto_string){"", 0};
-        r.found = true;
+    kt_symbol_text *outermost = &s->last[count - 1];
+    if (!outermost->function.size && find_generated_name(s, call, &name)) {
+        outermost->function = kt_symbols_demangle(s, name);
+        outermost->module = (kineto_string){"", 0};
+        *is_found = true;
     }
-    if (p && !with_lines && !r.text.function.size)
-        write_unnamed_function(
-            s, is_file_path(kb_intern_get(&s->owner->texts, f->path)) ? f : NULL, at, offset, &r.text);
-    else /* other tools show the offset of the return address */
-        write_frame_text(s, offset + 1, &r.text);
-    if (!r.text.text.size)
-        r.text.text = with_lines ? format_symbol_text(s, "0x%llx", (unsigned long long)address)
-                                 : intern_symbol_text(s, kb_string("[unknown]"));
-    return r;
+    bool is_unnamed = p && !with_lines && !outermost->function.size;
+    for (uint32_t i = 0; i < count; i++) /* other tools show the offset of the return address */
+        write_frame_text(s, offset + 1, &s->last[i]);
+    if (is_unnamed)
+        write_unnamed_function(s, is_file_path(kb_intern_get(&s->owner->texts, f->path)) ? f : NULL, at,
+                               offset, outermost);
+    if (!outermost->text.size)
+        outermost->text = with_lines ? format_symbol_text(s, "0x%llx", (unsigned long long)address)
+                                     : intern_symbol_text(s, kb_string("[unknown]"));
+    return count;
 }
 
-static bool find_symbol(kt_symbols *s, uint64_t address, bool with_lines, kt_symbol_text *out)
+/* False: out of memory. */
+static bool keep_frames(kt_symbols *s, uint32_t count, bool is_found)
 {
-    bool created;
+    resolved r = {(uint32_t)s->frames.count, count, is_found};
+    for (uint32_t i = 0; i < count; i++)
+        if (!kb_vec_push(&s->frames, s->last[i]))
+            return false;
+    return kb_vec_push(&s->resolved, r);
+}
+
+kt_symbol_frames kt_symbol_frames_at(kt_symbols *s, uint64_t address, bool with_lines)
+{
+    bool created, is_found;
     kb_map *seen = with_lines ? &s->seen : &s->seen_names;
     uint64_t *index = kb_map_insert(seen, address, s->resolved.count, &created);
     if (index && !created) {
-        *out = s->resolved.data[*index].text;
-        return s->resolved.data[*index].found;
+        const resolved *r = &s->resolved.data[*index];
+        return (kt_symbol_frames){s->frames.data + r->first, r->count, r->is_found};
     }
-    resolved r = resolve_address(s, address, with_lines);
+    uint32_t count = resolve_address(s, address, with_lines, &is_found);
     /* Out of memory: the cache is cleared, because its map names an index that does not exist. */
-    if (index && !kb_vec_push(&s->resolved, r)) {
+    if (index && !keep_frames(s, count, is_found)) {
         kb_map_free(&s->seen);
         kb_map_free(&s->seen_names);
-        s->resolved.count = 0;
+        s->resolved.count = s->frames.count = 0;
     }
-    *out = r.text;
-    return r.found;
+    return (kt_symbol_frames){s->last, count, is_found};
 }
 
 bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out)
 {
-    return find_symbol(s, address, true, out);
+    kt_symbol_frames at = kt_symbol_frames_at(s, address, true);
+    *out = at.frames[0];
+    return at.is_found;
 }
 
-bool kt_symbol_function(kt_symbols *s, uint64_t address, kt_symbol_text *out)
+void kt_symbols_limit_inlined(kt_symbols *s, uint64_t limit_bytes)
 {
-    return find_symbol(s, address, false, out);
+    KB_ASSERT(s->owner == s);
+    s->budget.limit_bytes = limit_bytes;
 }
+
+uint64_t kt_symbols_skipped_inlined(const kt_symbols *s) { return s->owner->budget.skipped; }
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-static bool append_stack_frame(kt_symbols *s, uint64_t address)
+static bool append_stack_text(kt_symbols *s, kineto_string text)
 {
-    kt_symbol_text t;
-    kt_symbol(s, address, &t);
     size_t old = s->line.count;
-    if (!kb_vec_reserve(&s->line, old + t.text.size + 1))
+    if (!kb_vec_reserve(&s->line, old + text.size + 1))
         return false;
-    if (t.text.size)
-        memcpy(s->line.data + old, t.text.data, t.text.size);
-    s->line.data[old + t.text.size] = ';';
-    s->line.count = old + t.text.size + 1;
+    if (text.size)
+        memcpy(s->line.data + old, text.data, text.size);
+    s->line.data[old + text.size] = ';';
+    s->line.count = old + text.size + 1;
+    return true;
+}
+
+static bool append_stack_frames(kt_symbols *s, uint64_t address)
+{
+    kt_symbol_frames at = kt_symbol_frames_at(s, address, true);
+    for (uint32_t i = 0; i < at.count; i++)
+        if (!append_stack_text(s, at.frames[i].text))
+            return false;
     return true;
 }
 
@@ -607,7 +687,7 @@ static uint32_t make_stack_text(kt_symbols *s, const uint64_t *addresses, uint32
 {
     s->line.count = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (!append_stack_frame(s, addresses[i]))
+        if (!append_stack_frames(s, addresses[i]))
             return 0;
     uint32_t id = kb_intern_id(&s->texts, (kineto_string){s->line.data, s->line.count});
     return id == KB_INTERN_NONE ? 0 : id;

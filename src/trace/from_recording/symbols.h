@@ -23,6 +23,7 @@ typedef struct kt_symbol_text {
     kineto_string text;
     kineto_string function, file, module; /* empty: unknown */
     uint32_t line;                        /* 0: unknown */
+    bool is_inlined;                      /* into the next one */
 } kt_symbol_text;
 
 kineto_status kt_symbols_create(kt_symbols **out, kineto_error *err);
@@ -40,14 +41,28 @@ bool kt_symbols_cached_file(kineto_string build_id, char *path, size_t bytes);
  * error. @return KINETO_E_MEMORY. */
 kineto_status kt_symbols_add_map(kt_symbols *s, uint32_t pid, const char *path, kineto_error *err);
 
-/* Resolves a return address, to the call before it. Texts are owned by the handle. False:
- * it is not in a module, and the text is the address. Every address is resolved once. */
+/* The functions at an address, innermost first: those that were inlined there, then the one that has the code. */
+typedef struct kt_symbol_frames {
+    const kt_symbol_text *frames; /* valid until the next address; their texts until the handle is destroyed */
+    uint32_t count;               /* at least 1 */
+    bool is_found;                /* false: it is not in a module */
+} kt_symbol_frames;
+
+/* Resolves a return address, to the call before it. Every address is resolved once.
+ * @param with_lines  source files and lines, which take much longer to read. Without them, as for sampled
+ *                    stacks, all addresses of a function have one text, also where its name is unknown:
+ *                    "module+0x1f", where it begins by the unwinder's tables, else "[module]", "[JIT code]" for
+ *                    code generated in memory, or "[unknown]". */
+kt_symbol_frames kt_symbol_frames_at(kt_symbols *s, uint64_t address, bool with_lines);
+
+/* The innermost of them, with its line. False: it is not in a module. */
 bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out);
 
-/* The same for sampled stacks: without source file and line, which take much longer to read, and with one text
- * for all addresses of a function, also where its name is unknown: "module+0x1f", where it begins by the
- * unwinder's tables, else "[module]", "[JIT code]" for code generated in memory, or "[unknown]". */
-bool kt_symbol_function(kt_symbols *s, uint64_t address, kt_symbol_text *out);
+/* How much debug information may be read for inlined functions, of all files; 0: none. Before the first
+ * address, on the owner of the files. */
+void kt_symbols_limit_inlined(kt_symbols *s, uint64_t limit_bytes);
+/* Addresses for which the limit was too low. */
+uint64_t kt_symbols_skipped_inlined(const kt_symbols *s);
 
 /* The demangled form of a C++ name, or the name itself; owned by the handle. */
 kineto_string kt_symbols_demangle(kt_symbols *s, kineto_string name);
@@ -100,11 +115,30 @@ void kt_frames_index(const kt_frames *frames, kt_frame_index *index);
 /* The function that contains an address. NULL: the tables have none. */
 const kt_frame_function *kt_frames_find(const kt_frame_index *index, uint64_t address);
 
-/* ---- symbols_lines.c: file and line, with libdw ---------------------------------------------- */
-typedef struct kt_lines kt_lines;
-/* Opens the line tables of the file at `path`, or of its debug file. NULL: none. */
-kt_lines *kt_lines_open(const char *path);
-void kt_lines_close(kt_lines *l); /* NULL is ignored */
-/* `file` is valid until kt_lines_close. */
-bool kt_lines_find(kt_lines *l, uint64_t address, const char **file, uint32_t *line);
+/* ---- symbols_dwarf.c: debug information, with libdw ------------------------------------------ */
+typedef struct kt_dwarf kt_dwarf;
+bool kt_dwarf_is_read(void); /* false: built without libdw, no file has any */
+/* Opens the debug information in the file at `path`. NULL: it has none, or more compressed than is inflated. */
+kt_dwarf *kt_dwarf_open(const char *path);
+void kt_dwarf_close(kt_dwarf *d); /* NULL is ignored */
+/* `file` is valid until kt_dwarf_close. */
+bool kt_dwarf_line(kt_dwarf *d, uint64_t address, const char **file, uint32_t *line);
+
+/* ---- symbols_inlined.c: functions that were inlined, from it --------------------------------- */
+#define KT_MAX_INLINED 48u
+typedef struct kt_inlined {
+    const char *name;      /* as the linker knows it, else with its scopes; valid until kt_dwarf_close */
+    const char *call_file; /* where it would have been called; NULL: not known */
+    uint32_t call_line;
+} kt_inlined;
+/* The time and memory of reading debug information grow with its size. */
+typedef struct kt_dwarf_budget {
+    uint64_t limit_bytes, read_bytes;
+    uint64_t skipped; /* addresses that were not looked up, since their unit would have exceeded the limit */
+} kt_dwarf_budget;
+/* The functions inlined at an address, the innermost first.
+ * @param out  has room for KT_MAX_INLINED; of more the innermost ones are given.
+ * @return how many. */
+uint32_t kt_dwarf_inlined(kt_dwarf *d, uint64_t address, bool with_lines, kt_dwarf_budget *budget,
+                          kt_inlined *out);
 #endif

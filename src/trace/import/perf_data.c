@@ -423,6 +423,7 @@ static void add_ledger(perf_import *p)
     add_line(p, "the file was not finished by perf record", p->file.is_unfinished, true, none);
     add_line(p, "the file has no samples", p->events.samples == 0, false, none);
     add_event_lines(p);
+    kt_build_inlined_line(p->timeline.s, "perf");
 }
 
 static void add_header(perf_import *p)
