@@ -128,7 +128,7 @@ static uint32_t find_or_add_file(kt_symbols *user, const kt_module *module)
         kb_map_insert(&s->file_of_key, kb_hash(key, sizeof key), s->files.count, &is_new);
     if (!index || !is_new)
         return index ? (uint32_t)*index : UINT32_MAX;
-    file f = {.path = path, .opened = KB_INTERN_NONE, .build_id = build_id, .is_gone = module->is_gone};
+    file f = {.path = path, .build_id = build_id, .is_gone = module->is_gone};
     if (!kb_vec_push(&s->files, f)) {
         kb_map_free(&s->file_of_key); /* it names an index that does not exist */
         return UINT32_MAX;
