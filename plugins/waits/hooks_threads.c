@@ -35,9 +35,9 @@ static CW_COLD void record_lock(cw_site site, const cw_call *call, const void *l
         return result;                                                                             \
     }
 
-/* The same with a function that is tried first. `wait_` is apart from the hook, so that the short
+/* The same with a function that is tried first, unless the lock is surely free. `wait_` is apart from the hook, so that the short
  * path needs no stack frame. */
-#define TRIED_LOCK_HOOK(name, type, trier, busy, holder_of)                                        \
+#define TRIED_LOCK_HOOK(name, type, trier, busy, holder_of, is_free)                               \
     static CW_COLD int wait_##name(type *m, const void *caller)                                    \
     {                                                                                              \
         int64_t holder = holder_of(m);                                                             \
@@ -48,7 +48,7 @@ static CW_COLD void record_lock(cw_site site, const cw_call *call, const void *l
     }                                                                                              \
     KINETO_API int name(type *m)                                                                   \
     {                                                                                              \
-        if (KINETO_LIKELY(!cw_is_recording()))                                                     \
+        if (KINETO_LIKELY(!cw_is_recording()) || is_free(m))                                       \
             return cw_next.name(m);                                                                \
         int result = cw_next.trier(m);                                                             \
         return KINETO_LIKELY(result != (busy)) ? result                                            \
@@ -61,13 +61,14 @@ static int64_t find_mtx_holder(const mtx_t *m)
     return cw_holder_of_mutex((const pthread_mutex_t *)(const void *)m);
 }
 
+#define NOT_KNOWN(m) false
 TRIED_LOCK_HOOK(pthread_mutex_lock, pthread_mutex_t, pthread_mutex_trylock, EBUSY,
-                cw_holder_of_mutex)
-TRIED_LOCK_HOOK(mtx_lock, mtx_t, mtx_trylock, thrd_busy, find_mtx_holder)
+                cw_holder_of_mutex, cw_is_surely_free)
+TRIED_LOCK_HOOK(mtx_lock, mtx_t, mtx_trylock, thrd_busy, find_mtx_holder, NOT_KNOWN)
 TRIED_LOCK_HOOK(pthread_rwlock_rdlock, pthread_rwlock_t, pthread_rwlock_tryrdlock, EBUSY,
-                cw_holder_of_rwlock)
+                cw_holder_of_rwlock, NOT_KNOWN)
 TRIED_LOCK_HOOK(pthread_rwlock_wrlock, pthread_rwlock_t, pthread_rwlock_trywrlock, EBUSY,
-                cw_holder_of_rwlock)
+                cw_holder_of_rwlock, NOT_KNOWN)
 
 #define UNTIL const struct timespec *until
 LOCK_HOOK(pthread_mutex_timedlock, (pthread_mutex_t * m, UNTIL), (m, until), cw_holder_of_mutex)

@@ -10,6 +10,7 @@
  * The value is read without a lock: 0 where the holder is just changing. */
 #include "waits.h"
 
+#include <dlfcn.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #define MUSL_OWNER_MASK 0x3fffffffu
 
 static bool is_glibc, is_musl;
+const char *cw_single_threaded;
 
 static uint32_t read_word(const void *lock, size_t index)
 {
@@ -58,8 +60,10 @@ void cw_lock_holder_start(void)
     (void)pthread_rwlock_unlock(&rwlock);
     (void)pthread_mutex_unlock(&mutex);
     is_glibc &= read_word(&mutex, OWNER_WORD) == 0 && read_word(&rwlock, WRITER_WORD) == 0;
-    if (is_glibc)
+    if (is_glibc) {
+        cw_single_threaded = dlsym(RTLD_DEFAULT, "__libc_single_threaded"); /* of 2.32 and later */
         return;
+    }
     memset(&counted, 0, sizeof counted);
     *(uint32_t *)(void *)&counted = PTHREAD_MUTEX_RECURSIVE; /* musl: the kind is the first word */
     if (cw_next.pthread_mutex_trylock(&counted))

@@ -185,6 +185,21 @@ void cw_lock_holder_start(void);
 /** Thread (gettid) that holds the lock now; 0: not known. */
 int64_t cw_holder_of_mutex(const pthread_mutex_t *m);
 int64_t cw_holder_of_rwlock(const pthread_rwlock_t *m);
+/** glibc's: not 0 as long as the process has one thread. NULL: not known. */
+extern const char *cw_single_threaded;
+/** Nobody can hold a free mutex of a process with one thread when it is locked, unless processes share it.
+ *  glibc then locks without an atomic instruction, which trying it first would add. */
+static inline bool cw_is_surely_free(const pthread_mutex_t *m)
+{
+#ifdef __GLIBC__
+    const int process_shared = 128; /* in __kind */
+    return cw_single_threaded && *(const volatile char *)cw_single_threaded && !m->__data.__lock &&
+           !(m->__data.__kind & process_shared);
+#else
+    (void)m;
+    return false;
+#endif
+}
 
 /* ---- lock_names.c ---------------------------------------------------------------------------- */
 /** Remember an address that is to be named at the end; some of more than 256 are not. */

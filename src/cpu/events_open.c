@@ -66,7 +66,7 @@ static struct perf_event_attr describe_samples(const ku_events *e)
 {
     struct perf_event_attr a = describe_common(e);
     a.config = PERF_COUNT_SW_TASK_CLOCK;
-    a.sample_period = (uint64_t)KB_SECOND_NS / e->options.hz;
+    a.sample_period = (uint64_t)KB_SECOND_NS / KB_MAX(e->options.hz, 1u); /* 0: only page faults are sampled */
     add_stacks(e, &a);
     return a;
 }

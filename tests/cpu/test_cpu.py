@@ -312,8 +312,9 @@ class Cpu(unittest.TestCase):
             self.assertEqual(json.load(file)["ckineto_attached_pid"], pid)
         computes = t.seconds(t.thread("computes"))
         self.assertGreater(computes["running"], 2 * computes["blocked"])
-        for name in ("sleeps", "waits"):
-            self.assertGreater(t.seconds(t.thread(name))["blocked"], 0.3)
+        for name in ("sleeps", "waits"): # as long as they are watched, which may begin late
+            seconds = t.seconds(t.thread(name))
+            self.assertGreater(seconds["blocked"], 0.8 * sum(seconds.values()))
         spins = [e for e in t.samples[t.thread("computes")] if e["name"] == "spin"]
         sampled = sum(e["args"]["cpu_ns"] for e in spins) / 1e9
         self.assertAlmostEqual(sampled, computes["running"], delta=0.25 * computes["running"] + 0.05)

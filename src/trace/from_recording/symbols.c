@@ -492,7 +492,7 @@ static const part *find_part(const kt_symbols *s, uint64_t address)
 
 /* The symbol of a function, of the debug file before the file itself. One without a size does not reach into a
  * function that begins after it by the unwinder's tables. */
-static bool find_function(file *f, uint64_t at, kineto_string *name)
+static bool find_symbol_name(file *f, uint64_t at, kineto_string *name)
 {
     kt_elf_symbol found;
     if (!(f->stripped && kt_elf_function(f->stripped, at, &found)) &&
@@ -536,7 +536,7 @@ static uint32_t look_up_frames(kt_symbols *s, file *f, uint64_t at, bool with_li
         frame.line = 0;
     if (dwarf)
         inlined = look_up_inlined(s, dwarf, at, with_lines, &frame, out);
-    if (find_function(f, at, &name))
+    if (find_symbol_name(f, at, &name))
         frame.function = kt_symbols_demangle(s, cut_version(name));
     out[inlined] = frame;
     return inlined + 1;

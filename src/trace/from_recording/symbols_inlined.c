@@ -242,7 +242,7 @@ static bool read_inlined(kt_dwarf *d, kt_dwarf_unit *unit, Dwarf_Die *die, bool 
 }
 
 /* The function with the code at an address; NULL: none that something was inlined into. */
-static const kt_dwarf_function *find_function(const kt_dwarf_unit *unit, uint64_t address)
+static const kt_dwarf_function *find_unit_function(const kt_dwarf_unit *unit, uint64_t address)
 {
     size_t after = 0;
     KB_LOWER_BOUND(after, unit->functions.count, unit->functions.data[after].start <= address);
@@ -254,7 +254,7 @@ static const kt_dwarf_function *find_function(const kt_dwarf_unit *unit, uint64_
 /* The innermost comes last in the list of a function, and first in the result. */
 static uint32_t find_inlined(kt_dwarf *d, kt_dwarf_unit *unit, uint64_t address, bool with_lines, kt_inlined *out)
 {
-    const kt_dwarf_function *f = find_function(unit, address);
+    const kt_dwarf_function *f = find_unit_function(unit, address);
     uint32_t count = 0;
     for (uint32_t i = f ? f->after : 0; f && i-- > f->first && count < KT_MAX_INLINED;) {
         kt_dwarf_inlining *in = &unit->inlined.data[i];

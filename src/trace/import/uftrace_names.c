@@ -90,7 +90,7 @@ static uint32_t find_table(const kt_uftrace_names *n, kineto_string path)
 }
 
 /* The function that contains an offset; empty: none. */
-static kineto_string find_function(const kt_uftrace_table *table, uint64_t offset)
+static kineto_string find_uftrace_symbol(const kt_uftrace_table *table, uint64_t offset)
 {
     size_t after = 0;
     KB_LOWER_BOUND(after, table->functions.count, table->functions.data[after].offset <= offset);
@@ -197,7 +197,7 @@ kineto_string kt_uftrace_name_find(kt_uftrace_names *n, const kt_uftrace_session
     const kt_uftrace_mapping *m = kt_uftrace_mapping_find(session, address, time_ns);
     kineto_string name = {"", 0};
     if (m && m->table != NO_TABLE)
-        name = find_function(&n->tables.data[m->table], address - m->start);
+        name = find_uftrace_symbol(&n->tables.data[m->table], address - m->start);
     if (name.size)
         return kt_symbols_demangle(n->symbols, name);
     if (!m) {
