@@ -13,6 +13,7 @@
 #include <ckineto/export.h>
 #include <ckineto/files.h>
 #include <ckineto/findings.h>
+#include <ckineto/overview.h>
 #include <ckineto/flops.h>
 #include <ckineto/host.h>
 #include <ckineto/profile_run.h>

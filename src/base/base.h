@@ -436,6 +436,7 @@ typedef struct kb_text {
     char s[64];
 } kb_text;
 kb_text kb_duration(int64_t ns); /* "1.234 ms", "2.500 days" */
+kb_text kb_short_duration(int64_t ns); /* four digits: "1.234 ms", "176.3 ms" */
 
 /* ---- sink.c, sink_file.c, compress.c: where bytes go; errors stick and reach the caller ----------- */
 /* The free part of the buffer; the rest is private to sink.c. */

@@ -38,20 +38,29 @@ int kb_snprintf(char *text, size_t size, const char *fmt, ...)
 
 /* ---- for people --------------------------------------------------------------------------------- */
 
-kb_text kb_duration(int64_t ns)
+/* The unit of a length, and its name; of less than a microsecond none. */
+static const struct {
+    double ns;
+    const char *name;
+} units[] = {{86400e9, "days"}, {3600e9, "h"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
+
+/* `digits` after the decimal point, or as many as make four in all if that is -1. */
+static kb_text format_duration(int64_t ns, int digits)
 {
-    static const struct {
-        double ns;
-        const char *unit;
-    } units[] = {{86400e9, "days"}, {3600e9, "h"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
     kb_text text;
     double value = (double)ns;
     for (size_t i = 0; i < KB_COUNT(units); i++) {
-        if (value >= units[i].ns || value <= -units[i].ns) {
-            kb_snprintf(text.s, sizeof text.s, "%.3f %s", value / units[i].ns, units[i].unit);
-            return text;
-        }
+        double of_unit = value / units[i].ns, size = of_unit < 0 ? -of_unit : of_unit;
+        if (size < 1)
+            continue;
+        int decimals = digits >= 0 ? digits : size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0;
+        kb_snprintf(text.s, sizeof text.s, "%.*f %s", decimals, of_unit, units[i].name);
+        return text;
     }
     snprintf(text.s, sizeof text.s, "%lld ns", (long long)ns);
     return text;
 }
+
+kb_text kb_duration(int64_t ns) { return format_duration(ns, 3); }
+
+kb_text kb_short_duration(int64_t ns) { return format_duration(ns, -1); }

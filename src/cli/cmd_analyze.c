@@ -7,6 +7,7 @@
 #include "cli/what_if_option.h"
 #include "cli/print_facts.h"
 #include "cli/print_findings.h"
+#include "cli/print_overview.h"
 #include "analyze/facts/analyses.h"
 #include "analyze/findings/finding.h"
 #include "export/export.h"
@@ -18,7 +19,7 @@
 
 static const char *only, *steps = "usual", *streams, *definitions = "exact", *rules, *json, *csv;
 static const char *sequence_operator, *execution_trace, *memory_timeline, *overlay;
-static bool list, series, every, findings;
+static bool list, series, every, findings, verbose;
 static kc_texts gates;
 static uint64_t evidence;
 static uint64_t sequence_min, sequence_top;
@@ -75,6 +76,9 @@ static const kc_option option_list[] = {
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (10); 0: all"},
     {"threads", 0, KC_NUMBER, &threads, "N",
      "use N threads (with --mem one); the facts do not depend on it"},
+    {"verbose", 'v', KC_FLAG, &verbose, NULL,
+     "also which rules were skipped and why, and what is doubtful in the\ntrace"},
+    KC_COLOR_OPTION,
     KC_READING_OPTIONS,
 };
 static const kc_options options = {
@@ -181,7 +185,9 @@ static int print_list(void)
  * printed at once. */
 typedef struct work {
     kineto_analysis_options options;
-    kineto_analysis *facts; /* of all ranks so far; or … */
+    bool overview;          /* what is made: an overview, findings, or facts */
+    kineto_overview *seen;  /* of all ranks so far; or … */
+    kineto_analysis *facts;
     kineto_findings *found;
     kc_health health;
     bool many;    /* traces: what compares them is made when all are there */
@@ -212,6 +218,24 @@ static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t ra
     return status;
 }
 
+/* The overview of one trace, with its health. */
+static kineto_status add_overview(work *w, const kineto_trace *trace, int32_t rank,
+                                  kineto_error *err)
+{
+    kineto_overview *seen;
+    kineto_status status = kineto_overview_create(trace, &w->options, &seen, err);
+    if (status)
+        return status;
+    kc_health_add(&w->health, trace, w->many ? rank : -1);
+    if (!w->seen) {
+        w->seen = seen;
+        return KINETO_OK;
+    }
+    status = kineto_overview_add(w->seen, seen, err);
+    kineto_overview_destroy(seen);
+    return status;
+}
+
 /* Tables of one trace. With several traces the reductions are deferred until all were added. */
 static kineto_status add_facts(work *w, const kineto_trace *trace, int32_t rank, kineto_error *err)
 {
@@ -239,6 +263,7 @@ static kineto_status add_rank(work *w, const kineto_trace *trace, const char *pa
     int32_t rank = kc_trace_rank(trace, path, index);
     w->options.rank = &rank;
     kineto_status status = what_if.count ? kc_what_if(trace, &w->options, &what_if, stdout, err)
+                           : w->overview ? add_overview(w, trace, rank, err)
                            : findings    ? add_findings(w, trace, rank, err)
                                          : add_facts(w, trace, rank, err);
     w->options.rank = NULL;
@@ -294,14 +319,36 @@ static kineto_status show_findings(const work *w, kineto_error *err)
     return KINETO_OK;
 }
 
+static void show_overview(const work *w, const char *path)
+{
+    kc_overview_page page = {.health = &w->health, .path = path, .verbose = verbose};
+    kc_overview_print(w->seen, &page, stdout);
+}
+
+/* Is the first answer wanted? Any option about tables or findings asks for more. */
+static bool is_overview_wanted(void)
+{
+    const void *const others[] = {&only, &every, &series, &csv, &json, &overlay, &execution_trace,
+                                  &memory_timeline, &sequence_operator, &sequence_min, &sequence_top,
+                                  &annotation, &instance, &row_limit, &definitions};
+    for (size_t i = 0; i < KB_COUNT(others); i++)
+        if (kc_option_given(others[i]))
+            return false;
+    return !findings && !what_if.count;
+}
+
 /* Writes all requested outputs. The terminal gets tables only if no file was requested. Rows
  * of several ranks are sorted by weight, except under definitions that fix the order of
  * HolisticTraceAnalysis. */
-static kineto_status show_results(const work *w, kineto_error *err)
+static kineto_status show_results(const work *w, const char *path, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (what_if.count)
         return KINETO_OK;
+    if (w->overview) {
+        show_overview(w, path);
+        return KINETO_OK;
+    }
     if (findings)
         return show_findings(w, err);
     if (json)
@@ -332,7 +379,7 @@ static kineto_status analyze_memory(work *w, kineto_error *err)
         status = ka_analyze_tables(none, &w->options, KA_TABLE_BIT(KA_TABLE_memory_timeline),
                                    &w->facts, err);
     kineto_trace_release(none);
-    return status ? status : show_results(w, err);
+    return status ? status : show_results(w, NULL, err);
 }
 
 /* Files and directories are searched for traces first; options that concern one trace refuse
@@ -353,7 +400,7 @@ static kineto_status analyze_files(work *w, char *const *paths, int count, kinet
     if (!status)
         status = add_files(w, files, err);
     kineto_files_destroy(files);
-    return status ? status : show_results(w, err);
+    return status ? status : show_results(w, paths[0], err);
 }
 
 /* A failed gate is KC_EXIT_FAILURE; a wrong argument that was found only while reading is a
@@ -440,6 +487,9 @@ int kc_analyze(int argc, char **argv)
     if (status == KINETO_OK)
         status = check_exclusive_options();
     if (status == KINETO_OK)
+        status = kc_check_color("analyze");
+    w.overview = is_overview_wanted();
+    if (status == KINETO_OK)
         status = kc_gates_check(&gates);
     if (status == KINETO_OK)
         status = check_outputs(argv + 1, operands);
@@ -451,6 +501,7 @@ int kc_analyze(int argc, char **argv)
     bool passed = status || kc_gates_pass(w.found, &gates, &status, &err);
     if (status)
         kc_complain_of("analyze", &err);
+    kineto_overview_destroy(w.seen);
     kineto_analysis_destroy(w.facts);
     kineto_findings_destroy(w.found);
     kc_health_free(&w.health);

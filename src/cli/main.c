@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int run_help(int argc, char **argv);
@@ -67,7 +68,7 @@ static void print_main_usage(FILE *out)
         if (verbs[i].about)
             fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].about);
     fputs("\n'ckineto VERB --help' lists the options of a verb; 'ckineto --version' the version.\n"
-          "First steps: ckineto doctor; ckineto record -o trace.json -- PROGRAM ARGS\n",
+          "First steps: ckineto record -- PROGRAM ARGS; ckineto TRACE (is ckineto analyze TRACE)\n",
           out);
 }
 
@@ -118,15 +119,23 @@ static const char *guess_verb(const char *name)
 static int report_unknown_verb(const char *name)
 {
     const char *meant = guess_verb(name);
-    if (!meant && access(name, F_OK) == 0)
-        kc_complain("unknown command '%s'. If it is a trace: ckineto info %s. If it is a "
-                    "program: ckineto record -- %s",
-                    name, name, name);
+    if (!meant && access(name, X_OK) == 0)
+        kc_complain("unknown command '%s'. To record it: ckineto record -- %s", name, name);
     else
         kc_complain("unknown command '%s'%s%s%s", name, meant ? "; did you mean '" : "",
                     meant ? meant : "", meant ? "'?" : "");
     fputs("Try 'ckineto --help'.\n", stderr);
     return KC_EXIT_USAGE;
+}
+
+/* Is it a file or a directory of traces, in place of a verb? Programs are no traces. */
+static bool is_trace(const char *name)
+{
+    struct stat s;
+    if (stat(name, &s) != 0)
+        return false;
+    return S_ISDIR(s.st_mode) || S_ISFIFO(s.st_mode) ||
+           (S_ISREG(s.st_mode) && access(name, X_OK) != 0);
 }
 
 /* `help VERB` is `VERB --help`. */
@@ -242,6 +251,11 @@ int main(int argc, char **argv)
         return KC_EXIT_USAGE;
     }
     const kc_verb *v = find_verb(argv[1]);
+    if (!v && is_trace(argv[1])) {
+        v = find_verb("analyze"); /* whose argv[0] is then ours */
+        argc++;
+        argv--;
+    }
     return v ? check_read_files(run_with_large_stack(v, argc - 1, argv + 1))
              : report_unknown_verb(argv[1]);
 }

@@ -126,7 +126,7 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns)
     size_t used = 0;
     for (size_t at = 0; at < name.size;) {
         size_t size = kc_printable_bytes(name, at);
-        size_t width = size ? 1 : 4;
+        size_t width = size ? kc_character_columns(name.data + at, size) : 4;
         if (columns && used + width > columns - (name.size - at > 1)) {
             used++;
             fputs("…", out);
@@ -141,6 +141,66 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns)
     }
     for (; used < columns; used++)
         fputc(' ', out);
+}
+
+size_t kc_name_columns(kineto_string name)
+{
+    size_t columns = 0;
+    for (size_t at = 0; at < name.size;) {
+        size_t size = kc_printable_bytes(name, at);
+        columns += size ? kc_character_columns(name.data + at, size) : 4;
+        at += size ? size : 1;
+    }
+    return columns;
+}
+
+/* The word at `at`: up to the next space. */
+static kineto_string read_word(kineto_string text, size_t at)
+{
+    size_t end = at;
+    while (end < text.size && text.data[end] != ' ')
+        end++;
+    return (kineto_string){text.data + at, end - at};
+}
+
+/* Columns without sequences for colours, which occupy none. */
+static size_t count_prefix_columns(const char *prefix)
+{
+    size_t columns = 0;
+    for (; *prefix; prefix++)
+        if (*prefix == '\033')
+            prefix += strcspn(prefix, "m");
+        else
+            columns++;
+    return columns;
+}
+
+void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
+                    kineto_string text)
+{
+    size_t column = 0, room = width - KB_MIN(width - 1, count_prefix_columns(first));
+    uint32_t line = 1;
+    fputs(first, out);
+    for (size_t at = 0; at < text.size;) {
+        kineto_string word = read_word(text, at);
+        size_t columns = kc_name_columns(word), dots = most_lines && line == most_lines ? 2 : 0;
+        at += word.size + (at + word.size < text.size);
+        if (column && column + 1 + columns + (at < text.size ? dots : 0) > room) {
+            if (dots) {
+                fputs(" …", out);
+                break;
+            }
+            fprintf(out, "\n%s", indent);
+            column = 0;
+            line++;
+            room = width - KB_MIN(width - 1, count_prefix_columns(indent));
+        }
+        if (column)
+            fputc(' ', out);
+        kc_put_name(out, word, columns > room ? room : 0);
+        column += (column > 0) + KB_MIN(columns, room);
+    }
+    fputc('\n', out);
 }
 
 /* Lines and tabs are structure; everything between them is a name. */

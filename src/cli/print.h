@@ -28,6 +28,12 @@ void kc_put_text(FILE *out, const char *text);
 void kc_print(FILE *out, const char *fmt, ...) KINETO_PRINTF(2, 3);
 /** A path after `used` columns of one terminal line; of a long one only its end. */
 void kc_put_path(FILE *out, const char *path, size_t used);
+/** Columns of a name as kc_put_name writes it. */
+size_t kc_name_columns(kineto_string name);
+/** Words of a text, wrapped at `width` columns. `first` begins the first line, `indent` the others. A word
+ *  that is wider than a line is cut. @param most_lines  the last one then ends in "…"; 0: all. */
+void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
+                    kineto_string text);
 /** Columns of the terminal; 0: `out` is not a terminal, or its width is unknown. */
 size_t kc_terminal_columns(FILE *out);
 /** Bytes of the character at `at`; 0 if it must not reach a terminal as it is. */

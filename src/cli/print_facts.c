@@ -111,16 +111,12 @@ static void print_number(cell_text *c, double v)
     c->columns = (size_t)snprintf(c->s, sizeof c->s, format, v);
 }
 
-/* Counts columns first: kc_put_name pads to the given width. */
 static void print_name(cell_text *c, kineto_string s)
 {
     FILE *out = fmemopen(c->s, sizeof c->s, "w");
-    size_t columns = 0;
-    for (size_t at = 0, size; at < s.size && columns <= WIDEST_TEXT; at += size, columns++)
-        size = KB_MAX(kc_printable_bytes(s, at), (size_t)1);
     if (!out)
         return;
-    c->columns = KB_MIN(columns, (size_t)WIDEST_TEXT);
+    c->columns = KB_MIN(kc_name_columns(s), (size_t)WIDEST_TEXT);
     kc_put_name(out, s, c->columns);
     fclose(out);
 }

@@ -2,6 +2,7 @@
  * everything that comes from the trace is escaped. docs/reference/findings.md describes the
  * output. */
 #include "cli/print_findings.h"
+#include "cli/style.h"
 
 #include "analyze/findings/finding.h"
 
@@ -14,38 +15,9 @@ typedef struct page {
     size_t width;
 } page;
 
-/* Characters, not bytes: all but the continuation bytes of UTF-8 count. */
-static size_t count_columns(kineto_string text)
-{
-    size_t columns = 0;
-    for (size_t i = 0; i < text.size; i++)
-        columns += ((unsigned char)text.data[i] & 0xc0) != 0x80;
-    return columns;
-}
-
-/* Words of a text, wrapped at the width of the page. `first` begins the first line, `indent`
- * the others. A word that is wider than a line is cut. */
 static void put_wrapped(const page *p, const char *first, const char *indent, kineto_string text)
 {
-    size_t at = 0, column = 0, room = p->width - strlen(indent);
-    fputs(first, p->out);
-    while (at < text.size) {
-        size_t end = at;
-        while (end < text.size && text.data[end] != ' ')
-            end++;
-        kineto_string word = {text.data + at, end - at};
-        size_t columns = count_columns(word);
-        if (column && column + 1 + columns > room) {
-            fprintf(p->out, "\n%s", indent);
-            column = 0;
-        }
-        if (column)
-            fputc(' ', p->out);
-        kc_put_name(p->out, word, columns > room ? room : 0);
-        column += (column > 0) + KB_MIN(columns, room);
-        at = end + (end < text.size);
-    }
-    fputc('\n', p->out);
+    kc_put_wrapped(p->out, p->width, first, indent, 0, text);
 }
 
 /* ---- a line that is put together first ------------------------------------------------------- */
@@ -243,6 +215,92 @@ void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
     for (uint32_t i = 0; kineto_findings_get(found, i, &f); i++)
         print_finding(found, i, &f, &p);
     put_skipped_rules(found, &p);
+}
+
+/* "24 rules skipped: no device activity … (-v lists them)": the commonest reason, and how many
+ * rules were skipped in all. */
+static void put_skipped_count(const kineto_findings *found, const page *p)
+{
+    kineto_finding_rule rule;
+    uint32_t skipped = 0, most = 0;
+    kineto_string because = {"", 0}, reason;
+    line l;
+    for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++) {
+        uint32_t same = 0;
+        if (kineto_findings_outcome(found, i, &reason) != KINETO_RULE_SKIPPED)
+            continue;
+        skipped++;
+        for (uint32_t k = 0; kineto_finding_rule_get(k, &rule); k++)
+            same += is_left_out(found, k, reason);
+        if (same > most) {
+            most = same;
+            because = reason;
+        }
+    }
+    if (!skipped || !line_open(&l))
+        return;
+    fprintf(l.out, "%u %s skipped", skipped, kc_noun(skipped, "rule", "rules"));
+    because.size = (size_t)(memchr(because.data, ':', because.size)
+                                ? (const char *)memchr(because.data, ':', because.size) -
+                                      because.data
+                                : (ptrdiff_t)because.size);
+    if (because.size)
+        fprintf(l.out, ", %s%.*s", most < skipped ? "most for: " : "", (int)because.size,
+                because.data);
+    fputs(" (-v lists them)", l.out);
+    line_close(&l, p, "  ", "  ");
+}
+
+#define TOP_INDENT "           " /* as wide as savings */
+
+/* Savings, title and time, then the advice in two lines. */
+static void print_top_finding(const kineto_finding *f, const page *p, FILE *terminal)
+{
+    kineto_finding_rule rule;
+    char savings[64] = TOP_INDENT;
+    line l;
+    kineto_finding_rule_get(f->rule, &rule);
+    if (f->has_savings)
+        snprintf(savings, sizeof savings, "  %s%6.1f %%%s ",
+                 kc_paint(terminal, f->severity == KINETO_FINDING_HIGH ? KC_RED : KC_YELLOW),
+                 f->savings_pct, kc_paint(terminal, KC_PLAIN));
+    if (!line_open(&l))
+        return;
+    fputs(rule.title, l.out);
+    if (f->subject.size) {
+        fputs(": ", l.out);
+        kc_put_name(l.out, f->subject, f->subject.size > 60 ? 60 : 0);
+    }
+    if (f->has_savings)
+        fprintf(l.out, " (%s, %s confidence)", kb_short_duration(f->savings_ns).s,
+                confidence_word(f->confidence));
+    if (f->rank_count > 1)
+        fprintf(l.out, ", on %u ranks, worst on %d", f->rank_count, f->rank);
+    line_close(&l, p, savings, TOP_INDENT);
+    kc_put_wrapped(p->out, p->width, TOP_INDENT "-> ", TOP_INDENT "   ", 2, f->advice);
+}
+
+void kc_findings_print_top(const kineto_findings *found, uint32_t limit, size_t width, bool verbose,
+                           FILE *terminal, FILE *out)
+{
+    page p = {out, KB_MAX(width, (size_t)MIN_WIDTH)};
+    uint32_t steps, count = kineto_findings_count(found);
+    int64_t step_ns = kineto_findings_mean_step_ns(found, &steps);
+    kineto_finding f;
+    fprintf(out, "\n%s%s%s", kc_paint(terminal, KC_BOLD),
+            count ? "What to change, by the time that it can save" : "Nothing to change was found",
+            kc_paint(terminal, KC_PLAIN));
+    if (count > limit)
+        fprintf(out, " (%u of %u; --findings has all)", limit, count);
+    else if (count && steps)
+        fprintf(out, ", of a step of %s", kb_short_duration(step_ns).s);
+    fputc('\n', out);
+    for (uint32_t i = 0; i < limit && kineto_findings_get(found, i, &f); i++)
+        print_top_finding(&f, &p, terminal);
+    if (verbose)
+        put_skipped_rules(found, &p);
+    else
+        put_skipped_count(found, &p);
 }
 
 #define MAX_BRIEF 6u

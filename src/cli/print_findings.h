@@ -10,6 +10,11 @@
 
 /** @param width  columns to write in; 0: KC_FINDINGS_WIDTH. */
 void kc_findings_print(const kineto_findings *found, size_t width, FILE *out);
+/** The first `limit` ones with two lines of advice each, and how many rules were skipped; `verbose`:
+ *  all of the skipped rules. @param terminal  where the text goes in the end: decides about
+ *  colours. */
+void kc_findings_print_top(const kineto_findings *found, uint32_t limit, size_t width, bool verbose,
+                           FILE *terminal, FILE *out);
 /** The first ones, with what to do, below the summary of a recording. Nothing without any. */
 void kc_findings_print_brief(const kineto_findings *found, size_t width, FILE *out);
 /** The rules there are, on the standard output. @return the exit status. */

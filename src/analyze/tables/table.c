@@ -290,12 +290,8 @@ bool kineto_analysis_column(const kineto_analysis *a, uint32_t table, uint32_t c
     return true;
 }
 
-bool kineto_analysis_fact(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column,
-                          kineto_fact *out)
+bool ka_fact_get(const ka_table *t, uint64_t row, uint32_t column, kineto_fact *out)
 {
-    const ka_table *t = ka_shown_table(a, table);
-    if (!out)
-        return false;
     *out = (kineto_fact){0};
     if (!t || column >= t->column_count || row >= ka_table_rows(t))
         return false;
@@ -311,6 +307,12 @@ bool kineto_analysis_fact(const kineto_analysis *a, uint32_t table, uint64_t row
     else
         out->i = cell.i;
     return true;
+}
+
+bool kineto_analysis_fact(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column,
+                          kineto_fact *out)
+{
+    return out && ka_fact_get(ka_shown_table(a, table), row, column, out);
 }
 
 uint32_t kineto_analysis_find_table(const kineto_analysis *a, const char *name)

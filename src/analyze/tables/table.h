@@ -179,6 +179,8 @@ static inline kineto_string ka_text_at(const ka_table *t, uint64_t row, uint32_t
 {
     return kb_intern_get(&t->texts, (uint32_t)ka_cell_at(t, row, column).i);
 }
+/** A cell as callers of the library see it. False: there is none. */
+bool ka_fact_get(const ka_table *t, uint64_t row, uint32_t column, kineto_fact *out);
 /** Note "no device activity ..." and what to do. NULL is fine. */
 void ka_note_no_device(ka_table *t);
 

@@ -32,18 +32,6 @@ void kc_query_print_schema(FILE *out)
 
 /* ---- the place ------------------------------------------------------------------------------- */
 
-/* Columns of a text on a terminal, as kc_put_name writes it. */
-static size_t count_columns(kineto_string s)
-{
-    size_t used = 0;
-    for (size_t at = 0; at < s.size;) {
-        size_t size = kc_printable_bytes(s, at);
-        used += size ? kc_character_columns(s.data + at, size) : 4;
-        at += size ? size : 1;
-    }
-    return used;
-}
-
 /* The line that contains `place`, shortened at both sides, and a mark below the place. */
 static void print_marked_line(kineto_string text, size_t place)
 {
@@ -60,7 +48,7 @@ static void print_marked_line(kineto_string text, size_t place)
     fputs(head, stderr);
     kc_put_name(stderr, (kineto_string){text.data + from, to - from}, 0);
     fprintf(stderr, "\n%*s^\n",
-            n + (int)count_columns((kineto_string){text.data + from, place - from}), "");
+            n + (int)kc_name_columns((kineto_string){text.data + from, place - from}), "");
 }
 
 /* ---- names that exist ------------------------------------------------------------------------ */

@@ -1,0 +1,448 @@
+/* The headline and the tiles of an overview: how much was recorded, how busy devices or processors
+ * were, and what the rest of the time waits for. */
+#include "analyze/overview/overview.h"
+
+#include <math.h>
+
+/* ---- sentences ------------------------------------------------------------------------------- */
+
+/* Appends to the headline; what does not fit is cut. */
+KINETO_PRINTF(2, 3) static void say(kineto_overview *o, const char *fmt, ...)
+{
+    size_t used = strlen(o->headline);
+    va_list args;
+    va_start(args, fmt);
+    (void)kb_vsnprintf(o->headline + used, sizeof o->headline - used, fmt, args);
+    va_end(args);
+}
+
+/* A new tile; NULL if all places are taken. */
+static ka_overview_tile *add_tile(kineto_overview *o, const char *label)
+{
+    if (o->tile_count == KA_MAX_TILES)
+        return NULL;
+    ka_overview_tile *tile = &o->tiles[o->tile_count++];
+    *tile = (ka_overview_tile){.label = label};
+    return tile;
+}
+
+KINETO_PRINTF(3, 4)
+static void set_text(char *text, size_t size, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)kb_vsnprintf(text, size, fmt, args);
+    va_end(args);
+}
+
+#define SET_VALUE(tile, ...)  set_text((tile)->value, sizeof(tile)->value, __VA_ARGS__)
+#define SET_DETAIL(tile, ...) set_text((tile)->detail, sizeof(tile)->detail, __VA_ARGS__)
+
+static const ka_table *find_table(const kineto_overview *o, ka_table_id id)
+{
+    return &o->facts->tables[id];
+}
+
+/* The sum of a column of times. */
+static double sum_column(const ka_table *t, uint32_t column)
+{
+    double sum = 0;
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        ka_cell cell = ka_cell_at(t, row, column);
+        if (!ka_is_none(t, column, cell))
+            sum += (double)cell.i;
+    }
+    return sum;
+}
+
+/* The section that is made of this table; NULL: it is not shown. */
+static const ka_overview_section *find_shown(const kineto_overview *o, ka_table_id id)
+{
+    for (uint32_t i = 0; i < o->section_count; i++)
+        if (o->sections[i].spec->source == id)
+            return &o->sections[i];
+    return NULL;
+}
+
+/* A number of the first row of a section, the largest; NAN: it has no such column or value. */
+static double read_first(const ka_overview_section *s, const char *column)
+{
+    for (uint32_t i = 0; i < s->table.column_count; i++)
+        if (kb_string_equal(s->columns[i].name, kb_string(column))) {
+            ka_cell cell = ka_cell_at(&s->table, 0, i);
+            return s->columns[i].type == KINETO_CELL_NUMBER ? cell.d : (double)cell.i;
+        }
+    return (double)NAN;
+}
+
+/* Its name: the first column. */
+static kb_text read_first_name(const ka_overview_section *s)
+{
+    return ka_short_name(ka_text_at(&s->table, 0, 0));
+}
+
+/* ---- what was recorded ----------------------------------------------------------------------- */
+
+static int64_t find_longest_window(const kineto_overview *o)
+{
+    int64_t longest_ns = 0;
+    for (size_t i = 0; i < o->traces.count; i++)
+        longest_ns = KB_MAX(longest_ns,
+                            kb_length_ns(o->traces.data[i].start_ns, o->traces.data[i].end_ns));
+    return longest_ns;
+}
+
+#define MAX_NAMED_RANKS 4u
+
+static bool has_rank(const kineto_overview *o, int64_t rank)
+{
+    for (size_t i = 0; i < o->traces.count; i++)
+        if (o->traces.data[i].rank == rank)
+            return true;
+    return false;
+}
+
+/* "; 41 is missing": of traces of one rank each, the first ones. */
+static void say_missing_ranks(kineto_overview *o)
+{
+    uint32_t missing = o->world_size > o->rank_count ? o->world_size - o->rank_count : 0, named = 0;
+    if (!missing || o->traces.count != o->rank_count)
+        return;
+    for (uint32_t rank = 0; rank < o->world_size && named < MAX_NAMED_RANKS; rank++)
+        if (!has_rank(o, rank)) {
+            say(o, "%s%u", named ? ", " : "; ", rank);
+            named++;
+        }
+    if (missing > named)
+        say(o, " and %u more", missing - named);
+    say(o, missing == 1 ? " is missing" : " are missing");
+}
+
+static double trace_length(const ka_overview_trace *t)
+{
+    return (double)kb_length_ns(t->start_ns, t->end_ns);
+}
+
+/* ", 50 is cut off after 49 % of the time": of files whose end is missing. */
+static void say_cut_traces(kineto_overview *o)
+{
+    uint32_t named = 0, cut = 0;
+    double longest = (double)find_longest_window(o);
+    for (size_t i = 0; i < o->traces.count; i++) {
+        const ka_overview_trace *t = &o->traces.data[i];
+        cut += t->is_cut;
+        if (!t->is_cut || named == MAX_NAMED_RANKS)
+            continue;
+        say(o, "%s%lld is cut off after %.0f %% of the time", named++ ? ", " : "; ",
+            (long long)t->rank, longest > 0 ? 100 * trace_length(t) / longest : 0);
+    }
+    if (cut > named)
+        say(o, " and %u more are cut off", cut - named);
+}
+
+/* Did all traces record at one moment? Ranks of one job do. */
+static bool has_common_time(const kineto_overview *o)
+{
+    int64_t start_ns = INT64_MIN, end_ns = INT64_MAX;
+    for (size_t i = 0; i < o->traces.count; i++) {
+        start_ns = KB_MAX(start_ns, o->traces.data[i].start_ns);
+        end_ns = KB_MIN(end_ns, o->traces.data[i].end_ns);
+    }
+    return start_ns <= end_ns;
+}
+
+/* "63 of 64 ranks; 41 is missing, 50 is cut off. " */
+static void say_ranks(kineto_overview *o)
+{
+    if (o->rank_count < 2) {
+        if (o->traces.data[0].is_cut)
+            say(o, "The file is cut off: its end is missing. ");
+        return;
+    }
+    if (!has_common_time(o)) {
+        say(o, "%u traces that have no time in common: they may not be ranks of one job. ",
+            o->rank_count);
+        return;
+    }
+    if (o->world_size > o->rank_count)
+        say(o, "%u of %u ranks", o->rank_count, o->world_size);
+    else
+        say(o, "%u ranks", o->rank_count);
+    say_missing_ranks(o);
+    say_cut_traces(o);
+    say(o, ". ");
+}
+
+/* "6 steps of 176.3 ms", or "8.510 s recorded". */
+static void say_extent(kineto_overview *o)
+{
+    uint32_t steps;
+    int64_t step_ns = kineto_findings_mean_step_ns(o->found, &steps);
+    ka_overview_tile *tile = add_tile(o, steps ? "Step time" : "Recorded");
+    if (!steps) {
+        const ka_table *threads = find_table(o, KA_TABLE_thread_states);
+        int64_t window_ns = find_longest_window(o);
+        say(o, "%s recorded", kb_short_duration(window_ns).s);
+        SET_VALUE(tile, "%s", kb_short_duration(window_ns).s);
+        if (ka_table_rows(threads)) {
+            uint64_t count = ka_table_rows(threads);
+            say(o, " of %llu %s", (unsigned long long)count, count == 1 ? "thread" : "threads");
+            SET_DETAIL(tile, "%llu %s", (unsigned long long)count,
+                       count == 1 ? "thread" : "threads");
+        }
+        say(o, ".");
+        return;
+    }
+    uint32_t of_each = steps / KB_MAX(o->rank_count, 1u);
+    say(o, "%u %s of %s.", KB_MAX(of_each, 1u), of_each > 1 ? "steps" : "step",
+        kb_short_duration(step_ns).s);
+    SET_VALUE(tile, "%s", kb_short_duration(step_ns).s);
+    SET_DETAIL(tile, "mean of %u steps%s", steps, o->rank_count > 1 ? " of all ranks" : "");
+}
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+/* Utilization over all devices. */
+typedef struct use {
+    double sum, least, most;
+    int64_t least_rank, most_rank;
+    uint32_t count;
+} use;
+
+static use measure_use(const kineto_overview *o)
+{
+    const ka_table *t = find_table(o, KA_TABLE_gpu_summary);
+    use u = {0};
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        ka_cell cell = ka_cell_at(t, row, KA_COL_gpu_summary_utilization_pct);
+        int64_t rank = ka_cell_at(t, row, KA_COL_gpu_summary_rank).i;
+        if (ka_is_none(t, KA_COL_gpu_summary_utilization_pct, cell))
+            continue;
+        if (!u.count || cell.d < u.least) {
+            u.least = cell.d;
+            u.least_rank = rank;
+        }
+        if (!u.count || cell.d > u.most) {
+            u.most = cell.d;
+            u.most_rank = rank;
+        }
+        u.sum += cell.d;
+        u.count++;
+    }
+    return u;
+}
+
+/* What an idle device waits for, as the end of "… of the idle time is spent". */
+static const char *describe_reason(kineto_string reason)
+{
+    static const char *const words[][2] = {
+        {"synchronizing", "in calls that wait for the device"},
+        {"data_loader", "waiting for the data loader"},
+        {"between_operators", "on the host between operators"},
+        {"in_operator", "on the host inside operators, before they launch work"},
+        {"in_runtime", "in runtime calls"},
+        {"launching", "in launching calls"},
+        {"full_queue", "waiting for room in the launch queue"},
+        {"profiler_overhead", "in the profiler"},
+        {"other_stream", "waiting for another stream"},
+        {"other_rank", "waiting for another rank"},
+        {"unrecorded_work", "on work that was not recorded"},
+        {"device_latency", "as latency between kernels"}};
+    for (size_t i = 0; i < KB_COUNT(words); i++)
+        if (kb_string_equal(reason, kb_string(words[i][0])))
+            return words[i][1];
+    return NULL;
+}
+
+/* "; 72 % of the idle time is spent waiting for the data loader" */
+static void say_idle_reason(kineto_overview *o)
+{
+    const ka_overview_section *s = find_shown(o, KA_TABLE_idle_named);
+    const char *words = s ? describe_reason(ka_text_at(&s->table, 0, 0)) : NULL;
+    double share = s ? read_first(s, "share_pct") : 0;
+    if (words && share >= 1)
+        say(o, "; %.0f %% of the idle time is spent %s", share, words);
+}
+
+/* False: no utilization of a device is known. */
+static bool say_devices(kineto_overview *o)
+{
+    use u = measure_use(o);
+    if (!u.count)
+        return false;
+    double mean = u.sum / u.count;
+    if (u.count == 1)
+        say(o, " The GPU is busy for %.0f %%", mean);
+    else
+        say(o, " The %u GPUs are busy for %.0f %% on average", u.count, mean);
+    if (u.count > 1 && o->rank_count > 1 && u.most - u.least >= 1)
+        say(o, ", from %.0f %% (rank %lld) to %.0f %% (rank %lld)", u.least,
+            (long long)u.least_rank, u.most, (long long)u.most_rank);
+    if (mean < 95)
+        say_idle_reason(o);
+    say(o, ".");
+    ka_overview_tile *tile = add_tile(o, "GPU utilization");
+    if (tile) {
+        SET_VALUE(tile, "%.1f %%", mean);
+        SET_DETAIL(tile, "time in which a kernel runs, of the whole recording%s",
+                   u.count > 1 ? "; mean of all devices" : "");
+    }
+    return true;
+}
+
+/* ---- programs without devices ---------------------------------------------------------------- */
+
+/* "leaf takes 61 % of the CPU time." */
+static void say_consumer(kineto_overview *o)
+{
+    static const struct {
+        ka_table_id table;
+        const char *share, *whole;
+    } consumers[] = {{KA_TABLE_cpu_functions, "share_pct", "the CPU time"},
+                     {KA_TABLE_operators, "share_pct", "the operators' own time on the host"},
+                     {KA_TABLE_kernels, "share_pct", "the kernels' time"}};
+    for (size_t i = 0; i < KB_COUNT(consumers); i++) {
+        const ka_overview_section *s = find_shown(o, consumers[i].table);
+        double share = s ? read_first(s, consumers[i].share) : 0;
+        if (share >= 1) {
+            say(o, " %s takes %.0f %% of %s.", read_first_name(s).s, share, consumers[i].whole);
+            return;
+        }
+    }
+}
+
+/* "communication takes 85 % of the steps": the part that takes most of them, unless the host does; then its
+ * operators say more. False: it does, or there are no steps. */
+static bool say_largest_part(kineto_overview *o)
+{
+    static const struct {
+        uint32_t column;
+        const char *name;
+    } parts[] = {{KA_COL_steps_communication_us, "communication"},
+                 {KA_COL_steps_dataloader_us, "the data loader"},
+                 {KA_COL_steps_memcpy_us, "copying"},
+                 {KA_COL_steps_runtime_us, "runtime calls"}};
+    const ka_table *t = find_table(o, KA_TABLE_steps);
+    double whole = sum_column(t, KA_COL_steps_dur_us), most = 0.2 * whole;
+    const char *name = NULL;
+    for (size_t i = 0; i < KB_COUNT(parts); i++) {
+        double part = sum_column(t, parts[i].column);
+        if (part > most) {
+            most = part;
+            name = parts[i].name;
+        }
+    }
+    if (name)
+        say(o, " %.0f %% of it is %s.", 100 * most / whole, name);
+    return name != NULL;
+}
+
+/* The longest range of the user, where nothing else says what the program did. */
+static void say_range(kineto_overview *o)
+{
+    const ka_overview_section *s = find_shown(o, KA_TABLE_annotations);
+    double window = (double)find_longest_window(o), total = s ? read_first(s, "total_us") : 0;
+    if (s && window > 0 && total > 0)
+        say(o, " The range %s takes %s in %.0f %s.", read_first_name(s).s,
+            kb_short_duration((int64_t)KB_MIN(total, 0x1p62)).s, read_first(s, "calls"),
+            read_first(s, "calls") == 1 ? "call" : "calls");
+}
+
+/* States of all threads. False: they were not watched. */
+static bool say_threads(kineto_overview *o)
+{
+    const ka_table *t = find_table(o, KA_TABLE_thread_states);
+    double lifetime = sum_column(t, KA_COL_thread_states_lifetime_us),
+           running = sum_column(t, KA_COL_thread_states_running_us),
+           waiting = sum_column(t, KA_COL_thread_states_waiting_us),
+           blocked = sum_column(t, KA_COL_thread_states_blocked_us);
+    double window = (double)find_longest_window(o);
+    if (!(lifetime > 0) || !(window > 0))
+        return false;
+    ka_overview_tile *tile = add_tile(o, "CPUs in use");
+    if (tile) {
+        SET_VALUE(tile, "%.2f", running / window / KB_MAX((double)o->traces.count, 1));
+        SET_DETAIL(tile, "CPU time of all threads / recorded time%s",
+                   o->traces.count > 1 ? ", of a rank" : "");
+    }
+    say(o, " Its threads run for %.0f %% of their time, wait for a CPU for %.0f %% and are blocked for %.0f %%.",
+        100 * running / lifetime, 100 * waiting / lifetime, 100 * blocked / lifetime);
+    return true;
+}
+
+/* ---- the rest of the tiles ------------------------------------------------------------------- */
+
+/* The finding that would save most. */
+static void add_saving_tile(kineto_overview *o)
+{
+    kineto_finding f;
+    kineto_finding_rule rule;
+    for (uint32_t i = 0; kineto_findings_get(o->found, i, &f); i++) {
+        if (!f.has_savings || f.savings_pct < 0.05)
+            continue;
+        ka_overview_tile *tile = add_tile(o, "Largest saving");
+        if (!tile)
+            return;
+        kineto_finding_rule_get(f.rule, &rule);
+        SET_VALUE(tile, "%.1f %%", f.savings_pct);
+        SET_DETAIL(tile, "%s: %s", kb_short_duration(f.savings_ns).s, rule.title);
+        return;
+    }
+}
+
+static kb_text format_bytes(double bytes)
+{
+    kb_text t;
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+    size_t unit = 0;
+    for (; bytes >= 1000 && unit + 1 < KB_COUNT(units); unit++)
+        bytes /= 1000;
+    (void)kb_snprintf(t.s, sizeof t.s, unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
+    return t;
+}
+
+/* The largest peak of a device other than the host's, else of the host. */
+static void add_memory_tile(kineto_overview *o)
+{
+    const ka_table *t = find_table(o, KA_TABLE_memory);
+    int64_t peak = 0;
+    kineto_string device = {"", 0};
+    for (int pass = 0; pass < 2 && !peak; pass++)
+        for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+            ka_cell cell = ka_cell_at(t, row, KA_COL_memory_peak_allocated_bytes);
+            kineto_string name = ka_text_at(t, row, KA_COL_memory_device);
+            bool is_host = name.size >= 3 && memcmp(name.data, "CPU", 3) == 0;
+            if (is_host == (pass == 0) || cell.i == KA_NO_INT || cell.i <= peak)
+                continue;
+            peak = cell.i;
+            device = name;
+        }
+    ka_overview_tile *tile = peak > 0 ? add_tile(o, "Memory at its peak") : NULL;
+    if (!tile)
+        return;
+    SET_VALUE(tile, "%s", format_bytes((double)peak).s);
+    SET_DETAIL(tile, "allocated on %.*s", (int)KB_MIN(device.size, (size_t)60), device.data);
+}
+
+void ka_overview_describe(kineto_overview *o)
+{
+    uint64_t activities = 0;
+    o->headline[0] = 0;
+    for (size_t i = 0; i < o->traces.count; i++)
+        activities += o->traces.data[i].activities;
+    say_ranks(o);
+    if (!activities) {
+        say(o, "The trace has no activities.");
+        return;
+    }
+    say_extent(o);
+    if (!say_devices(o)) {
+        bool watched = say_threads(o);
+        if (find_shown(o, KA_TABLE_annotations))
+            say_range(o);
+        if (!say_largest_part(o) && (watched || !find_shown(o, KA_TABLE_annotations)))
+            say_consumer(o);
+    }
+    add_saving_tile(o);
+    add_memory_tile(o);
+}

@@ -1,0 +1,32 @@
+/* Colours on terminals. */
+#include "cli/style.h"
+
+#include <unistd.h>
+
+const char *kc_color_choice;
+
+kineto_status kc_check_color(const char *verb)
+{
+    const char *choice = kc_color_choice;
+    if (!choice || strcmp(choice, "auto") == 0 || strcmp(choice, "always") == 0 ||
+        strcmp(choice, "never") == 0)
+        return KINETO_OK;
+    return kc_usage_error(verb, "--color is auto, always or never, not '%s'", choice);
+}
+
+bool kc_has_colors(FILE *out)
+{
+    if (kc_color_choice && strcmp(kc_color_choice, "auto") != 0)
+        return strcmp(kc_color_choice, "always") == 0;
+    int fd = fileno(out);
+    return fd >= 0 && isatty(fd) && !kb_setting("NO_COLOR"); /* https://no-color.org */
+}
+
+const char *kc_paint(FILE *out, kc_style style)
+{
+    static const char *const sequences[] = {[KC_PLAIN] = "\033[0m",   [KC_BOLD] = "\033[1m",
+                                            [KC_DIM] = "\033[2m",     [KC_RED] = "\033[31m",
+                                            [KC_YELLOW] = "\033[33m", [KC_GREEN] = "\033[32m",
+                                            [KC_CYAN] = "\033[36m"};
+    return kc_has_colors(out) ? sequences[style] : "";
+}
