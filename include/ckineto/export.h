@@ -6,7 +6,7 @@
 #define CKINETO_EXPORT_H
 
 #include <ckineto/analyze.h>
-#include <ckineto/findings.h>
+#include <ckineto/overview.h>
 #include <ckineto/trace.h>
 
 #ifdef __cplusplus
@@ -122,6 +122,12 @@ KINETO_API kineto_status kineto_analysis_save_json(const kineto_analysis *analys
 /** Findings as JSON: docs/findings.schema.json describes it. @param path  "-": the standard output.
  *  @return an error of writing, as kineto_analysis_save_csv. threads: any. */
 KINETO_API kineto_status kineto_findings_save_json(const kineto_findings *findings, const char *path,
+                                                   kineto_error *err);
+
+/** The overview as JSON: docs/overview.schema.json describes it. @param brief  at most 4 KB: three rows of each table,
+ *  three findings, long texts cut. @param path  "-": the standard output.
+ *  @return an error of writing, as kineto_analysis_save_csv. threads: owner of the overview. */
+KINETO_API kineto_status kineto_overview_save_json(kineto_overview *overview, bool brief, const char *path,
                                                    kineto_error *err);
 
 typedef struct kineto_report_options {

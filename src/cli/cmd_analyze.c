@@ -19,7 +19,7 @@
 
 static const char *only, *steps = "usual", *streams, *definitions = "exact", *rules, *json, *csv;
 static const char *sequence_operator, *execution_trace, *memory_timeline, *overlay;
-static bool list, series, every, findings, verbose;
+static bool list, series, every, findings, verbose, brief;
 static kc_texts gates;
 static uint64_t evidence;
 static uint64_t sequence_min, sequence_top;
@@ -72,6 +72,8 @@ static const kc_option option_list[] = {
      "sequences, "
      "critical_path_edges"},
     {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
+    {"brief", 0, KC_FLAG, &brief, NULL,
+     "the first answer as JSON of at most 4 KB, to FILE of --json or the\nstandard output"},
     {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (10); 0: all"},
     {"threads", 0, KC_NUMBER, &threads, "N",
@@ -319,22 +321,25 @@ static kineto_status show_findings(const work *w, kineto_error *err)
     return KINETO_OK;
 }
 
-static void show_overview(const work *w, const char *path)
+static kineto_status show_overview(const work *w, const char *path, kineto_error *err)
 {
+    if (brief)
+        return kineto_overview_save_json(w->seen, true, json ? json : "-", err);
     kc_overview_page page = {.health = &w->health, .path = path, .verbose = verbose};
     kc_overview_print(w->seen, &page, stdout);
+    return KINETO_OK;
 }
 
 /* Is the first answer wanted? Any option about tables or findings asks for more. */
 static bool is_overview_wanted(void)
 {
-    const void *const others[] = {&only, &every, &series, &csv, &json, &overlay, &execution_trace,
+    const void *const others[] = {&only, &every, &series, &csv, &overlay, &execution_trace,
                                   &memory_timeline, &sequence_operator, &sequence_min, &sequence_top,
                                   &annotation, &instance, &row_limit, &definitions};
     for (size_t i = 0; i < KB_COUNT(others); i++)
         if (kc_option_given(others[i]))
             return false;
-    return !findings && !what_if.count;
+    return !findings && !what_if.count && (brief || !json);
 }
 
 /* Writes all requested outputs. The terminal gets tables only if no file was requested. Rows
@@ -345,10 +350,8 @@ static kineto_status show_results(const work *w, const char *path, kineto_error 
     kineto_status status = KINETO_OK;
     if (what_if.count)
         return KINETO_OK;
-    if (w->overview) {
-        show_overview(w, path);
-        return KINETO_OK;
-    }
+    if (w->overview)
+        return show_overview(w, path, err);
     if (findings)
         return show_findings(w, err);
     if (json)
@@ -489,6 +492,9 @@ int kc_analyze(int argc, char **argv)
     if (status == KINETO_OK)
         status = kc_check_color("analyze");
     w.overview = is_overview_wanted();
+    if (status == KINETO_OK && brief && !w.overview)
+        status = kc_usage_error("analyze", "--brief is the first answer: it does not go with options "
+                                           "about tables or findings");
     if (status == KINETO_OK)
         status = kc_gates_check(&gates);
     if (status == KINETO_OK)

@@ -88,6 +88,10 @@ typedef KB_VEC(char) ke_text;
 bool ke_args_json(const kineto_trace *trace, kineto_row row, ke_text *out, uint64_t *replaced);
 /** Write the members of an object that the caller has opened. */
 void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *snapshot);
+/** The value of a cell; null without one. */
+void ke_put_fact(kb_json *j, const kineto_fact *f);
+/** The overview as JSON; `brief`: at most 4 KB. */
+void ke_put_overview(kb_json *j, kineto_overview *o, bool brief);
 /** Write tables (tables_csv_json.c; at most row_limit rows of each, 0: all) or findings (findings_json.c) as a
  *  JSON object. */
 void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit);

@@ -97,7 +97,7 @@ kineto_status kineto_analysis_save_csv(const kineto_analysis *a, const char *dir
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* Times are microseconds with three decimals, exact to the nanosecond. */
-static void put_json_cell(kb_json *j, const kineto_fact *f)
+void ke_put_fact(kb_json *j, const kineto_fact *f)
 {
     if (f->is_none)
         kb_json_null(j);
@@ -139,7 +139,7 @@ static void put_json_table(kb_json *j, const kineto_analysis *a, uint32_t table,
         kb_json_newline(j);
         kb_json_array_begin(j);
         for (uint32_t c = 0; kineto_analysis_fact(a, table, r, c, &fact); c++)
-            put_json_cell(j, &fact);
+            ke_put_fact(j, &fact);
         kb_json_array_end(j);
     }
     kb_json_array_end(j);

@@ -1,0 +1,161 @@
+"""The first answer: `ckineto TRACE` and `ckineto analyze TRACE` on terminals of all widths."""
+
+import fcntl
+import glob
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import unicodedata
+
+from command import COMMAND, CommandTest, main
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CORPUS = sorted(glob.glob(os.path.join(HERE, "../data/**/*.json*"), recursive=True))
+
+
+def columns(line):
+    """Columns of a line on a terminal, without sequences for colours."""
+    line = re.sub(r"\x1b\[[0-9;]*m", "", line)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+
+
+def on_terminal(width, *arguments, **environment):
+    """What the command writes to a terminal of this width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    process = subprocess.Popen([COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=theirs,
+                               stderr=subprocess.DEVNULL, env={**os.environ, **environment})
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            more = os.read(ours, 65536)
+        except OSError: # the other end is closed
+            break
+        if not more:
+            break
+        text += more
+    os.close(ours)
+    return process.wait(), text.decode(errors="replace").replace("\r\n", "\n")
+
+
+def event(cat, name, start, duration, pid=5, tid=7, **args):
+    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": duration, "args": args}
+
+
+def training(slow_from=1 << 30):
+    """Steps with a kernel of half their length, after a data loader's wait."""
+    events = []
+    for step in range(4):
+        at = 1000 * step
+        wait = 300 if step < slow_from else 600
+        events += [
+            event("user_annotation", f"ProfilerStep#{step}", at, 1000),
+            event("user_annotation", "enumerate(DataLoader)#_Iter.__next__", at, wait),
+            event("cuda_runtime", "cudaLaunchKernel", at + wait, 10, correlation=step + 1),
+            event("kernel", "ampere_sgemm", at + wait + 20, 500, pid=0, tid=7, device=0, stream=7, correlation=step + 1)]
+    return events
+
+
+class Overview(CommandTest):
+    def trace(self, events, name="trace.json", **header):
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events, **header}, file)
+        return path
+
+    def text(self, *arguments, status=0):
+        done = self.run_command(*arguments)
+        self.assertEqual(done.returncode, status, done.err)
+        return done.out.decode()
+
+    def headline(self, *arguments):
+        return " ".join(self.text("analyze", *arguments).split("\n\n")[0].split())
+
+    def test_a_trace_alone_is_answered(self):
+        path = self.trace(training())
+        self.assertEqual(self.text(path), self.text("analyze", path))
+        self.assertEqual(self.text(self.directory), self.text("analyze", self.directory))
+
+    def test_a_program_is_not_taken_for_a_trace(self):
+        path = self.path("program")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n")
+        os.chmod(path, 0o755)
+        done = self.run_command(path)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"ckineto record -- ", done.err)
+
+    def test_headline_of_steps_and_a_device(self):
+        line = self.headline(self.trace(training()))
+        self.assertRegex(line, r"^4 steps of 1\.000 ms\. The GPU is busy for 5\d %; \d+ % of the idle time is spent "
+                               r"waiting for the data loader\.$")
+
+    def test_headline_of_ranges(self):
+        ranges = [event("user_annotation", "load", 0, 100), event("user_annotation", "solve", 100, 900)]
+        line = self.headline(self.trace(ranges))
+        self.assertRegex(line, r"1\.000 ms recorded\. The range solve takes 900\.0 us in 1 call\.")
+
+    def test_headline_of_nothing(self):
+        self.assertEqual(self.headline(self.trace([])), "The trace has no activities.")
+
+    def test_headline_names_missing_and_cut_ranks(self):
+        for rank in (0, 1, 3):
+            self.trace(training(), f"run/rank{rank}.json", distributedInfo={"rank": rank, "world_size": 4})
+        with open(self.path("run/rank3.json"), "rb+") as file:
+            file.truncate(os.path.getsize(self.path("run/rank3.json")) * 2 // 3)
+        line = self.headline(self.path("run"))
+        self.assertRegex(line, r"^3 of 4 ranks; 2 is missing; 3 is cut off after \d+ % of the time\. ")
+
+    def test_traces_without_common_time_are_no_ranks(self):
+        self.trace(training(), "two/a.json")
+        self.trace([{**e, "ts": e["ts"] + 10**9} for e in training()], "two/b.json")
+        self.assertIn("may not be ranks of one job", self.headline(self.path("two")))
+
+    def test_times_are_relative(self):
+        shifted = [{**e, "ts": e["ts"] + 1_600_000_000_000_000} for e in training(slow_from=2)]
+        text = self.text("analyze", self.trace(shifted))
+        self.assertIn("+2.000 ms", text)
+        self.assertNotRegex(text, r"\d{12}")
+        self.assertEqual(text, self.text("analyze", self.trace(training(slow_from=2))))
+
+    def test_lines_and_widths_over_the_corpus(self):
+        self.assertTrue(CORPUS)
+        for path in CORPUS:
+            for width in (40, 72, 100, 160):
+                status, text = on_terminal(width, "analyze", path)
+                with self.subTest(trace=os.path.basename(path), width=width):
+                    if status == 2: # it is no trace
+                        break
+                    lines = text.splitlines()
+                    self.assertLessEqual(max(map(columns, lines)), width)
+                    if width >= 100:
+                        self.assertLessEqual(len(lines), 40)
+
+    def test_colours(self):
+        path = self.trace(training())
+        self.assertIn("\x1b[1m", on_terminal(100, "analyze", path, NO_COLOR="")[1])
+        self.assertNotIn("\x1b", on_terminal(100, "analyze", path, NO_COLOR="1")[1])
+        self.assertNotIn("\x1b", on_terminal(100, "analyze", "--color", "never", path)[1])
+        self.assertIn("\x1b[1m", self.text("analyze", "--color", "always", path))
+        self.assertEqual(self.run_command("analyze", "--color", "blue", path).returncode, 2)
+
+    def test_names_from_traces_cannot_drive_the_terminal(self):
+        ranges = [event("user_annotation", "evil\x1b[2J\u202ename" + "x" * 300, 0, 100)]
+        text = self.text("analyze", self.trace(ranges))
+        self.assertNotIn("\x1b", text)
+        self.assertNotIn("\u202e", text)
+
+    def test_skipped_rules_are_one_line(self):
+        path = self.trace([event("user_annotation", "load", 0, 100)])
+        self.assertRegex(self.text("analyze", path), r"\n  \d+ rules skipped, .*\(-v lists them\)\n")
+        self.assertIn("Skipped:", self.text("analyze", "-v", path))
+
+
+if __name__ == "__main__":
+    main()
