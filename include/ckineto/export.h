@@ -142,6 +142,7 @@ typedef struct kineto_report_options {
     void (*progress)(uint64_t activities_done, uint64_t activities, void *user);
     void *user;
     const char *step_pattern; /**< as in kineto_analysis_options */
+    kineto_overview *overview; /**< headline and key numbers, of all ranks; NULL: none */
 } kineto_report_options;
 KINETO_INIT_FUNCTION(kineto_report_options)
 

@@ -59,6 +59,8 @@ KINETO_API bool kineto_overview_fact(kineto_overview *overview, uint32_t table, 
 /** Number of rows that the table of facts has beside those shown. threads: owner. */
 KINETO_API uint64_t kineto_overview_rows_left_out(kineto_overview *overview, uint32_t table);
 
+/** The facts that it is made of: all tables but those with one row per event, of all ranks. Borrowed. threads: owner. */
+KINETO_API const kineto_analysis *kineto_overview_facts(kineto_overview *overview);
 /** The findings, of all ranks. Borrowed. threads: owner. */
 KINETO_API const kineto_findings *kineto_overview_findings(kineto_overview *overview);
 

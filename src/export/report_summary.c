@@ -117,6 +117,11 @@ kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_opti
         ke_put_findings(&j, options->findings);
     else
         kb_json_null(&j);
+    kb_json_key_z(&j, "overview");
+    if (options->overview)
+        ke_put_overview(&j, options->overview, false);
+    else
+        kb_json_null(&j);
     put_sections(&j);
     put_tables_or_null(&j, "facts", options->facts, options->row_limit);
     put_tables_or_null(&j, "diff", options->diff, options->row_limit);

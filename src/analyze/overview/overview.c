@@ -201,3 +201,11 @@ const kineto_findings *kineto_overview_findings(kineto_overview *o)
     make_overview(o);
     return o->found;
 }
+
+const kineto_analysis *kineto_overview_facts(kineto_overview *o)
+{
+    if (!o)
+        return NULL;
+    make_overview(o);
+    return o->facts;
+}

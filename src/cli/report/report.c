@@ -2,13 +2,12 @@
  * findings, and write the page, text or flame graph. Only one trace is in memory at a time, besides
  * the first one, which the timeline may show. */
 #include "cli/report/report.h"
-#include "analyze/facts/analyses.h"
-#include "analyze/findings/finding.h"
 #include "cli/open_many.h"
 
 #include <ckineto/diff.h>
 #include <ckineto/export.h>
 #include <ckineto/files.h>
+#include <ckineto/overview.h>
 
 #include <unistd.h>
 
@@ -19,9 +18,7 @@
 typedef struct report_work {
     const kc_report_page *page;
     kineto_analysis_options analyze;
-    /* of all ranks so far */
-    kineto_analysis *facts;
-    kineto_findings *found;
+    kineto_overview *seen; /* of all ranks so far */
     kineto_trace *first;
     kc_health health;
     bool wants_health;
@@ -29,43 +26,27 @@ typedef struct report_work {
     uint32_t count;
 } report_work;
 
-/* Takes over the facts and findings of one rank. With several ranks, sums that need all of them are
- * deferred until the last. */
-static kineto_status merge_facts(report_work *w, kineto_analysis *facts, kineto_findings *found,
-                                 kineto_error *err)
-{
-    if (!w->found) {
-        w->facts = facts;
-        w->found = found;
-        if (w->count > 1) {
-            ka_facts_defer(facts);
-            ka_findings_defer(found);
-        }
-        return KINETO_OK;
-    }
-    kineto_status status = kineto_analysis_add(w->facts, facts, err);
-    if (!status)
-        status = kineto_findings_add(w->found, found, err);
-    kineto_analysis_destroy(facts);
-    kineto_findings_destroy(found);
-    return status;
-}
-
-/* Facts and findings of one trace as a rank. */
+/* The overview of one trace as a rank, added to that of the ranks before it. */
 static kineto_status analyze_trace(report_work *w, kineto_trace *trace, const char *path,
                                    uint32_t index, kineto_error *err)
 {
     int32_t rank = kc_trace_rank(trace, path, index);
-    kineto_analysis *facts = NULL;
-    kineto_findings *found;
+    kineto_overview *seen;
     w->analyze.rank = &rank;
-    kineto_findings_options o = {.size = sizeof o, .analyze = &w->analyze, .facts = &facts};
-    kineto_status status = kineto_findings_find(trace, &o, &found, err);
+    kineto_status status = kineto_overview_create(trace, &w->analyze, &seen, err);
     w->analyze.rank = NULL;
     w->activities += kineto_trace_count(trace);
     if (!status && w->wants_health)
         kc_health_add(&w->health, trace, w->count > 1 ? rank : -1);
-    return status ? status : merge_facts(w, facts, found, err);
+    if (status)
+        return status;
+    if (!w->seen) {
+        w->seen = seen;
+        return KINETO_OK;
+    }
+    status = kineto_overview_add(w->seen, seen, err);
+    kineto_overview_destroy(seen);
+    return status;
 }
 
 /* Only the first trace stays open. */
@@ -85,10 +66,6 @@ static kineto_status analyze_files(report_work *w, const kineto_files *files, ki
         kineto_trace_release(trace);
     }
     kc_show_reading(0, 0, NULL);
-    if (!status && w->facts)
-        status = ka_facts_complete(w->facts, err);
-    if (!status && w->found)
-        status = ka_findings_complete(w->found, err);
     return status;
 }
 
@@ -155,8 +132,7 @@ static kineto_status read_report_traces(report_work *w, kineto_error *err)
 /* Also after a failure, with members that are NULL. */
 static void free_work(report_work *w)
 {
-    kineto_analysis_destroy(w->facts);
-    kineto_findings_destroy(w->found);
+    kineto_overview_destroy(w->seen);
     kineto_trace_release(w->first);
     kc_health_free(&w->health);
 }
@@ -190,13 +166,14 @@ static kineto_status make_page(report_work *w, const char *output, kineto_error 
     store_is_read(w->page, !status);
     kineto_report_options o = {.size = sizeof o,
                                .title = choose_title(w->page, title, sizeof title),
-                               .facts = w->facts,
-                               .findings = w->found,
+                               .facts = kineto_overview_facts(w->seen),
+                               .findings = kineto_overview_findings(w->seen),
                                .diff = diff,
                                .row_limit = w->page->row_limit,
                                .activity_limit = w->page->activity_limit,
                                .progress = show_page_progress,
-                               .step_pattern = w->page->analyze.step_pattern};
+                               .step_pattern = w->page->analyze.step_pattern,
+                               .overview = w->seen};
     if (!status)
         status = kineto_report_save(trace, &o, output, err);
     kineto_analysis_destroy(diff);
@@ -220,7 +197,8 @@ kineto_status kc_report_print_text(const kc_report_page *page, uint64_t width, F
     kineto_status status = read_report_traces(&w, err);
     store_is_read(page, !status);
     if (!status)
-        kc_report_print(&w.health, w.facts, w.found, width, out);
+        kc_report_print(&w.health, kineto_overview_facts(w.seen), kineto_overview_findings(w.seen),
+                        width, out);
     free_work(&w);
     return status;
 }
