@@ -22,7 +22,8 @@ typedef struct kineto_overview kineto_overview;
 /** Make the overview of a trace.
  *  @param analyze  steps, streams, rules for names and rank, as for kineto_analysis_run; NULL: defaults.
  *  @param out      receives an overview to destroy, which does not refer to the trace. NULL on failure.
- *  @return an error of kineto_findings_find. threads: any. */
+ *  @return KINETO_E_NOT_FOUND if the trace has none of the steps, KINETO_E_ARGUMENT, KINETO_E_MEMORY; for rules:
+ *          an error of reading the file, KINETO_E_FORMAT with the line. threads: any. */
 KINETO_API kineto_status kineto_overview_create(const kineto_trace *trace, const kineto_analysis_options *analyze,
                                                 kineto_overview **out, kineto_error *err);
 /** NULL is fine. threads: owner. */

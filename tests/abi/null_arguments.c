@@ -21,6 +21,7 @@ static kineto_verify_report *a_kineto_verify_report;
 static kineto_analysis *a_kineto_analysis;
 static kineto_critical_path *a_kineto_critical_path;
 static kineto_findings *a_kineto_findings;
+static kineto_overview *a_kineto_overview;
 static kineto_function_events *a_kineto_function_events;
 static kineto_averages *a_kineto_averages;
 static kineto_session *a_kineto_session;
@@ -91,6 +92,7 @@ static bool make_all(const char *path)
            !kineto_diff_run(a_kineto_trace, a_kineto_trace, NULL, &a_kineto_analysis, &err) &&
            !kineto_critical_path_create(a_kineto_trace, NULL, &a_kineto_critical_path, &err) &&
            !kineto_findings_find(a_kineto_trace, NULL, &a_kineto_findings, &err) &&
+           !kineto_overview_create(a_kineto_trace, NULL, &a_kineto_overview, &err) &&
            !kineto_function_events_create(a_kineto_trace, NULL, &a_kineto_function_events, &err) &&
            !kineto_averages_create(a_kineto_function_events, NULL, &a_kineto_averages, &err) &&
            !kineto_session_create(NULL, &a_kineto_session, &err) &&
@@ -106,6 +108,7 @@ static void destroy_all(void)
     kineto_session_destroy(a_kineto_session);
     kineto_averages_destroy(a_kineto_averages);
     kineto_function_events_destroy(a_kineto_function_events);
+    kineto_overview_destroy(a_kineto_overview);
     kineto_findings_destroy(a_kineto_findings);
     kineto_critical_path_destroy(a_kineto_critical_path);
     kineto_analysis_destroy(a_kineto_analysis);

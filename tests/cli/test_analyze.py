@@ -49,7 +49,7 @@ class Analyze(CommandTest):
         return dict(zip(found["columns"], found["rows"][number]))
 
     def test_the_summary_begins_with_what_was_lost_and_how_sound_it_is(self):
-        lines = self.analyze(self.trace()).out.decode().splitlines()
+        lines = self.analyze("--all", self.trace()).out.decode().splitlines()
         self.assertIn("1 trace, 8 activities, none lost", lines[0])
         self.assertIn("Where device time went, from the first to the last work (temporal_breakdown)", lines)
 
