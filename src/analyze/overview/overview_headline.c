@@ -325,6 +325,8 @@ static bool say_largest_part(kineto_overview *o)
     const ka_table *t = find_table(o, KA_TABLE_steps);
     double whole = sum_column(t, KA_COL_steps_dur_us), most = 0.2 * whole;
     const char *name = NULL;
+    if (!find_shown(o, KA_TABLE_steps))
+        return false;
     for (size_t i = 0; i < KB_COUNT(parts); i++) {
         double part = sum_column(t, parts[i].column);
         if (part > most) {
@@ -365,7 +367,7 @@ static bool say_threads(kineto_overview *o)
         SET_DETAIL(tile, "CPU time of all threads / recorded time%s",
                    o->traces.count > 1 ? ", of a rank" : "");
     }
-    say(o, " Its threads run for %.0f %% of their time, wait for a CPU for %.0f %% and are blocked for %.0f %%.",
+    say(o, " Threads run for %.0f %% of their time, wait for a CPU for %.0f %% and are blocked for %.0f %%.",
         100 * running / lifetime, 100 * waiting / lifetime, 100 * blocked / lifetime);
     return true;
 }

@@ -261,10 +261,18 @@ static void make_groups(maker *m)
         qsort_r(m->groups.data, m->groups.count, sizeof *m->groups.data, compare_groups, m);
 }
 
+/* Rows without any time are not shown, where rows are sorted by it. */
+static bool has_time(const maker *m, uint64_t row)
+{
+    return m->order < 0 || m->groups.data[row].outputs[m->order].sum > 0;
+}
+
 static void put_groups(maker *m, ka_overview_section *out)
 {
     ka_table *t = &out->table;
-    uint64_t rows = KB_MIN(m->groups.count, (size_t)KA_OVERVIEW_ROWS);
+    uint64_t rows = 0;
+    while (rows < KB_MIN(m->groups.count, (size_t)KA_OVERVIEW_ROWS) && has_time(m, rows))
+        rows++;
     *out = (ka_overview_section){.spec = m->spec, .left_out = m->groups.count - rows};
     t->id = m->spec->source;
     t->wanted = t->shown = true;
@@ -293,12 +301,19 @@ static bool make_section(kineto_overview *o, const ka_section_spec *spec, ka_ove
     return any;
 }
 
+/* Without steps their table has one row, of all of the trace. */
+static bool is_possible(const kineto_overview *o, const ka_section_spec *spec)
+{
+    uint32_t steps;
+    (void)kineto_findings_mean_step_ns(o->found, &steps);
+    return (!spec->of_ranks || o->rank_count > 1) && (spec->source != KA_TABLE_steps || steps);
+}
+
 bool ka_overview_fill(kineto_overview *o, uint32_t slot, ka_overview_section *out)
 {
     const ka_section_spec *spec;
     for (uint32_t i = 0; (spec = ka_section_spec_of(i)) != NULL; i++)
-        if (spec->slot == slot && (!spec->of_ranks || o->rank_count > 1) &&
-            make_section(o, spec, out))
+        if (spec->slot == slot && is_possible(o, spec) && make_section(o, spec, out))
             return true;
     return false;
 }
