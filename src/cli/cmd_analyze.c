@@ -8,6 +8,7 @@
 #include "cli/print_facts.h"
 #include "cli/print_findings.h"
 #include "cli/print_overview.h"
+#include "cli/print_table.h"
 #include "analyze/facts/analyses.h"
 #include "analyze/findings/finding.h"
 #include "export/export.h"
@@ -80,6 +81,7 @@ static const kc_option option_list[] = {
      "use N threads (with --mem one); the facts do not depend on it"},
     {"verbose", 'v', KC_FLAG, &verbose, NULL,
      "also which rules were skipped and why, and what is doubtful in the\ntrace"},
+    KC_ABSOLUTE_OPTION,
     KC_COLOR_OPTION,
     KC_READING_OPTIONS,
 };

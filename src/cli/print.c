@@ -143,6 +143,18 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns)
         fputc(' ', out);
 }
 
+#define PAGE_COLUMNS 100u
+#define MOST_COLUMNS    10000u
+
+size_t kc_page_width(FILE *out)
+{
+    size_t columns = kc_terminal_columns(out);
+    const char *asked = kb_setting("COLUMNS");
+    if (!columns && asked)
+        columns = (size_t)strtoull(asked, NULL, 10);
+    return columns && columns <= MOST_COLUMNS ? columns : PAGE_COLUMNS;
+}
+
 size_t kc_name_columns(kineto_string name)
 {
     size_t columns = 0;

@@ -28,6 +28,8 @@ void kc_put_text(FILE *out, const char *text);
 void kc_print(FILE *out, const char *fmt, ...) KINETO_PRINTF(2, 3);
 /** A path after `used` columns of one terminal line; of a long one only its end. */
 void kc_put_path(FILE *out, const char *path, size_t used);
+/** Columns to write in: those of the terminal, else $COLUMNS, else 100. */
+size_t kc_page_width(FILE *out);
 /** Columns of a name as kc_put_name writes it. */
 size_t kc_name_columns(kineto_string name);
 /** Words of a text, wrapped at `width` columns. `first` begins the first line, `indent` the others. A word

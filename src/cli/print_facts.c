@@ -3,11 +3,11 @@
  * characters. */
 #include "cli/print_facts.h"
 #include "analyze/tables/table.h"
+#include "cli/print_table.h"
+#include "cli/style.h"
 #include "trace/trace.h"
 
 #include <ckineto/files.h>
-
-#include <math.h>
 
 /* ---- health ---------------------------------------------------------------------------------- */
 
@@ -88,98 +88,6 @@ void kc_health_free(kc_health *h) { kb_vec_free(&h->lines); }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* Columns of a text cell; longer texts are cut. */
-#define WIDEST_TEXT 60u
-
-/* A formatted cell. `columns` is its width on a terminal, which for texts differs from its
- * bytes. */
-typedef struct cell_text {
-    char s[400];
-    size_t columns;
-} cell_text;
-
-/* Nanoseconds are shown as microseconds, the unit of the columns' names. */
-static void print_ns(cell_text *c, int64_t ns)
-{
-    c->columns = (size_t)snprintf(c->s, sizeof c->s, "%.1f", (double)ns / 1000);
-}
-
-/* Two decimals; none for large numbers, two significant digits for small ones. */
-static void print_number(cell_text *c, double v)
-{
-    const char *format = fabs(v) >= 100000 ? "%.0f" : fabs(v) >= 0.01 || v == 0 ? "%.2f" : "%.2g";
-    c->columns = (size_t)snprintf(c->s, sizeof c->s, format, v);
-}
-
-static void print_name(cell_text *c, kineto_string s)
-{
-    FILE *out = fmemopen(c->s, sizeof c->s, "w");
-    if (!out)
-        return;
-    c->columns = KB_MIN(kc_name_columns(s), (size_t)WIDEST_TEXT);
-    kc_put_name(out, s, c->columns);
-    fclose(out);
-}
-
-/* "-" for a cell without a value. */
-static cell_text format_cell(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column
-                             )
-{
-    kineto_fact f;
-    cell_text c = {.s = "-", .columns = 1};
-    kineto_analysis_fact(a, table, row, column, &f);
-    if (f.is_none)
-        return c;
-    if (f.type == KINETO_CELL_TEXT)
-        print_name(&c, f.text);
-    else if (f.type == KINETO_CELL_INT)
-        c.columns = (size_t)snprintf(c.s, sizeof c.s, "%lld", (long long)f.i);
-    else if (f.type == KINETO_CELL_NS)
-        print_ns(&c, f.i);
-    else
-        print_number(&c, f.d);
-    return c;
-}
-
-/* Texts are aligned left, numbers right; the last cell ends the line and is not padded. */
-static void print_cell(FILE *out, const cell_text *c, size_t width, bool left, bool last)
-{
-    if (!left)
-        fprintf(out, "%*s", (int)(width - KB_MIN(c->columns, width)), "");
-    fputs(c->s, out);
-    if (left && !last)
-        fprintf(out, "%*s", (int)(width - KB_MIN(c->columns, width)), "");
-    fputs(last ? "\n" : "  ", out);
-}
-
-/* The head and `rows` rows, in the order `order` (NULL: of the table). Cells are formatted
- * twice, once for the widths: only few rows are shown. */
-static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fact_table *info,
-                       const uint64_t *order, uint64_t rows, FILE *out)
-{
-    kineto_fact_column column;
-    size_t widths[64] = {0};
-    uint32_t columns = KB_MIN(info->column_count, KB_COUNT(widths));
-    for (uint32_t c = 0; c < columns; c++) {
-        kineto_analysis_column(a, table, c, &column);
-        widths[c] = column.name.size;
-        for (uint64_t r = 0; r < rows; r++)
-            widths[c] = KB_MAX(widths[c], format_cell(a, table, order ? order[r] : r, c).columns);
-    }
-    for (uint64_t r = 0; r <= rows; r++) {
-        fputs("  ", out);
-        for (uint32_t c = 0; c < columns; c++) {
-            kineto_analysis_column(a, table, c, &column);
-            cell_text text = {.columns = column.name.size};
-            if (r)
-                text = format_cell(a, table, order ? order[r - 1] : r - 1, c);
-            else
-                memcpy(text.s, column.name.data, column.name.size);
-            print_cell(out, &text, widths[c], column.type == KINETO_CELL_TEXT, c + 1 == columns);
-        }
-    }
-}
-
 /* Title, note, and at most `limit` rows (0: all). Where only a part of the rows of several
  * ranks is shown, these are the rows with the largest weight. */
 static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t limit, bool several,
@@ -190,15 +98,19 @@ static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t 
     const ka_table *t = ka_shown_table(a, table);
     bool by_weight = several && ka_has_weight(t);
     uint64_t rows = limit ? KB_MIN(limit, info.row_count) : info.row_count;
-    fprintf(out, "\n%s (%s)\n", info.title, info.name);
-    if (info.note.size) {
-        fputs("  ", out);
-        kc_put_name(out, info.note, 0);
-        fputc('\n', out);
-    }
+    fprintf(out, "\n%s%s%s (%s)\n", kc_paint(out, KC_BOLD), info.title, kc_paint(out, KC_PLAIN),
+            info.name);
+    if (info.note.size)
+        kc_put_wrapped(out, kc_page_width(out), "  ", "  ", 0, info.note);
     uint64_t *order = by_weight && rows < info.row_count ? ka_rows_by_weight(t) : NULL;
+    kc_table_view view = {.table = t,
+                          .facts = a,
+                          .order = order,
+                          .rows = rows,
+                          .width = kc_page_width(out),
+                          .terminal = out};
     if (rows)
-        print_rows(a, table, &info, order, rows, out);
+        kc_table_print(&view, out);
     free(order);
     if (rows < info.row_count)
         fprintf(out, "  … %s more rows: --row-limit 0, --csv DIR or --json FILE has them\n",
@@ -237,9 +149,9 @@ static void print_reason(const kineto_analysis *a, uint32_t table, FILE *out)
     for (uint32_t j = table, n = 0; kineto_analysis_table(a, j, &other); j++)
         if (is_worth_a_word(a, j, &other) && kb_string_equal(other.note, info.note))
             fprintf(out, "%s%s", n++ ? ", " : "", other.name);
-    fputs(":\n  ", out);
-    kc_put_name(out, info.note.size ? info.note : kb_string("none in this trace"), 0);
-    fputc('\n', out);
+    fputs(":\n", out);
+    kc_put_wrapped(out, kc_page_width(out), "  ", "  ", 0,
+                   info.note.size ? info.note : kb_string("none in this trace"));
 }
 
 /* Only the names: for programs of quite another kind, whose reasons would fill a page. */

@@ -1,16 +1,13 @@
 /* The overview on a terminal. It is written into memory first, with fewer and fewer rows of its
  * tables until it has few enough lines. */
 #include "cli/print_overview.h"
+#include "analyze/overview/overview.h"
 #include "cli/print_findings.h"
+#include "cli/print_table.h"
 
-#include <math.h>
-
-#define DEFAULT_WIDTH  100u
-#define MIN_WIDTH      40u
-#define MAX_FINDINGS   3u
-#define MAX_ROWS       5u
-#define MAX_COLUMNS    16u
-#define MIN_NAME_WIDTH 12u
+#define MIN_WIDTH    40u
+#define MAX_FINDINGS 3u
+#define MAX_ROWS     5u
 
 /* A page that is being written. */
 typedef struct page {
@@ -23,188 +20,17 @@ typedef struct page {
 
 static const char *paint(const page *p, kc_style style) { return kc_paint(p->terminal, style); }
 
-/* ---- cells ----------------------------------------------------------------------------------- */
-
-/* What a column holds, by the end of its name. */
-typedef enum unit { NAME, TIME, OFFSET, PERCENT, COUNT } unit;
-
-/* A column that is shown. */
-typedef struct column {
-    uint32_t index;
-    unit unit;
-    kb_text head;
-    size_t width;
-} column;
-
-static bool ends_with(kineto_string s, const char *end)
-{
-    size_t size = strlen(end);
-    return s.size >= size && memcmp(s.data + s.size - size, end, size) == 0;
-}
-
-static unit find_unit(const kineto_fact_column *c)
-{
-    if (c->type == KINETO_CELL_TEXT)
-        return NAME;
-    if (kb_string_equal(c->name, kb_string("at_us")))
-        return OFFSET;
-    if (c->type == KINETO_CELL_NS)
-        return TIME;
-    return ends_with(c->name, "_pct") ? PERCENT : COUNT;
-}
-
-/* The name without its unit, with spaces for underscores. */
-static kb_text make_head(const kineto_fact_column *c)
-{
-    kb_text head;
-    size_t size = c->name.size;
-    if (ends_with(c->name, "_us"))
-        size -= 3;
-    else if (ends_with(c->name, "_pct"))
-        size -= 4;
-    size = KB_MIN(size, sizeof head.s - 1);
-    for (size_t i = 0; i < size; i++)
-        head.s[i] = c->name.data[i] == '_' ? ' ' : c->name.data[i];
-    head.s[size] = 0;
-    return head;
-}
-
-/* A number as text; names are printed by put_cell. */
-static kb_text format_number(const kineto_fact *f, unit u)
-{
-    kb_text text = {"-"};
-    if (f->is_none)
-        return text;
-    switch (u) {
-    case TIME: return kb_short_duration(f->i);
-    case OFFSET: snprintf(text.s, sizeof text.s, "+%.40s", kb_short_duration(f->i).s); break;
-    case PERCENT: snprintf(text.s, sizeof text.s, "%.1f %%", f->d); break;
-    case COUNT: snprintf(text.s, sizeof text.s, "%lld", (long long)f->i); break;
-    case NAME: break;
-    }
-    return text;
-}
-
-/* Columns of a cell. */
-static size_t measure_cell(const page *p, uint32_t table, uint64_t row, const column *c)
-{
-    kineto_fact f;
-    kineto_overview_fact(p->overview, table, row, c->index, &f);
-    return c->unit == NAME && !f.is_none ? kc_name_columns(f.text)
-                                         : strlen(format_number(&f, c->unit).s);
-}
-
-/* Texts are aligned left, numbers right. */
-static void put_cell(const page *p, uint32_t table, uint64_t row, const column *c)
-{
-    kineto_fact f;
-    kineto_overview_fact(p->overview, table, row, c->index, &f);
-    if (c->unit == NAME)
-        kc_put_name(p->out, f.is_none ? kb_string("-") : f.text, c->width);
-    else
-        fprintf(p->out, "%*s", (int)c->width, format_number(&f, c->unit).s);
-}
-
-/* ---- tables ---------------------------------------------------------------------------------- */
-
-/* Is there a number in it that is not zero? Other columns say nothing. */
-static bool has_content(const page *p, uint32_t table, uint64_t rows, uint32_t index, unit u)
-{
-    kineto_fact f;
-    bool any = u == NAME;
-    for (uint64_t row = 0; row < rows && !any; row++) {
-        kineto_overview_fact(p->overview, table, row, index, &f);
-        any = !f.is_none && (f.type == KINETO_CELL_NUMBER ? f.d >= 0.05
-                             : f.type == KINETO_CELL_TEXT ? f.text.size > 0
-                                                          : f.i != 0 || u == COUNT || u == OFFSET);
-    }
-    return any;
-}
-
-/* The columns with content, as wide as their cells. */
-static uint32_t choose_columns(const page *p, uint32_t table, const kineto_fact_table *info,
-                               uint64_t rows, column *columns)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < info->column_count && count < MAX_COLUMNS; i++) {
-        kineto_fact_column c;
-        kineto_overview_column(p->overview, table, i, &c);
-        column *to = &columns[count];
-        *to = (column){.index = i, .unit = find_unit(&c), .head = make_head(&c)};
-        if (!has_content(p, table, rows, i, to->unit))
-            continue;
-        to->width = strlen(count ? to->head.s : info->title);
-        for (uint64_t row = 0; row < rows; row++)
-            to->width = KB_MAX(to->width, measure_cell(p, table, row, to));
-        count++;
-    }
-    return count;
-}
-
-/* Width of the table: two spaces before each column. */
-static size_t measure_columns(const column *columns, uint32_t count)
-{
-    size_t width = 0;
-    for (uint32_t i = 0; i < count; i++)
-        width += 2 + columns[i].width;
-    return width;
-}
-
-/* Makes the table as narrow as the page: the widest name is cut first; where all are short, columns
- * at the end are left out. Returns how many stay. */
-static uint32_t fit_columns(const page *p, column *columns, uint32_t count)
-{
-    for (;;) {
-        size_t width = measure_columns(columns, count);
-        column *widest = NULL;
-        for (uint32_t i = 0; i < count; i++)
-            if (columns[i].unit == NAME && (!widest || columns[i].width > widest->width))
-                widest = &columns[i];
-        if (width <= p->width || (count == 1 && !widest))
-            return count;
-        if (widest && widest->width > MIN_NAME_WIDTH)
-            widest->width -= KB_MIN(width - p->width, widest->width - MIN_NAME_WIDTH);
-        else if (count > 1)
-            count--;
-        else
-            return count;
-    }
-}
-
 /* The title is the head of the first column, so that a table needs one line less. */
-static void print_heads(const page *p, const kineto_fact_table *info, const column *columns,
-                        uint32_t count)
+static void print_table(const page *p, uint32_t index, const kineto_fact_table *info)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        const column *c = &columns[i];
-        fputs("  ", p->out);
-        fputs(paint(p, i ? KC_DIM : KC_BOLD), p->out);
-        if (i == 0)
-            kc_put_name(p->out, kb_string(info->title), c->unit == NAME ? c->width : 0);
-        else if (c->unit == NAME)
-            kc_put_name(p->out, kb_string(c->head.s), c->width);
-        else
-            fprintf(p->out, "%*s", (int)c->width, c->head.s);
-        fputs(paint(p, KC_PLAIN), p->out);
-    }
+    kc_table_view view = {.table = ka_overview_table(p->overview, index),
+                          .title = info->title,
+                          .rows = KB_MIN(info->row_count, p->rows),
+                          .width = p->width,
+                          .fits = true,
+                          .terminal = p->terminal};
     fputc('\n', p->out);
-}
-
-static void print_table(const page *p, uint32_t table, const kineto_fact_table *info)
-{
-    column columns[MAX_COLUMNS];
-    uint64_t rows = KB_MIN(info->row_count, p->rows);
-    uint32_t count = choose_columns(p, table, info, rows, columns);
-    count = fit_columns(p, columns, count);
-    fputc('\n', p->out);
-    print_heads(p, info, columns, count);
-    for (uint64_t row = 0; row < rows; row++) {
-        for (uint32_t i = 0; i < count; i++) {
-            fputs("  ", p->out);
-            put_cell(p, table, row, &columns[i]);
-        }
-        fputc('\n', p->out);
-    }
+    kc_table_print(&view, p->out);
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -264,8 +90,8 @@ static size_t count_lines(const char *text, size_t size)
 
 void kc_overview_print(kineto_overview *o, const kc_overview_page *asked, FILE *out)
 {
-    size_t width = asked->width ? asked->width : kc_terminal_columns(out);
-    page p = {o, asked, NULL, out, KB_MAX(width ? width : DEFAULT_WIDTH, (size_t)MIN_WIDTH), 0};
+    size_t width = asked->width ? asked->width : kc_page_width(out);
+    page p = {o, asked, NULL, out, KB_MAX(width, (size_t)MIN_WIDTH), 0};
     for (p.rows = MAX_ROWS; p.rows; p.rows--) {
         char *text = NULL;
         size_t size = 0;

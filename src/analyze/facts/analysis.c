@@ -280,6 +280,13 @@ kineto_status ka_measure(const kineto_trace *trace, const kineto_analysis_option
     return ka_measure_tables(trace, options, 0, m, err);
 }
 
+static int64_t find_begin(const kineto_trace *trace)
+{
+    int64_t start_ns, end_ns;
+    kineto_trace_window(trace, &start_ns, &end_ns);
+    return start_ns;
+}
+
 kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analysis_options *options,
                                 ka_table_set tables, ka_measured *m, kineto_error *err)
 {
@@ -303,7 +310,7 @@ kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analysis
     m->dataset.attribution_parts = ka_attribution_parts(m->facts);
     if (!ka_streams_missing(trace, m->options.streams, m->dataset.rank, m->facts->no_streams,
                             sizeof m->facts->no_streams) ||
-        !kb_vec_push(&m->facts->seen, ((ka_seen){m->dataset.rank, m->dataset.work_count > 0})))
+        !kb_vec_push(&m->facts->seen, ((ka_seen){m->dataset.rank, find_begin(trace), m->dataset.work_count > 0})))
         return kb_fail_memory(err, "facts of a trace");
     return fill_tables(m->facts, &m->dataset, m->options.threads, err);
 }

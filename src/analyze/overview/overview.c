@@ -148,6 +148,12 @@ static const ka_overview_section *find_section(kineto_overview *o, uint32_t inde
     return index < o->section_count ? &o->sections[index] : NULL;
 }
 
+const ka_table *ka_overview_table(kineto_overview *o, uint32_t index)
+{
+    const ka_overview_section *s = find_section(o, index);
+    return s ? &s->table : NULL;
+}
+
 bool kineto_overview_table(kineto_overview *o, uint32_t table, kineto_fact_table *out)
 {
     if (!out)

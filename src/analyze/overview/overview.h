@@ -81,6 +81,8 @@ struct kineto_overview {
 
 /** The begin of the trace of a rank; 0: not known. */
 int64_t ka_overview_origin(const kineto_overview *o, int64_t rank);
+/** A table of the overview; NULL: there are not as many. */
+const ka_table *ka_overview_table(kineto_overview *o, uint32_t index);
 /** overview_specs.c. NULL past the end. */
 const ka_section_spec *ka_section_spec_of(uint32_t index);
 /** overview_sections.c: the section of a slot, if one has rows. False: none. */

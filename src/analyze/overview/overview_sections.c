@@ -185,6 +185,7 @@ static ka_column describe_column(const maker *m, uint32_t output)
         column.type = KINETO_CELL_NUMBER;
         column.unit = KA_UNIT_PERCENT;
     }
+    column.is_moment = o->kind == KA_OUT_AT;
     return column;
 }
 

@@ -11,6 +11,7 @@
 #define INT          .type = KINETO_CELL_INT, .unit = KA_UNIT_NONE
 #define BYTES        .type = KINETO_CELL_INT, .unit = KA_UNIT_BYTES
 #define NS           .type = KINETO_CELL_NS, .unit = KA_UNIT_US
+#define AT           NS, .is_moment = true
 #define NUMBER       .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_NONE
 #define US           .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_US
 #define PERCENT      .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_PERCENT
@@ -288,6 +289,14 @@ bool kineto_analysis_column(const kineto_analysis *a, uint32_t table, uint32_t c
         return false;
     *out = (kineto_fact_column){t->columns[column].name, t->columns[column].type};
     return true;
+}
+
+int64_t ka_trace_begin(const kineto_analysis *a, int64_t rank)
+{
+    for (size_t i = 0; i < a->seen.count; i++)
+        if (a->seen.data[i].rank == rank)
+            return a->seen.data[i].start_ns;
+    return INT64_MIN;
 }
 
 bool ka_fact_get(const ka_table *t, uint64_t row, uint32_t column, kineto_fact *out)

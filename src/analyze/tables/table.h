@@ -75,6 +75,7 @@ typedef struct ka_column {
     uint8_t merge;  /* ka_merge */
     uint8_t of;     /* KA_MEAN: the column with the weights; KA_PERCENT: the column of the sum */
     uint8_t weight; /* 1: rows of several ranks are printed by this column; 2: then by this one */
+    bool is_moment; /* a time, not a length: people read it from the begin of the trace */
     bool is_whole_first; /* rows with -1 here are printed before all others */
 } ka_column;
 
@@ -120,7 +121,8 @@ typedef struct ka_table {
 /** A trace that the facts are of. */
 typedef struct ka_seen {
     int64_t rank;
-    bool device; /* something ran on one */
+    int64_t start_ns; /* of its window */
+    bool device;      /* something ran on one */
 } ka_seen;
 
 /* The facts of one or more traces. All tables exist; those that are not wanted stay empty.
@@ -179,6 +181,8 @@ static inline kineto_string ka_text_at(const ka_table *t, uint64_t row, uint32_t
 {
     return kb_intern_get(&t->texts, (uint32_t)ka_cell_at(t, row, column).i);
 }
+/** When the trace of a rank began; INT64_MIN: there is none of that rank. */
+int64_t ka_trace_begin(const kineto_analysis *a, int64_t rank);
 /** A cell as callers of the library see it. False: there is none. */
 bool ka_fact_get(const ka_table *t, uint64_t row, uint32_t column, kineto_fact *out);
 /** Note "no device activity ..." and what to do. NULL is fine. */
