@@ -1,5 +1,7 @@
 /* A flame graph as SVG: the width of a box is the time of its stack; callees are drawn below their
- * callers. A click zooms into the box; the script for it is part of the file. */
+ * callers. The script for zoom and search is part of the file (report/flame_graph.js); it reads places
+ * and names of the boxes from what is written here. */
+#include "export/report.h"
 #include "export/stacks.h"
 
 #define WIDTH     1200.0
@@ -203,29 +205,11 @@ static void write_box(flame *f, uint32_t node)
     kb_sink_write_z(sink, "</text></g>\n");
 }
 
-static const char flame_script[] =
-    "<script><![CDATA[\n"
-    "const boxes = [...document.querySelectorAll('g[data-x]')];\n"
-    "function show(from, width) {\n"
-    "  for (const g of boxes) {\n"
-    "    const x = (g.dataset.x - from) * 1200 / width, w = g.dataset.w * 1200 / width;\n"
-    "    const left = Math.max(x, 0), right = Math.min(x + w, 1200), room = right - left;\n"
-    "    g.style.display = room > 0.2 ? '' : 'none';\n"
-    "    const [box, title, text] = g.children;\n"
-    "    box.setAttribute('x', left); box.setAttribute('width', Math.max(room, 0));\n"
-    "    const name = title.textContent.slice(0, title.textContent.lastIndexOf('\\n'));\n"
-    "    const letters = Math.floor(room / 7);\n"
-    "    text.setAttribute('x', left + 3);\n"
-    "    text.textContent = letters < 3 ? '' : name.length <= letters ? name\n"
-    "      : name.slice(0, letters - 1) + '\\u2026';\n"
-    "  }\n"
-    "}\n"
-    "document.documentElement.addEventListener('click', e => {\n"
-    "  const g = e.target.closest('g[data-x]');\n"
-    "  if (g) show(+g.dataset.x, +g.dataset.w); else show(0, 1200);\n"
-    "});\n"
-    "show(0, 1200);\n"
-    "]]></script>\n";
+static const char flame_style[] =
+    "rect{stroke:#fff;stroke-width:.5}.back{fill:#fff}g{cursor:pointer}g:hover rect{stroke:#000;stroke-width:1}"
+    "g.outer{opacity:.5}g.match rect{fill:#d14fd8}text{pointer-events:none}.head{font-size:13px}"
+    ".bar{display:flex;gap:6px;justify-content:flex-end;align-items:center;background:#fff;height:26px}"
+    ".bar *{font:12px system-ui,sans-serif}.bar input{width:160px}";
 
 /* The height follows from the deepest box that is visible. */
 static void write_flame_graph(flame *f)
@@ -234,19 +218,19 @@ static void write_flame_graph(flame *f)
     unsigned height = 40 + (f->deepest + 1) * LINE;
     write_svg(sink,
               "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1200 %u\" "
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100%%\" viewBox=\"0 0 1200 %u\" "
               "font-family=\"ui-monospace,monospace\" font-size=\"11\">\n"
-              "<style>rect{stroke:#fff;stroke-width:.5}g:hover rect{stroke:#000;stroke-width:1}"
-              "text{pointer-events:none}</style>\n"
-              "<rect width=\"1200\" height=\"%u\" fill=\"#fff\"/><text x=\"3\" y=\"18\" "
-              "font-size=\"13\">",
-              height, height);
+              "<style>%s</style>\n"
+              "<rect class=\"back\" width=\"1200\" height=\"%u\"/><text class=\"head\" x=\"3\" "
+              "y=\"19\">",
+              height, flame_style, height);
     kb_sink_write_xml(sink, kb_string(f->job->trace_name ? f->job->trace_name : "trace"));
-    write_svg(sink, ": %s in stacks; click a box to zoom in, the background to zoom out</text>\n",
-              box_weight(f, f->whole_ns).s);
+    write_svg(sink, ": %s in stacks</text>\n", box_weight(f, f->whole_ns).s);
     for (size_t i = 0; i < f->stacks->nodes.count && !kb_sink_failed(sink); i++)
         write_box(f, (uint32_t)i);
-    kb_sink_write_z(sink, flame_script);
+    kb_sink_write_z(sink, "<script><![CDATA[\n");
+    kb_sink_write(sink, ke_report_flame_script.data, ke_report_flame_script.size);
+    kb_sink_write_z(sink, "]]></script>\n");
     kb_sink_write_z(sink, "</svg>\n");
 }
 

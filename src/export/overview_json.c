@@ -1,5 +1,6 @@
 /* The overview as JSON (kineto_overview_save_json, the report); docs/overview.schema.json describes
  * the format. */
+#include "analyze/overview/overview.h"
 #include "export/export.h"
 
 #include <ckineto/overview.h>
@@ -105,6 +106,25 @@ static void put_tables(kb_json *j, kineto_overview *o, bool brief)
     kb_json_array_end(j);
 }
 
+/* When each rank was recorded, and how many there should be: what is missing follows. -1: the trace has
+ * several ranks. */
+static void put_ranks(kb_json *j, const kineto_overview *o)
+{
+    const ka_overview_trace *t;
+    kb_json_put_uint(j, "world_size", ka_overview_world_size(o));
+    kb_json_key_z(j, "ranks");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; (t = ka_overview_trace_at(o, i)) != NULL; i++) {
+        kb_json_object_begin(j);
+        kb_json_put_int(j, "rank", t->rank);
+        kb_json_put_us(j, "start_us", t->start_ns);
+        kb_json_put_us(j, "dur_us", kb_length_ns(t->start_ns, t->end_ns));
+        kb_json_put_bool(j, "is_cut", t->is_cut);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
 /* "step_us" if the trace has steps, otherwise "whole_us": what savings are a part of. */
 void ke_put_overview(kb_json *j, kineto_overview *o, bool brief)
 {
@@ -116,6 +136,8 @@ void ke_put_overview(kb_json *j, kineto_overview *o, bool brief)
     kb_json_put_string(j, "headline", kb_string(kineto_overview_headline(o)));
     kb_json_put_us(j, steps ? "step_us" : "whole_us", step_ns);
     kb_json_put_uint(j, "steps", steps);
+    if (!brief)
+        put_ranks(j, o);
     put_tiles(j, o);
     put_findings(j, findings, brief);
     put_tables(j, o, brief);

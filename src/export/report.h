@@ -14,6 +14,8 @@ typedef struct ke_asset {
 } ke_asset;
 /* Generated */
 extern const ke_asset ke_report_page, ke_report_style, ke_report_script;
+/** The script of flame graphs; it has no "]]>". */
+extern const ke_asset ke_report_flame_script;
 
 /* ---- report_timeline.c ----------------------------------------------------------------------- */
 /** The order of activities in the timeline: track by track, counters left out. */

@@ -91,6 +91,13 @@ kineto_status kineto_overview_add(kineto_overview *to, const kineto_overview *fr
     return status;
 }
 
+const ka_overview_trace *ka_overview_trace_at(const kineto_overview *o, uint32_t index)
+{
+    return index < o->traces.count ? &o->traces.data[index] : NULL;
+}
+
+uint32_t ka_overview_world_size(const kineto_overview *o) { return o->world_size; }
+
 int64_t ka_overview_origin(const kineto_overview *o, int64_t rank)
 {
     for (size_t i = 0; i < o->traces.count; i++)

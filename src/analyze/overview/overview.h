@@ -79,6 +79,10 @@ struct kineto_overview {
     ka_overview_section sections[KA_SLOTS];
 };
 
+/** A trace that was added; NULL past the end. */
+const ka_overview_trace *ka_overview_trace_at(const kineto_overview *o, uint32_t index);
+/** How many ranks the traces say the job has; 0: they do not say. */
+uint32_t ka_overview_world_size(const kineto_overview *o);
 /** The begin of the trace of a rank; 0: not known. */
 int64_t ka_overview_origin(const kineto_overview *o, int64_t rank);
 /** A table of the overview; NULL: there are not as many. */

@@ -1,8 +1,6 @@
 'use strict';
 /* Charts, as SVG and as bars made of elements. Each one has a text with its numbers for screen readers. */
 
-const MAX_BARS = 120;
-
 function colorBox(color) {
   return make('span', { class: `swatch c-${color}`, 'aria-hidden': 'true' });
 }
@@ -36,9 +34,9 @@ function splitBar(label, parts, total, show) {
   );
 }
 
-/* One line with a bar for each of [{title, value, share, color, place}]; the largest value fills the width. */
-function barList(items, show) {
-  const most = Math.max(...items.map((i) => i.value), 0) || 1;
+/* One line with a bar for each of [{title, value, share, color, place}]; `most`, else the largest value, fills
+ * the width. */
+function barList(items, show, most = Math.max(...items.map((i) => i.value), 0) || 1) {
   const list = make('ul', { class: 'bars' });
   for (const item of items) {
     const fill = make('span', { class: `fill c-${item.color}` });
@@ -59,59 +57,17 @@ function barList(items, show) {
   return list;
 }
 
-/* Stacked columns. bars: [{title, place, values}]; parts: [{title, color}], one for each value. */
-function stackedBars(label, bars, parts, show) {
-  const groups = merged(bars);
-  const width = 960;
-  const height = 190;
-  const most = Math.max(...groups.map((g) => g.values.reduce((s, v) => s + v, 0)), 1e-9);
-  const step = Math.min(72, (width - 60) / groups.length);
-  const svg = makeSvg('svg', {
-    viewBox: `0 0 ${width} ${height + 24}`,
-    class: 'stacked',
-    role: 'img',
-    'aria-label': label,
-  });
-  drawScale(svg, most, height, width, show);
-  groups.forEach((group, i) => {
-    svg.append(
-      stackedBar(group, parts, { x: 58 + i * step, width: Math.max(1, step * 0.82), height, most, show }),
-    );
-    if (step > 26 || i % Math.ceil(40 / step) === 0) {
-      svg.append(
-        makeSvg('text', {
-          x: 58 + i * step + step * 0.41,
-          y: height + 15,
-          class: 'axis middle',
-          text: oneLine(group.title, 12),
-        }),
-      );
-    }
-  });
-  return make('figure', { class: 'chart' }, svg, legend(parts));
-}
-
-function stackedBar(group, parts, { x, width, height, most, show }) {
-  const node = makeSvg('g', { class: 'bar' });
-  let y = height;
-  const words = [];
-  group.values.forEach((value, p) => {
-    const size = (value / most) * (height - 12);
-    if (!(size > 0)) return;
-    y -= size;
-    words.push(`${parts[p].title}: ${show(value)}`);
-    node.append(makeSvg('rect', { x, y, width, height: size, class: `f-${parts[p].color}` }));
-  });
-  const whole = group.values.reduce((s, v) => s + v, 0);
-  node.append(makeSvg('title', { text: `${group.title}: ${show(whole)}\n${words.join('\n')}` }));
-  if (!group.place || !report.hasTimeline) return node;
-  const link = makeSvg(
-    'a',
-    { href: '#timeline', class: 'place', 'aria-label': `${group.title}, ${show(whole)}` },
-    node,
-  );
-  link.place = group.place;
-  return link;
+/* A chart that draw(width) makes for the width of its place, and again when that changes. */
+function fittedChart(draw, ...below) {
+  const place = make('div');
+  const fit = () => {
+    const width = Math.max(240, Math.floor(place.clientWidth));
+    if (!place.clientWidth || report.isPrinting || place.drawn === width) return;
+    place.drawn = width;
+    place.replaceChildren(draw(width));
+  };
+  new ResizeObserver(fit).observe(place);
+  return make('figure', { class: 'chart' }, place, ...below);
 }
 
 function drawScale(svg, most, height, width, show) {
@@ -123,22 +79,12 @@ function drawScale(svg, most, height, width, show) {
   }
 }
 
-/* At most MAX_BARS bars: with more, the means of neighbours. */
-function merged(bars) {
-  const size = Math.ceil(bars.length / MAX_BARS);
-  if (size <= 1) return bars;
-  const groups = [];
-  for (let i = 0; i < bars.length; i += size) {
-    const part = bars.slice(i, i + size);
-    const values = part[0].values.map((_, v) => part.reduce((s, b) => s + b.values[v], 0) / part.length);
-    groups.push({ title: part[0].title, place: part[0].place, values });
-  }
-  return groups;
-}
-
 /* Step curves over time, [{title, color, times, values}]: the maximum of each pixel. */
 function curves(label, lines, length, show) {
-  const width = 960;
+  return fittedChart((width) => drawCurves({ label, lines, length, show, width }), legend(lines));
+}
+
+function drawCurves({ label, lines, length, show, width }) {
   const height = 180;
   const most = Math.max(...lines.map((l) => counterRange(l)[1]), 1e-9);
   const svg = makeSvg('svg', {
@@ -158,7 +104,7 @@ function curves(label, lines, length, show) {
     const end = i === 4 ? 'axis end' : i ? 'axis middle' : 'axis';
     svg.append(makeSvg('text', { x, y: height + 15, class: end, text: formatTime((length * i) / 4) }));
   }
-  return make('figure', { class: 'chart' }, svg, legend(lines));
+  return svg;
 }
 
 function curvePath(line, length, most, width, height) {

@@ -64,12 +64,7 @@ class Details {
   }
 
   async copy(place) {
-    try {
-      await navigator.clipboard.writeText(await this.asText(place));
-      announce('copied');
-    } catch {
-      announce('copying failed: the browser does not allow it for local files');
-    }
+    return copyText(await this.asText(place));
   }
 
   facts(place) {
@@ -83,7 +78,7 @@ class Details {
       ['Self', formatTime(a.selfTime(place))],
       ['Where', `${track.name} · ${process.name}`],
       report.ranks.length > 1 ? ['Rank', String(process.rank)] : null,
-      ['Row', String(a.row[place])],
+      ['Number in the trace', String(a.row[place])],
       this.linkPair('Inside of', a.parentOf(place)),
       this.linkPair('Launched by', a.link[place]),
     ].filter((p) => p);
@@ -143,7 +138,9 @@ function pairsOf(values) {
   if (!entries.length) return [make('dt', { class: 'muted' }, 'none'), make('dd')];
   return entries.flatMap(([key, value]) => {
     const text = typeof value === 'string' ? value : JSON.stringify(value);
-    return [make('dt', {}, oneLine(key)), make('dd', {}, (text ?? '').slice(0, VALUE_SHOWN))];
+    const { frames } = isStackColumn(key) ? splitStack(text) : { frames: [] };
+    const shown = frames.length ? stackList(frames) : (text ?? '').slice(0, VALUE_SHOWN);
+    return [make('dt', {}, oneLine(key)), make('dd', {}, shown)];
   });
 }
 

@@ -1,5 +1,6 @@
 'use strict';
-/* Starts the page: findings are drawn first, then the timeline is decoded, then tables are made. */
+/* Starts the page: head, steps and findings are drawn first, then the timeline is decoded, then tables are
+ * made. */
 
 const report = {
   rank: null /* the chosen one; null: all */,
@@ -63,7 +64,7 @@ async function showAll() {
   reading.catch(() => {}); /* reported where it is awaited */
   describe(summary);
   report.page = new Page(summary);
-  showHealth(summary);
+  showHead(summary);
   report.page.showFirst();
   setUpPrinting();
   await nextFrame();
@@ -125,44 +126,14 @@ async function showTimeline(reading) {
   report.details = new Details(below);
   body.append(bar);
   report.timeline = new Timeline(body, activities, lanes);
-  body.append(legendOf(report.timeline), below, make('canvas', { class: 'paper', 'aria-hidden': 'true' }));
+  report.timeline.legend = new Legend(report.timeline);
+  body.append(report.timeline.legend.root, below, make('canvas', { class: 'paper', 'aria-hidden': 'true' }));
   report.search = new Search(bar);
   addButtons(bar, report.timeline);
   await nextFrame();
   report.times.timeline = performance.now();
   report.timelineDone(report.timeline);
   return undefined;
-}
-
-function legendOf(timeline) {
-  const isUsed = new Uint8Array(CLASSES.length);
-  const { kinds, talks, states } = timeline.painter.classes;
-  const { kind, name, count } = timeline.activities;
-  for (let i = 0; i < count; i++) {
-    const group = kinds[kind[i]];
-    isUsed[group === BLOCKED ? states[name[i]] : group] = 1;
-  }
-  if (talks.includes(1)) isUsed[COMMUNICATION] = 1;
-  const colors = [
-    'kernel',
-    'communication',
-    'copy',
-    'operator',
-    'runtime',
-    'range',
-    'python',
-    'waiting',
-    'other',
-    'function',
-    'running',
-    'ready',
-    'blocked',
-  ];
-  return legend(
-    [...isUsed.keys()]
-      .filter((c) => isUsed[c])
-      .map((c) => ({ title: CLASSES[c][0], color: `box-${colors[c]}` })),
-  );
 }
 
 function addButtons(bar, timeline) {
@@ -228,6 +199,8 @@ function switchTheme() {
 }
 
 function onTheme() {
+  const { rankMap } = report.page || {};
+  if (rankMap && rankMap.root) rankMap.draw();
   if (!report.timeline) return;
   report.timeline.painter.setPalette(isDark());
   report.timeline.redraw();
@@ -341,7 +314,7 @@ function pageKey(key) {
 }
 
 function goToSection(number) {
-  const link = byId('sections').querySelectorAll('a')[number - 1];
+  const link = byId('sections').querySelectorAll('li:not([hidden]) a')[number - 1];
   if (!link) return;
   link.click();
   byId(link.hash.slice(1)).focus({ preventScroll: true });

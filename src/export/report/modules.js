@@ -94,7 +94,16 @@ class ModuleTree {
     this.addAll('top', 1, null);
     const only = this.body.rows.length === 1 ? this.body.rows[0] : null;
     if (only && only.toggle) only.toggle();
-    return make('div', { class: 'rows tree-rows', 'data-table': 'modules' }, table);
+    return make(
+      'div',
+      { 'data-table': 'modules' },
+      make('div', { class: 'table-tools' }, tableButtons('Modules', () => this.asRows())),
+      make('div', { class: 'rows tree-rows', tabindex: 0, role: 'region', 'aria-label': 'Modules' }, table),
+    );
+  }
+
+  asRows() {
+    return { name: 'modules', columns: this.columns.map((c) => c.name), rows: this.rows };
   }
 
   addAll(parent, level, after) {

@@ -1,7 +1,6 @@
 'use strict';
-/* The overview: time of threads, steps and devices. Each panel is shown if its table has rows. */
+/* The overview: time of threads and devices. Each panel is shown if its table has rows. */
 
-const STEP_PARTS = ['kernel', 'communication', 'memcpy', 'memset', 'runtime', 'dataloader', 'cpu', 'other'];
 const RANKS_SHOWN = 32;
 const REASONS_SHOWN = 10;
 const THREADS_SHOWN = 16;
@@ -30,15 +29,12 @@ function showOverview(root, tables) {
   const parts = [
     statesPanel(tables),
     functionsPanel(tables),
-    stepsPanel(tables),
     temporalPanel(tables),
     devicesPanel(tables),
     idlePanel(tables),
     kernelTypesPanel(tables),
-    stepNumbers(tables),
   ].filter((p) => p);
-  if (!parts.length) root.append(make('p', { class: 'muted' }, 'No steps and no device work in this trace.'));
-  root.append(make('div', { class: 'panels' }, ...parts));
+  if (parts.length) root.append(make('div', { class: 'panels' }, ...parts));
 }
 
 /* Threads with the most time on a CPU, each with the time in its states. */
@@ -79,24 +75,6 @@ function functionsPanel(tables) {
   return panel('Functions by their own CPU time', barList(items, showUs));
 }
 
-function stepsPanel(tables) {
-  const steps = recordsOf(tables, 'steps');
-  if (!steps.length) return null;
-  const used = STEP_PARTS.filter((p) => steps.some((s) => s[`${p}_us`] > 0));
-  const parts = used.map((p, i) => ({ title: p, color: partColor(p, i) }));
-  const bars = steps.map((s) => ({
-    title: (report.ranks.length > 1 && report.rank === null ? `${s.rank}:` : '') + s.step,
-    place: timePlace(s.rank, s.start_us, s.dur_us),
-    values: used.map((p) => s[`${p}_us`] || 0),
-  }));
-  const node = panel(
-    'Step time by activity',
-    stackedBars('Time of each step by activity', bars, parts, showUs),
-  );
-  node.classList.add('wide');
-  return node;
-}
-
 function temporalPanel(tables) {
   const rows = recordsOf(tables, 'temporal_breakdown');
   if (!rows.length) return null;
@@ -126,7 +104,7 @@ function temporalPanel(tables) {
 function devicesPanel(tables) {
   const rows = recordsOf(tables, 'gpu_summary');
   if (!rows.length) return null;
-  if (rows.length > 2) return panel('GPU utilisation', busyBars(rows));
+  if (rows.length > 2) return panel('GPU utilization', busyBars(rows));
   const lines = rows.map((r) =>
     make(
       'div',
@@ -152,7 +130,7 @@ function devicesPanel(tables) {
       ),
     ),
   );
-  return panel('GPU utilisation', ...lines);
+  return panel('GPU utilization', ...lines);
 }
 
 /* One bar per device if there are many; the table has the other numbers. */
@@ -162,7 +140,7 @@ function busyBars(rows) {
     value: r.utilization_pct || 0,
     color: 'kernel',
   }));
-  return barList(items, (value) => formatPercent(value));
+  return barList(items, (value) => formatPercent(value), 100);
 }
 
 function idlePanel(tables) {
@@ -202,27 +180,6 @@ function kernelTypesPanel(tables) {
     color: partColor(r.kernel_type.toLowerCase(), i),
   }));
   return panel('Kinds of device work', barList(items, showUs));
-}
-
-function stepNumbers(tables) {
-  const rows = recordsOf(tables, 'step_statistics');
-  if (!rows.length) return null;
-  const mfu = recordsOf(tables, 'mfu').filter((m) => m.mfu_pct !== null);
-  const lines = rows.slice(0, 16).map((r) => {
-    const own = mfu.filter((m) => m.rank === r.rank);
-    const mean = own.length ? own.reduce((s, m) => s + m.mfu_pct, 0) / own.length : null;
-    return make(
-      'p',
-      { class: 'numbers' },
-      rankText(r) ? `${rankText(r)}: ` : '',
-      make('b', {}, showUs(r.median_us)),
-      ` a step (median of ${r.count}), ± ${showUs(r.mad_us)}, `,
-      `${showUs(r.min_us)} … ${showUs(r.max_us)}`,
-      r.outliers ? `, ${r.outliers} took much longer` : '',
-      mean === null ? '' : `; ${formatPercent(mean)} of the device's arithmetic used`,
-    );
-  });
-  return panel('Steps in numbers', ...lines);
 }
 
 /* ---- memory: curves from counters of the timeline, or from a memory timeline ---- */

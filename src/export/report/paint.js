@@ -16,8 +16,13 @@ class Painter {
     this.activities = activities;
     this.lanes = lanes;
     this.classes = colorClasses(activities);
+    this.hasStates = activities.tracks.some((t) => t.shows === 'state');
+    this.byName = colorsByName(activities);
     this.widths = new Float32Array(activities.strings.length);
     this.chars = new Map();
+    /* pixels of each class or name in the last image, and which of them are not 0 */
+    this.seen = new Float32Array(Math.max(activities.strings.length, CLASSES.length));
+    this.seenKeys = [];
     this.texts = { count: 0, x: [], y: [], width: [], place: [] };
     this.setPalette(isDark());
   }
@@ -41,13 +46,46 @@ class Painter {
     this.line = new Uint32Array(w);
   }
 
-  colorOf(place) {
+  classOf(place) {
     const a = this.activities;
-    const { kinds, shades, talks, states } = this.classes;
-    let group = kinds[a.kind[place]];
-    if (group === BLOCKED) group = states[a.name[place]];
-    if (group === KERNEL && talks[a.name[place]]) group = COMMUNICATION;
-    return this.palette.boxes[group * SHADES + shades[a.name[place]]];
+    const { kinds, talks, states } = this.classes;
+    const group = kinds[a.kind[place]];
+    if (group === BLOCKED) return states[a.name[place]];
+    return group === KERNEL && talks[a.name[place]] ? COMMUNICATION : group;
+  }
+
+  /* States of threads have their colours in both modes. */
+  colorOf(place) {
+    const name = this.activities.name[place];
+    const group = this.classOf(place);
+    if (this.byName && group < RUNNING) return this.palette.names[this.classes.names[name]];
+    return this.palette.boxes[group * SHADES + this.classes.shades[name]];
+  }
+
+  /* Counts pixels for the legend. */
+  see(place, pixels) {
+    const key = this.byName ? this.activities.name[place] : this.classOf(place);
+    if (!this.seen[key]) this.seenKeys.push(key);
+    this.seen[key] += pixels;
+  }
+
+  /* What the last image has: [{title, color}], names by their pixels. */
+  legend() {
+    const keys = [...this.seenKeys];
+    if (!this.byName) {
+      const color = (key) => this.palette.boxes[key * SHADES + (SHADES >> 1)];
+      return keys
+        .sort((a, b) => a - b)
+        .map((key) => ({ title: CLASSES[key][0], color: cssOf(color(key)) }));
+    }
+    const { strings } = this.activities;
+    const { names, states } = this.classes;
+    const isState = (key) => this.hasStates && (STATES[strings[key]] || strings[key] === 'blocked');
+    const color = (key) =>
+      isState(key) ? this.palette.boxes[states[key] * SHADES] : this.palette.names[names[key]];
+    return keys
+      .sort((a, b) => this.seen[b] - this.seen[a])
+      .map((key) => ({ title: strings[key], color: cssOf(color(key)) }));
   }
 
   /* view: {from, to, rows: [{y, height, lane | counter | …}], steps, matches, isMatch} */
@@ -58,6 +96,8 @@ class Painter {
     /* pixels begin at multiples of their length: nothing flickers when it is moved */
     this.from = Math.round(view.from * perNs) / perNs;
     this.texts.count = 0;
+    for (const key of this.seenKeys) this.seen[key] = 0;
+    this.seenKeys.length = 0;
     this.pixels.fill(this.palette.back);
     for (const row of view.rows) this.paintRow(row);
     this.paintSteps(view.steps);
@@ -110,6 +150,7 @@ class Painter {
     const x0 = Math.floor(Math.max(x, 0));
     const x1 = Math.ceil(Math.min(x + width, this.image.width));
     const gap = x1 - x0 > 3 ? 1 : 0;
+    this.see(place, x1 - x0);
     this.line.fill(this.shown(this.colorOf(place), this.isFound(i, i + 1), 1), x0, x1 - gap);
     const seen = (x1 - x0) / this.ratio;
     if (seen >= NARROW_TEXT && row.height >= LANE) this.addText(place, x0 / this.ratio, row.y, seen);
@@ -129,6 +170,7 @@ class Painter {
     }
     const share = Math.min(1, (lanes.covered[last] - lanes.covered[i]) * this.perNs);
     const color = this.colorOf(lanes.list[best]);
+    this.see(lanes.list[best], 1);
     this.line[x] = this.shown(color, this.isFound(i, last), 0.45 + 0.55 * share);
     return last;
   }
@@ -245,6 +287,13 @@ class Painter {
     context.globalAlpha = 1;
     for (const x of [x0, x1]) context.fillRect(x, 0, 1, this.height);
   }
+}
+
+/* Kinds say little where there is one thread or no device; names show what repeats. */
+function colorsByName({ tracks, processes }) {
+  const threads = tracks.filter((t) => t.count && t.type === 'thread').length;
+  const hasDevice = tracks.some((t) => t.count && (t.type === 'stream' || processes[t.process].device));
+  return threads === 1 || !hasDevice;
 }
 
 /* Drops the result type of kernels' names, which rarely distinguishes them. */

@@ -14,6 +14,9 @@ const CLASSES = [
   ['ranges', 48, 58],
   ['Python', 190, 38],
   ['waiting', 8, 62],
+  ['memory', 84, 40],
+  ['OpenMP', 262, 46],
+  ['profiler', 320, 16],
   ['other', 220, 10],
   ['sampled functions', 20, 66],
   ['running', 164, 100],
@@ -29,6 +32,9 @@ const [
   RANGE,
   PYTHON,
   WAITING,
+  MEMORY,
+  OPENMP,
+  PROFILER,
   OTHER,
   FUNCTION,
   RUNNING,
@@ -41,17 +47,29 @@ const [
 const STATE_LIGHTNESS = { [RUNNING]: [31, 36], [READY]: [52, 60], [BLOCKED]: [85, 29] };
 const STATES = { running: RUNNING, 'waiting for a CPU': READY };
 
-const KIND_CLASSES = [
-  [/^cpu_sample$/, FUNCTION],
-  [/^thread_state$/, BLOCKED],
-  [/kernel/i, KERNEL],
-  [/memcpy|memset|memory/i, COPY],
-  [/sync|overhead/i, WAITING],
-  [/python/i, PYTHON],
-  [/annotation|range|nvtx|marker|step/i, RANGE],
-  [/runtime|driver|api/i, RUNTIME],
-  [/op|function|cpu/i, OPERATOR],
-];
+/* Kinds that are not listed are "other". */
+const KIND_CLASSES = {
+  kernel: KERNEL,
+  collective_comm: COMMUNICATION,
+  mpi: COMMUNICATION,
+  gpu_memcpy: COPY,
+  gpu_memset: COPY,
+  cpu_op: OPERATOR,
+  runtime: RUNTIME,
+  driver: RUNTIME,
+  user_annotation: RANGE,
+  gpu_user_annotation: RANGE,
+  cuda_profiler_range: RANGE,
+  python_function: PYTHON,
+  cuda_sync: WAITING,
+  blocking_call: WAITING,
+  memory: MEMORY,
+  openmp: OPENMP,
+  overhead: PROFILER,
+  cpu_sample: FUNCTION,
+  thread_state: BLOCKED,
+};
+const NAME_COLORS = 30; /* of colours by name: 15 hues in two shades */
 const IS_COMMUNICATION = /nccl|rccl|msccl|hccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|nvshmem/i;
 
 /* Colours of charts by the names that tables use for parts of time. */
@@ -114,10 +132,20 @@ function pixelOf([r, g, b]) {
   return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 }
 
+function cssOf(pixel) {
+  return `rgb(${pixel & 255} ${(pixel >>> 8) & 255} ${(pixel >>> 16) & 255})`;
+}
+
 function isDark() {
   const chosen = document.documentElement.dataset.theme;
   if (chosen) return chosen === 'dark';
   return matchMedia('(prefers-color-scheme: dark)').matches;
+}
+
+/* Neighbours in the list are far apart in hue. */
+function nameColor(i, dark) {
+  const hue = ((i % 15) * 7 * 24) % 360;
+  return hslToRgb(hue, dark ? 48 : 62, (dark ? 26 : 80) + (i < 15 ? 0 : dark ? 8 : -9));
 }
 
 function makePalette(dark) {
@@ -148,6 +176,7 @@ function makePalette(dark) {
   const css = ([r, g, b]) => `rgb(${r},${g},${b})`;
   return {
     boxes: Uint32Array.from(boxes, pixelOf),
+    names: Uint32Array.from({ length: NAME_COLORS }, (_, i) => pixelOf(nameColor(i, dark))),
     back: pixelOf(back),
     band: pixelOf(band),
     line: pixelOf(line),
@@ -171,11 +200,9 @@ function mix(color, back, share) {
 
 /* The colour class of every name and kind of the timeline. */
 function colorClasses(activities) {
-  const kinds = Uint8Array.from(activities.kinds, (kind) => {
-    const found = KIND_CLASSES.find(([pattern]) => pattern.test(kind));
-    return found ? found[1] : OTHER;
-  });
+  const kinds = Uint8Array.from(activities.kinds, (kind) => KIND_CLASSES[kind] ?? OTHER);
   const shades = new Uint8Array(activities.strings.length);
+  const names = new Uint8Array(activities.strings.length);
   const talks = new Uint8Array(activities.strings.length);
   const states = Uint8Array.from(activities.strings, (text) => STATES[text] || BLOCKED);
   activities.strings.forEach((text, i) => {
@@ -183,7 +210,23 @@ function colorClasses(activities) {
     let hash = text.length;
     for (let k = 0; k < name.length; k++) hash = (hash * 31 + name.charCodeAt(k)) | 0;
     shades[i] = (hash >>> 4) % SHADES;
+    names[i] = (hash >>> 4) % NAME_COLORS;
     talks[i] = IS_COMMUNICATION.test(name) ? 1 : 0;
   });
-  return { kinds, shades, talks, states };
+  spreadNames(activities, names);
+  return { kinds, shades, names, talks, states };
+}
+
+/* The names with the most time get a colour of their own: the next one that is free. */
+function spreadNames(activities, names) {
+  const times = new Float64Array(names.length);
+  for (let i = 0; i < activities.count; i++) times[activities.name[i]] += activities.dur[i];
+  const least = times.slice().sort()[Math.max(0, times.length - NAME_COLORS)];
+  const longest = [...times.keys()].filter((i) => times[i] > 0 && times[i] >= least);
+  longest.sort((a, b) => times[b] - times[a]);
+  const isTaken = new Uint8Array(NAME_COLORS);
+  for (const name of longest.slice(0, NAME_COLORS)) {
+    while (isTaken[names[name]]) names[name] = (names[name] + 1) % NAME_COLORS;
+    isTaken[names[name]] = 1;
+  }
 }

@@ -6,7 +6,14 @@ const PROCESS_ROW = 22;
 const COUNTER_ROW = 46;
 const TRACK_GAP = 5;
 const STATE_LANE = 11; /* lines with states of threads need no room for text */
-const MAX_INITIAL_LINES = 12; /* lines of a track that are shown at first */
+const MAX_INITIAL_LINES = 12; /* lines of a track that are shown at first; of N ranks 12 / N, */
+const MIN_INITIAL_LINES = 2; /* but as many as these */
+
+/* With several ranks it begins with the rank, which merging may have put at the end. */
+function processTitle({ name, rank }) {
+  if (report.ranks.length < 2 || /^rank \d/.test(name)) return name;
+  return `rank ${rank} · ${name.replace(/, rank \d+$/, '')}`;
+}
 
 class Rows {
   constructor(activities, lanes) {
@@ -15,7 +22,8 @@ class Rows {
     this.rank = null;
     this.closedProcesses = new Set();
     /* how many lines of each track are shown: 1, some or all */
-    this.lines = activities.tracks.map((_, i) => Math.min(this.depthOf(i), MAX_INITIAL_LINES));
+    const most = Math.max(MIN_INITIAL_LINES, Math.floor(MAX_INITIAL_LINES / Math.max(1, report.ranks.length)));
+    this.lines = activities.tracks.map((_, i) => Math.min(this.depthOf(i), most));
     this.tracksOf = activities.processes.map(() => []);
     this.countersOf = activities.processes.map(() => []);
     activities.tracks.forEach((track, t) => track.count && this.tracksOf[track.process].push(t));
@@ -62,7 +70,7 @@ class Rows {
 
   arrangeProcess(process, i) {
     if (!this.tracksOf[i].length && !this.countersOf[i].length) return;
-    this.push({ type: 'process', process: i, name: process.name, height: PROCESS_ROW, band: true });
+    this.push({ type: 'process', process: i, name: processTitle(process), height: PROCESS_ROW, band: true });
     if (this.closedProcesses.has(i)) return;
     for (const t of this.tracksOf[i]) this.arrangeTrack(t);
     for (const counter of this.countersOf[i]) {

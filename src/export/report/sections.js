@@ -1,21 +1,24 @@
 'use strict';
 /* The sections of the page. Which tables are in which section comes with the data (`sections` of the
  * summary, from tables.def); tables of no section are shown under "Other tables". `open` is how many
- * tables of a section are unfolded at first. */
+ * tables of a section are unfolded at first. Sections without content are hidden. */
 const SECTIONS = [
-  { id: 'findings', title: 'Findings' },
-  { id: 'overview', title: 'Overview' },
+  { id: 'steps', title: 'Step time by activity', short: 'Steps' },
   { id: 'timeline', title: 'Timeline' },
+  { id: 'findings', title: 'Findings' },
+  { id: 'diff', title: 'Before and after' },
+  { id: 'ranks', title: 'Ranks' },
+  { id: 'overview', title: 'Overview' },
+  { id: 'cpu', title: 'Threads and CPU time', short: 'CPU time', open: 2 },
   { id: 'operators', title: 'Operators', open: 1 },
   { id: 'kernels', title: 'Kernels', open: 1 },
-  { id: 'cpu', title: 'Threads and CPU time', open: 2 },
   { id: 'memory', title: 'Memory', open: 1 },
   { id: 'modules', title: 'Modules' },
   { id: 'collectives', title: 'Collectives', open: 2 },
   { id: 'critical', title: 'Critical path', open: 1 },
-  { id: 'diff', title: 'Diff' },
   { id: 'tables', title: 'Other tables' },
 ];
+const FIRST = ['steps', 'findings', 'overview'];
 
 class Page {
   constructor(summary) {
@@ -23,15 +26,8 @@ class Page {
     this.tables = (summary.facts && summary.facts.tables) || {};
     this.shown = [];
     this.bodies = new Map();
-    report.isHostOnly = this.hasNoDevices();
-    for (const section of this.order()) this.addSection(section);
+    for (const section of SECTIONS) this.addSection(section);
     this.watch();
-  }
-
-  /* Of a program that used no device, sections without rows are left out: they are about devices. */
-  hasNoDevices() {
-    const devices = (this.summary.traces || []).some((t) => t.devices && t.devices.length);
-    return !devices && !this.hasRows('gpu_summary') && !this.hasRows('kernels');
   }
 
   hasRows(name) {
@@ -39,45 +35,19 @@ class Page {
   }
 
   namesOf(id) {
-    return this.summary.sections[id] || [];
+    return (id === 'tables' ? this.otherTables() : this.summary.sections[id]) || [];
   }
 
-  isLeftOut(id) {
-    const hasTables = report.isHostOnly && this.summary.sections[id] && id !== 'overview';
-    return hasTables && !this.namesOf(id).some((name) => this.hasRows(name));
-  }
-
-  /* Such a program's threads and functions come before the timeline. */
-  order() {
-    if (!report.isHostOnly) return SECTIONS;
-    const [first, last] = [SECTIONS.slice(0, 2), SECTIONS.slice(2)];
-    return [...first, ...last.filter((s) => s.id === 'cpu'), ...last.filter((s) => s.id !== 'cpu')];
-  }
-
-  /* Why tables are empty, of sections that are left out. */
-  addLeftOut() {
-    const names = SECTIONS.filter((s) => this.isLeftOut(s.id) || (report.isHostOnly && s.id === 'overview'))
-      .flatMap((s) => this.namesOf(s.id))
-      .filter((name) => this.tables[name] && !this.hasRows(name) && this.tables[name].note);
-    if (!names.length) return;
-    const summary = make('summary', {}, `${formatNumber(names.length, 0)} tables without rows`);
-    byId('main').append(make('details', { class: 'left-out' }, summary, this.notes(names)));
-  }
-
-  addSection({ id, title }) {
-    if (this.isLeftOut(id)) return;
-    if (id === 'diff' && !this.summary.diff) return;
-    if (id === 'timeline' && !report.hasTimeline) return;
-    if (id === 'tables' && !this.otherTables().length) return;
+  addSection({ id, title, short }) {
     const body = make('div', { class: 'body' });
     const section = make(
       'section',
-      { id, 'aria-labelledby': `${id}-title`, tabindex: -1 },
+      { id, 'aria-labelledby': `${id}-title`, tabindex: -1, hidden: true },
       make('h2', { id: `${id}-title` }, title),
       body,
     );
     byId('main').append(section);
-    byId('sections').append(make('li', {}, make('a', { href: `#${id}` }, title)));
+    byId('sections').append(make('li', { hidden: true }, make('a', { href: `#${id}` }, short || title)));
     this.bodies.set(id, body);
   }
 
@@ -86,78 +56,70 @@ class Page {
     return Object.keys(this.tables).filter((name) => !known.has(name));
   }
 
-  /* Findings and overview at once, the rest when there is time. */
+  /* What is drawn before the timeline is decoded; the rest when there is time. */
   showFirst() {
-    this.fill('findings', (root) => showFindings(root, this.summary.findings || {}));
-    this.fill('overview', (root) => showOverview(root, this.tables));
-    this.addTables('overview', 0);
+    for (const id of FIRST) this.showSection(id);
+    if (report.hasTimeline) this.reveal('timeline');
   }
 
   async showRest() {
     for (const { id } of SECTIONS) {
-      if (['findings', 'overview', 'timeline'].includes(id)) continue;
-      if (this.bodies.has(id)) this.showSection(id);
+      if (FIRST.includes(id) || id === 'timeline') continue;
+      this.showSection(id);
       await pause();
     }
     document.querySelectorAll('.left-out').forEach((n) => n.remove());
     this.addLeftOut();
   }
 
+  /* Draws the body of a section again. */
   showSection(id) {
-    const section = SECTIONS.find((s) => s.id === id);
-    this.fill(id, (root) => {
-      if (id === 'critical') criticalBar(root, this.tables);
-      if (id === 'diff') showDiff(root, this);
-    });
-    if (id === 'modules') this.showModules();
-    else if (id === 'tables') this.addTables(id, 0, this.otherTables());
-    else if (id !== 'diff') this.addTables(id, section.open || 0);
-    if (id === 'memory' && report.timeline) this.showMemory();
-  }
-
-  showMemory() {
-    const body = this.bodies.get('memory');
-    if (!body) return;
-    const old = body.querySelectorAll(':scope > .panel');
-    old.forEach((n) => n.remove());
-    memoryCurves(body, this.tables, report.timeline);
-  }
-
-  fill(id, draw) {
-    const body = this.bodies.get(id);
-    body.replaceChildren();
-    draw(body);
-  }
-
-  showModules() {
-    const table = this.tables.modules;
-    const root = this.bodies.get('modules');
-    if (!table || !table.rows.length) return this.addTables('modules', 1);
-    return root.append(new ModuleTree(table).root);
-  }
-
-  /* The first `open` tables are shown, the others folded; those without rows only with the reason. */
-  addTables(id, open, names = this.namesOf(id)) {
     const root = this.bodies.get(id);
-    const given = names.filter((name) => this.tables[name]);
-    const full = given.filter((name) => this.tables[name].rows.length);
-    full.forEach((name, i) => root.append(this.folded(name, this.tables[name], i < open)));
-    const empty = given.filter((name) => !this.tables[name].rows.length && this.tables[name].note);
-    if (empty.length && !(report.isHostOnly && id === 'overview')) root.append(this.notes(empty));
-    if (!given.length && !root.childElementCount)
-      root.append(make('p', { class: 'muted' }, 'Not in this report.'));
+    root.replaceChildren();
+    if (id === 'steps') showSteps(root, this.tables);
+    else if (id === 'findings') showFindings(root, this.summary.findings || {});
+    else if (id === 'diff') showDiff(root, this);
+    else if (id === 'ranks') showRanks(root, this);
+    else this.showTables(id, root);
+    this.reveal(id);
   }
 
-  notes(names) {
+  showTables(id, root) {
+    if (id === 'overview') showOverview(root, this.tables);
+    if (id === 'critical') criticalBar(root, this.tables);
+    if (id === 'memory') memoryCurves(root, this.tables, report.timeline);
+    if (id === 'modules' && this.hasRows('modules')) root.append(new ModuleTree(this.tables.modules).root);
+    const { open = 0 } = SECTIONS.find((s) => s.id === id);
+    const names = this.namesOf(id).filter((name) => this.hasRows(name) && name !== 'modules');
+    names.forEach((name, i) => root.append(this.folded(name, this.tables[name], i < open)));
+  }
+
+  /* Sections with content are shown, and are in the list on the side. */
+  reveal(id) {
+    const isEmpty = !this.bodies.get(id).childElementCount && id !== 'timeline';
+    byId(id).hidden = isEmpty;
+    byId('sections').querySelector(`a[href="#${id}"]`).parentNode.hidden = isEmpty;
+  }
+
+  /* Why tables are empty, at the end of the page. */
+  addLeftOut() {
+    const { tables = {} } = this.summary.diff || {};
+    const empty = [this.tables, tables].flatMap((all) =>
+      Object.entries(all).filter(([, table]) => !table.rows.length && table.note),
+    );
+    if (!empty.length) return;
     const same = new Map();
-    for (const name of names) {
-      const { note } = this.tables[name];
-      same.set(note, [...(same.get(note) || []), this.titleOf(name, this.tables[name])]);
-    }
-    return make(
-      'ul',
-      { class: 'plain small muted' },
-      ...[...same].map(([note, titles]) => make('li', {}, `${titles.join(', ')}: ${note}`)),
+    for (const [name, table] of empty)
+      same.set(table.note, [...(same.get(table.note) || []), this.titleOf(name, table)]);
+    const items = [...same].map(([note, titles]) => make('li', {}, `${titles.join(', ')}: ${note}`));
+    const title = `${formatNumber(empty.length, 0)} ${empty.length > 1 ? 'tables' : 'table'} without rows`;
+    byId('main').append(
+      make(
+        'details',
+        { class: 'left-out' },
+        make('summary', {}, title),
+        make('ul', { class: 'plain small muted' }, ...items),
+      ),
     );
   }
 
@@ -234,44 +196,4 @@ class Page {
   print(on) {
     for (const table of this.shown) table.print(on);
   }
-}
-
-const CHANGES_SHOWN = 8;
-
-/* The largest changes as bars, split into slower and faster. */
-function showChanges(root, tables) {
-  const rows = recordsOf(tables, 'diff_summary')
-    .filter((r) => r.delta_us)
-    .slice(0, CHANGES_SHOWN);
-  if (!rows.length) return;
-  const items = rows.map((r) => ({
-    title: `${r.kind} ${r.name}`,
-    value: Math.abs(r.delta_us),
-    share: r.delta_pct ?? undefined,
-    color: r.delta_us > 0 ? 'waiting' : 'operator',
-    isMore: r.delta_us > 0,
-  }));
-  const more = items.filter((i) => i.isMore);
-  const less = items.filter((i) => !i.isMore);
-  root.append(
-    make(
-      'div',
-      { class: 'panels' },
-      more.length ? panel('Takes longer', barList(more, showUs)) : null,
-      less.length ? panel('Takes less', barList(less, showUs)) : null,
-    ),
-  );
-}
-
-/* Tables of a comparison, in their order, below the largest changes. */
-function showDiff(root, page) {
-  showChanges(root, page.summary.diff.tables || {});
-  const tables = page.summary.diff.tables || {};
-  const names = Object.keys(tables);
-  names.forEach((name, i) => {
-    const table = tables[name];
-    if (table.rows.length) root.append(page.folded(name, table, i < 3));
-    else if (table.note)
-      root.append(make('p', { class: 'muted small' }, `${page.titleOf(name, table)}: ${table.note}`));
-  });
 }

@@ -58,7 +58,12 @@ class Table {
     this.root = make(
       'div',
       { class: 'table', 'data-table': this.name },
-      this.makeFilter(),
+      make(
+        'div',
+        { class: 'table-tools' },
+        this.makeFilter(),
+        tableButtons(this.label, () => this.asRows()),
+      ),
       this.scroller,
       this.opens,
       this.foot,
@@ -81,6 +86,15 @@ class Table {
       }),
     );
     return input;
+  }
+
+  /* All selected lines in their order, with the names and exact values of the analysis. */
+  asRows() {
+    return {
+      name: this.name,
+      columns: this.columns.map((c) => c.name),
+      rows: this.list.map((i) => this.columns.map((c) => this.rows[i][c.at])),
+    };
   }
 
   makeWidths() {
@@ -256,7 +270,9 @@ class Table {
       if (value === null || value === '') return [];
       const unit = column.type === 'moment' ? '' : column.unit[0];
       const text = typeof value === 'string' ? value : `${formatCell(value, column)} ${unit}`.trim();
-      return [make('dt', {}, columnTitle({ name: column.name, unit: ['', 1] })), make('dd', {}, text)];
+      const { frames } = isStackColumn(column.name) ? splitStack(text) : { frames: [] };
+      const shown = frames.length ? stackList(frames) : text;
+      return [make('dt', {}, columnTitle({ name: column.name, unit: ['', 1] })), make('dd', {}, shown)];
     });
     this.opens.replaceChildren(...parts);
     this.opens.hidden = false;
@@ -315,13 +331,14 @@ function describeColumns(table) {
   });
 }
 
-/* Columns of long texts share the width that numbers leave. */
+/* The first column of long texts is the name; the others get less. */
 function fitWidths(columns) {
-  const isLong = (c) => c.isText && c.longest > 24;
-  const most = Math.max(150, 520 - 140 * columns.filter(isLong).length);
+  let isNamed = false;
   for (const column of columns) {
     const title = columnTitle(column).length * 7 + 26;
-    const text = Math.min(column.longest * 7 + 22, most);
+    const isLong = column.isText && column.longest > 24;
+    const text = Math.min(column.longest * 6.6 + 22, isLong && isNamed ? 170 : 400);
     column.width = Math.max(title, column.isText ? text : column.type ? 90 : 68);
+    isNamed = isNamed || isLong;
   }
 }

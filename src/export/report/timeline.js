@@ -35,6 +35,7 @@ class Timeline {
     this.painter = new Painter(this.canvas, activities, lanes);
     this.ruler = new Ruler(this.rulerCanvas, this);
     this.listen();
+    this.writeRulerNote();
     this.resize();
     this.fitAll();
   }
@@ -52,7 +53,8 @@ class Timeline {
     this.names = make('div', { class: 'names' });
     this.spacer = make('div', { class: 'spacer' }, this.names, make('div', { class: 'pin' }, this.canvas));
     this.scroller = make('div', { class: 'scroller', tabindex: -1 }, this.spacer);
-    this.frame = make('div', { class: 'frame' }, this.rulerCanvas, this.scroller);
+    this.rulerNote = make('span', { class: 'ruler-note' });
+    this.frame = make('div', { class: 'frame' }, this.rulerNote, this.rulerCanvas, this.scroller);
     root.append(this.frame);
   }
 
@@ -102,12 +104,20 @@ class Timeline {
     this.painter.paintMarks(this.marks(top));
     this.ruler.draw();
     this.writeNames(top);
+    if (this.legend) this.legend.update();
     this.frames.push(performance.now() - began);
     if (this.frames.length > FRAMES_KEPT) this.frames.shift();
   }
 
+  /* Steps of several ranks would hide each other: those of the first one are shown. */
+  rankOfSteps() {
+    const { steps } = this.activities;
+    if (this.rows.rank !== null || report.ranks.length < 2 || !steps.length) return this.rows.rank;
+    return Math.min(...steps.map((s) => s.rank));
+  }
+
   shownSteps() {
-    const rank = this.rows.rank;
+    const rank = this.rankOfSteps();
     return this.activities.steps.filter((s) => rank === null || s.rank === rank);
   }
 
@@ -255,9 +265,16 @@ class Timeline {
     report.details.showRange(range);
   }
 
+  writeRulerNote() {
+    const rank = this.rankOfSteps();
+    const isShown = report.ranks.length > 1 && rank !== null;
+    this.rulerNote.textContent = isShown ? `steps of rank ${rank}` : '';
+  }
+
   setRank(rank) {
     this.rows.rank = rank;
     this.rows.arrange();
+    this.writeRulerNote();
     this.resize();
   }
 
