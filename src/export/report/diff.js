@@ -80,7 +80,9 @@ function changePanels(tables) {
 function showDiff(root, page) {
   const { tables } = page.summary.diff || {};
   if (!tables) return;
-  const panels = [waterfall(tables), ...changePanels(tables)].filter((p) => p);
+  const picture = waterfall(tables);
+  if (picture) root.append(picture);
+  const panels = changePanels(tables).filter((p) => p);
   if (panels.length) root.append(make('div', { class: 'panels' }, ...panels));
   const full = Object.keys(tables).filter((name) => tables[name].rows.length);
   full.forEach((name, i) => root.append(page.folded(name, tables[name], i < 2)));

@@ -19,6 +19,7 @@ function baseOf(finding, findings) {
   const isOfAll =
     finding.of_us === undefined || finding.of_us === (findings.steps ? findings.step_us : findings.whole_us);
   if (isOfAll) return findings.steps ? 'of a step' : 'of the time';
+  if (report.ranks.length < 2) return `of ${formatTime(finding.of_us * 1e3)}`;
   return `of rank ${finding.rank}'s ${findings.steps ? 'step' : 'time'}`;
 }
 

@@ -16,13 +16,13 @@ const report = {
 
   /* isForPlace: for a link; then only if a single rank is shown and the link needs another one. */
   setRank(rank, isForPlace = false) {
-    if (isForPlace && (report.rank === null || !report.ranks.includes(rank))) return;
-    if (report.rank === rank) return;
+    if (isForPlace && (report.rank === null || !report.ranks.includes(rank))) return undefined;
+    if (report.rank === rank) return undefined;
     report.rank = rank;
     byId('rank').value = rank === null ? 'all' : String(rank);
     if (report.timeline) report.timeline.setRank(rank);
     if (report.search) report.search.count();
-    report.page.refresh();
+    return report.page.refresh();
   },
 
   showTip(text, x, y) {

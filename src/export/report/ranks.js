@@ -6,10 +6,12 @@ const SLICES = 60;
 const FEW_STEPS = 3; /* with fewer, slices of time say more */
 const COLUMNS_SHOWN = 240;
 const MAX_NAMED_RANKS = 4096; /* a world size beyond that is not shown rank by rank */
-const SLOW = 1.1; /* times the median of all ranks' step time */
+const SLOW = 1.1; /* times the median of all ranks' step time without communication, in which ranks wait */
 const WAITED_FOR = 50; /* percent of all waiting */
 const RANK_NAMES = 64; /* pixels of the columns on the left and on the right */
 const RANK_MARKS = 84;
+const MAP_TOP = 4;
+const NAME_HEIGHT = 12;
 
 function median(values) {
   const sorted = values.filter((v) => Number.isFinite(v)).sort((a, b) => a - b);
@@ -107,14 +109,16 @@ function sliceTimes(a, track, slice) {
 /* A word for what is wrong with each rank. */
 function markRanks(ranks, tables) {
   const times = new Map();
-  for (const s of rowsOf(tables, 'steps')) times.set(s.rank, [...(times.get(s.rank) || []), s.dur_us]);
-  const means = new Map([...times].map(([rank, list]) => [rank, meanOfKnown(list)]));
-  const usual = median([...means.values()]);
+  for (const s of rowsOf(tables, 'steps')) times.set(s.rank, [...(times.get(s.rank) || []), s]);
+  const meanBy = (read) => new Map([...times].map(([rank, list]) => [rank, meanOfKnown(list.map(read))]));
+  const means = meanBy((s) => s.dur_us);
+  const own = meanBy((s) => s.dur_us - s.communication_us);
+  const usual = median([...own.values()]);
   const awaited = rowsOf(tables, 'stragglers').filter((r) => r.score >= WAITED_FOR).map((r) => r.rank);
   for (const r of ranks) {
     r.mean = means.get(r.rank) ?? NaN;
     r.mark = '';
-    if (means.size > 1 && r.mean > SLOW * usual) r.mark = 'slow';
+    if (own.size > 1 && own.get(r.rank) > SLOW * usual) r.mark = 'slow';
     if (awaited.includes(r.rank)) r.mark = 'waited for';
     if (r.isCut) r.mark = 'cut off';
     if (r.isMissing) r.mark = 'missing';
@@ -125,7 +129,7 @@ const MARK_WORDS = {
   missing: 'missing: the world size counts this rank, but there is no trace of it',
   'cut off': 'cut off: the end of the file is missing',
   'waited for': 'waited for: most waiting in collectives is for this rank',
-  slow: 'slow: its steps take at least 10 % longer than the median rank',
+  slow: 'slow: without communication its steps take 10 % longer than those of the median rank',
 };
 
 class RankMap {
@@ -234,8 +238,8 @@ class RankMap {
     const ratio = Math.min(devicePixelRatio || 1, 2);
     const high = this.rowHeight();
     this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round((this.order.length * high + 18) * ratio);
-    this.canvas.style.height = `${this.order.length * high + 18}px`;
+    this.canvas.height = Math.round((this.order.length * high + MAP_TOP + 18) * ratio);
+    this.canvas.style.height = `${this.order.length * high + MAP_TOP + 18}px`;
     const context = this.canvas.getContext('2d');
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.font = high < 12 ? FONT.replace('11px', '10px') : FONT;
@@ -243,12 +247,13 @@ class RankMap {
     this.cell = Math.max(1, (width - RANK_NAMES - RANK_MARKS) / this.shown.columns.length);
     const style = getComputedStyle(document.documentElement);
     this.css = (name) => style.getPropertyValue(name).trim();
-    this.order.forEach((r, i) => this.drawRow(context, r, i * high, high, i));
-    this.drawColumns(context, this.order.length * high);
+    this.order.forEach((r, i) => this.drawRow(context, r, MAP_TOP + i * high, high));
+    this.drawNames(context, high);
+    this.drawColumns(context, MAP_TOP + this.order.length * high);
     this.writeScale();
   }
 
-  drawRow(context, r, y, high, i) {
+  drawRow(context, r, y, high) {
     const values = this.shown.of.get(r.rank) || [];
     const gap = high > 9 ? 1 : 0;
     context.fillStyle = this.css('--odd');
@@ -260,14 +265,24 @@ class RankMap {
       context.fillRect(x, y, Math.max(1, this.cell - (this.cell > 5 ? 1 : 0)), high - gap);
     });
     if (r.isMissing) this.hatch(context, RANK_NAMES, y, this.cell * this.shown.columns.length, high - gap);
-    const isNamed = i % Math.ceil(12 / high) === 0 || r.mark || r.rank === report.rank;
-    context.fillStyle = this.css(r.rank === report.rank ? '--accent' : r.mark ? '--high' : '--weak');
-    if (isNamed) context.fillText(`rank ${r.rank}`, 4, y + high / 2);
-    if (r.mark) context.fillText(r.mark, RANK_NAMES + this.cell * this.shown.columns.length + 6, y + high / 2);
     if (r.rank !== report.rank) return;
     context.strokeStyle = this.css('--accent');
     context.lineWidth = 2;
     context.strokeRect(RANK_NAMES - 1, y, this.cell * this.shown.columns.length + 2, high - gap);
+  }
+
+  /* Names of marked and chosen ranks first; the others where there is room. */
+  drawNames(context, high) {
+    const isImportant = (r) => r.mark || r.rank === report.rank;
+    const rows = this.order.map((r, i) => ({ r, y: MAP_TOP + i * high + high / 2 }));
+    const used = [];
+    for (const { r, y } of [...rows.filter(({ r }) => isImportant(r)), ...rows.filter(({ r }) => !isImportant(r))]) {
+      if (used.some((other) => Math.abs(other - y) < NAME_HEIGHT)) continue;
+      used.push(y);
+      context.fillStyle = this.css(r.rank === report.rank ? '--accent' : r.mark ? '--high' : '--weak');
+      context.fillText(`rank ${r.rank}`, 4, y);
+      if (r.mark) context.fillText(r.mark, RANK_NAMES + this.cell * this.shown.columns.length + 6, y);
+    }
   }
 
   hatch(context, x, y, width, height) {
@@ -298,7 +313,7 @@ class RankMap {
   /* The rank and the column under the pointer. */
   hit(event) {
     const box = this.canvas.getBoundingClientRect();
-    const r = this.order[Math.floor((event.clientY - box.top) / this.rowHeight())];
+    const r = this.order[Math.floor((event.clientY - box.top - MAP_TOP) / this.rowHeight())];
     const column = Math.floor((event.clientX - box.left - RANK_NAMES) / this.cell);
     return { r, column };
   }
@@ -312,9 +327,14 @@ class RankMap {
     return undefined;
   }
 
-  onClick(event) {
+  /* What is above may become shorter: the map stays where it is in the window. */
+  async onClick(event) {
     const { r } = this.hit(event);
-    if (r && !r.isMissing) report.setRank(r.rank === report.rank ? null : r.rank);
+    if (!r || r.isMissing) return;
+    const { top } = this.root.getBoundingClientRect();
+    await report.setRank(r.rank === report.rank ? null : r.rank);
+    await nextFrame();
+    scrollBy(0, this.root.getBoundingClientRect().top - top);
   }
 }
 

@@ -6,7 +6,7 @@ const SECTIONS = [
   { id: 'steps', title: 'Step time by activity', short: 'Steps' },
   { id: 'timeline', title: 'Timeline' },
   { id: 'findings', title: 'Findings' },
-  { id: 'diff', title: 'Before and after' },
+  { id: 'diff', title: 'Before and after', short: 'Diff' },
   { id: 'ranks', title: 'Ranks' },
   { id: 'overview', title: 'Overview' },
   { id: 'cpu', title: 'Threads and CPU time', short: 'CPU time', open: 2 },

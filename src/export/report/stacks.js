@@ -9,9 +9,9 @@ function splitStack(text) {
   const parts = text.split(/;\s*|\n/).filter((p) => p);
   const isFrame = (part) => /\(\d+\): .|^<built-in |^nn\.Module: /.test(part);
   if (parts.length < 2 || !parts.slice(1).every(isFrame)) return { text, frames: [] };
-  const head = /^(.*?: )?(.+\(\d+\): .+|<built-in .+|nn\.Module: .+)$/s.exec(parts[0]);
+  const head = /^(.*?(?:: | by ))?(\S.*\(\d+\): .+|<built-in .+|nn\.Module: .+)$/s.exec(parts[0]);
   if (!head) return { text, frames: [] };
-  return { text: (head[1] || '').replace(/: $/, ''), frames: [head[2], ...parts.slice(1)] };
+  return { text: (head[1] || '').replace(/:? $/, ''), frames: [head[2], ...parts.slice(1)] };
 }
 
 function isStackColumn(name) {

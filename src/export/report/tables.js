@@ -337,7 +337,7 @@ function fitWidths(columns) {
   for (const column of columns) {
     const title = columnTitle(column).length * 7 + 26;
     const isLong = column.isText && column.longest > 24;
-    const text = Math.min(column.longest * 6.6 + 22, isLong && isNamed ? 170 : 400);
+    const text = Math.min(column.longest * 7 + 22, isLong && isNamed ? 170 : 400);
     column.width = Math.max(title, column.isText ? text : column.type ? 90 : 68);
     isNamed = isNamed || isLong;
   }
