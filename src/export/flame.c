@@ -218,7 +218,7 @@ static void write_flame_graph(flame *f)
     unsigned height = 40 + (f->deepest + 1) * LINE;
     write_svg(sink,
               "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100%%\" viewBox=\"0 0 1200 %u\" "
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100%%\" preserveAspectRatio=\"xMidYMin meet\" viewBox=\"0 0 1200 %u\" "
               "font-family=\"ui-monospace,monospace\" font-size=\"11\">\n"
               "<style>%s</style>\n"
               "<rect class=\"back\" width=\"1200\" height=\"%u\"/><text class=\"head\" x=\"3\" "

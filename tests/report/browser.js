@@ -53,8 +53,15 @@ function changed(traces, name, change, replace = (page) => page) {
   return out;
 }
 
-/* Opens it and waits until everything is drawn; `use` gets the page. */
-async function withReport(traces, use, { file = reportOf(traces), ...options } = {}) {
+/* Opens a report and waits until everything is drawn; `use` gets the page. */
+function withReport(traces, use, { file = reportOf(traces), ...options } = {}) {
+  const isReady = (page) =>
+    page.locator('html[data-state="ready"]').waitFor({ state: 'attached', timeout: 120000 });
+  return withPage(file, use, isReady, options);
+}
+
+/* Opens a file; what it says on its console or loads fails the test. */
+async function withPage(file, use, isReady = () => {}, options = {}) {
   browser = browser || (await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] }));
   const context = await browser.newContext({ viewport: { width: 1360, height: 900 }, ...options });
   const page = await context.newPage();
@@ -69,7 +76,7 @@ async function withReport(traces, use, { file = reportOf(traces), ...options } =
   page.on('request', (request) => asked.push(request.url()));
   try {
     await page.goto(`file://${file}`);
-    await page.locator('html[data-state="ready"]').waitFor({ state: 'attached', timeout: 120000 });
+    await isReady(page);
     await use(page);
     assert.deepStrictEqual(said, [], 'the console is silent');
     const loaded = asked.filter((url) => !/^(file|data|blob):/.test(url));
@@ -116,4 +123,15 @@ async function linesOf(page, name) {
 
 const picture = (name) => path.join(FOLDER, `${name}.png`);
 
-module.exports = { analyze, changed, reportOf, withReport, shared, linesOf, picture, FOLDER, CKINETO };
+module.exports = {
+  analyze,
+  changed,
+  reportOf,
+  withReport,
+  withPage,
+  shared,
+  linesOf,
+  picture,
+  FOLDER,
+  CKINETO,
+};

@@ -47,7 +47,9 @@ async function findingsAgree(page, findings) {
       of: card.querySelector('.savings span').textContent,
       sentence: card.querySelector('.text p').textContent,
       advice: card.querySelector('.advice').textContent,
-      evidence: card.querySelectorAll('.evidence li').length,
+      evidence: card.querySelectorAll('.evidence > li').length,
+      confidence: (card.textContent.match(/(low|medium|high) confidence/) || [])[1],
+      meter: card.querySelector('.meter .fill') && parseFloat(card.querySelector('.meter .fill').style.width),
     })),
   );
   assert.deepStrictEqual(
@@ -59,9 +61,12 @@ async function findingsAgree(page, findings) {
     assert.strictEqual(cards[i].advice, finding.advice);
     assert.strictEqual(cards[i].evidence, finding.evidence.length);
     if (!cards[i].worth) return;
+    const { confidence } = finding;
+    assert.strictEqual(cards[i].confidence, confidence >= 0.75 ? 'high' : confidence >= 0.45 ? 'medium' : 'low');
+    assert.ok(Math.abs(cards[i].meter - finding.worth_pct) < 0.1, 'the meter is of 100 %');
     assert.ok(Math.abs(timeOf(cards[i].worth) - finding.worth_us) <= finding.worth_us * 0.001);
     const isOfAll = finding.of_us === (findings.step_us ?? findings.whole_us);
-    assert.strictEqual(cards[i].of.includes(`of rank ${finding.rank}'s `), !isOfAll, cards[i].of);
+    assert.strictEqual(/ of (a step|the time)$/.test(cards[i].of), isOfAll, cards[i].of);
   });
 }
 
@@ -173,6 +178,7 @@ test('lost records come first', () => {
   return withReport(
     null,
     async (page) => {
+      assert.match(await page.locator('#health .loss.first').textContent(), /^12\u202f345 buffers dropped \(cuda\)/);
       assert.match(
         await page.locator('#health li').first().textContent(),
         /^error 12\u202f345 buffers dropped \(cuda\): <b>full<\/b>$/,

@@ -108,21 +108,42 @@ test('everything is reached with the tab key, in the order of the page', () =>
     assert.strictEqual(unnamed, 0);
   }));
 
-test('a narrow window does not scroll sideways', async () => {
-  const files = shared('dlrm_8rank') || [traces.plain()];
-  return withReport(
-    files,
-    async (page) => {
-      const over = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      assert.ok((await over()) <= 0);
-      await page.screenshot({ path: picture('narrow') });
-      await page.evaluate(() => document.querySelector('#timeline').scrollIntoView());
-      await page.waitForTimeout(200);
-      await page.screenshot({ path: picture('narrow-timeline') });
-    },
-    { viewport: { width: 800, height: 900 } },
-  );
-});
+for (const width of [390, 800, 1440, 2560]) {
+  test(`a window of ${width} pixels does not scroll sideways`, async () => {
+    const files = shared('dlrm_8rank') || traces.ranks();
+    return withReport(
+      files,
+      async (page) => {
+        assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0);
+        await page.screenshot({ path: picture(`width-${width}`) });
+      },
+      { viewport: { width, height: 900 } },
+    );
+  });
+}
+
+/* axe-core is fetched as the driver of the browser is. */
+for (const colorScheme of ['light', 'dark']) {
+  test(`no rule of accessibility is violated: ${colorScheme}`, async () => {
+    const axe = require('axe-core');
+    const corpus = ['resnet50_num_workers_0.json.gz', 'dlrm_8rank'].map((name) => shared(name));
+    const stacks = [path.join(__dirname, '../data/torch-2.15.0/stacks.json.gz')];
+    const cases = [[traces.plain()], traces.ranks(), [traces.empty()], stacks, ...corpus].filter((files) => files);
+    for (const files of cases) {
+      await withReport(
+        files,
+        async (page) => {
+          await page.evaluate(() => document.querySelectorAll('details').forEach((d) => (d.open = true)));
+          await page.evaluate(`{ ${axe.source} }`);
+          const found = await page.evaluate(async () => (await axe.run()).violations);
+          const texts = found.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join('\n  ')}`);
+          assert.deepStrictEqual(texts, [], files.join());
+        },
+        { colorScheme },
+      );
+    }
+  });
+}
 
 test('on paper there are findings, first rows, and the timeline as a picture', async () => {
   const files = shared('resnet50_num_workers_0.json.gz') || [traces.plain()];

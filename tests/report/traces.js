@@ -92,6 +92,27 @@ const plain = () => write('plain.json', traceOf(['gemm', 'relu', 'softmax', 'red
 const evil = () => write('evil.json', traceOf(EVIL));
 const ranks = () =>
   [0, 1].map((r) => write(`rank-${r}.json`, traceOf(['gemm', `only_on_rank_${r}`], 3, r, 2)));
+
+/* Ranks of a job of `count`, with something wrong; STEPS = 0: without marks of steps. */
+function manyRanks(count, { missing, cut, slow }, steps = 4) {
+  const files = [];
+  for (let rank = 0; rank < count; rank++) {
+    if (rank === missing) continue;
+    const trace = traceOf(['gemm', 'relu'], Math.max(steps, 4), rank, count);
+    for (const e of trace.traceEvents) {
+      if (rank === slow && e.cat === 'user_annotation') e.dur = 990;
+      if (rank !== slow && e.cat === 'user_annotation') e.dur = 850;
+      if (rank === slow && e.name === 'aten::op1') e.dur = 500;
+    }
+    if (!steps) trace.traceEvents = trace.traceEvents.filter((e) => e.cat !== 'user_annotation');
+    const text = JSON.stringify(trace);
+    const file = path.join(FOLDER, `job-${count}-${steps}-${rank}.json`);
+    fs.writeFileSync(file, rank === cut ? text.slice(0, text.length * 0.6) : text);
+    files.push(file);
+  }
+  return files;
+}
+
 const empty = () => write('empty.json', { schemaVersion: 1, traceEvents: [] });
 const hostOnly = () =>
   write('host.json', {
@@ -146,4 +167,4 @@ function large(count) {
   return file;
 }
 
-module.exports = { EVIL, plain, evil, ranks, empty, hostOnly, huge, manyNames, large };
+module.exports = { EVIL, plain, evil, ranks, manyRanks, empty, hostOnly, huge, manyNames, large };

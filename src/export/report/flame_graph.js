@@ -49,6 +49,7 @@ function draw() {
 function fit() {
   width = Math.max(320, svg.clientWidth || WRITTEN_WIDTH);
   svg.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
+  svg.setAttribute('height', HEIGHT);
   document.querySelector('.back').setAttribute('width', width);
   tools.setAttribute('x', Math.max(0, width - 430));
   draw();

@@ -98,7 +98,7 @@ class ModuleTree {
       'div',
       { 'data-table': 'modules' },
       make('div', { class: 'table-tools' }, tableButtons('Modules', () => this.asRows())),
-      make('div', { class: 'rows tree-rows', tabindex: 0, role: 'region', 'aria-label': 'Modules' }, table),
+      make('div', { class: 'rows tree-rows', tabindex: 0, role: 'region', 'aria-label': 'Rows of Modules' }, table),
     );
   }
 

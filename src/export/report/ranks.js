@@ -149,7 +149,7 @@ class RankMap {
     this.canvas.addEventListener('click', (e) => this.onClick(e));
     this.canvas.addEventListener('pointermove', (e) => this.onMove(e));
     this.canvas.addEventListener('pointerleave', () => report.hideTip());
-    this.scroller = make('div', { class: 'rank-rows', tabindex: 0, role: 'region', 'aria-label': 'Ranks' }, this.canvas);
+    this.scroller = make('div', { class: 'rank-rows', tabindex: 0, role: 'region', 'aria-label': 'Map of ranks' }, this.canvas);
     this.scale = make('span', { class: 'scale muted small' });
     const words = [...new Set(this.ranks.map((r) => r.mark))].filter((m) => m).map((m) => MARK_WORDS[m]);
     this.root = make(

@@ -47,7 +47,7 @@ class Table {
     );
     this.scroller = make(
       'div',
-      { class: 'rows', tabindex: 0, role: 'region', 'aria-label': this.label },
+      { class: 'rows', tabindex: 0, role: 'region', 'aria-label': `Rows of ${this.label}` },
       this.grid,
     );
     this.scroller.addEventListener('scroll', () => this.draw(), { passive: true });
