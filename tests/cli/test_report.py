@@ -313,7 +313,11 @@ class Data(Report):
         timeline = Timeline(page)
         self.assertEqual(sorted({p["rank"] for p in timeline.header["processes"]}), [0, 1, 2])
         self.assertEqual(len(timeline.rows), 45)
-        self.assertEqual(sorted({r[0] for r in page.summary()["facts"]["tables"]["steps"]["rows"]}), [0, 1, 2])
+        summary = page.summary()
+        self.assertEqual(sorted({r[0] for r in summary["facts"]["tables"]["steps"]["rows"]}), [0, 1, 2])
+        self.assertEqual(summary["overview"]["world_size"], 3)
+        self.assertEqual([(r["rank"], r["is_cut"]) for r in summary["overview"]["ranks"]], [(n, False) for n in range(3)])
+        self.assertEqual({r["start_us"] for r in summary["overview"]["ranks"]}, {0})
         done = self.run_ok("report", self.path("ranks"), "--activity-limit", "20", "-o", self.path("report.html"))
         self.assertIn(b"the timeline of the first rank only", done.err)
 
