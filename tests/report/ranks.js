@@ -37,8 +37,8 @@ test('missing, cut off and slow ranks are marked, and are first if the worst are
 test('a click selects the rank, a second one all', () =>
   withReport(traces.manyRanks(6, {}), async (page) => {
     await page.locator('.rank-map').scrollIntoViewIfNeeded();
-    const rows = await page.evaluate(() => ckineto.page.rankMap.rowHeight());
-    const click = () => page.locator('.rank-map').click({ position: { x: 200, y: 4 + 3.5 * rows } });
+    const y = await page.evaluate(() => (ckineto.page.rankMap.tops[3] + ckineto.page.rankMap.tops[4]) / 2);
+    const click = () => page.locator('.rank-map').click({ position: { x: 200, y } });
     await click();
     assert.strictEqual(await page.locator('#rank').inputValue(), '3');
     assert.strictEqual(await page.evaluate(() => ckineto.rank), 3);

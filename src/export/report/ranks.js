@@ -84,6 +84,7 @@ function measureSlices(timeline) {
     });
     of.set(rank, busiest);
   }
+  if (of.size < report.ranks.length) return []; /* the timeline may be that of the first rank only */
   const title = streams.length ? 'Busiest stream' : 'Busiest thread';
   const columns = Array.from({ length: SLICES }, (_, i) => `+${formatTime(i * slice)}`);
   return [{ title, columns, show: formatPercent, most: 100, of }];
@@ -220,8 +221,17 @@ class RankMap {
     this.draw();
   }
 
-  rowHeight() {
-    return Math.max(7, Math.min(22, Math.floor(440 / this.order.length)));
+  /* Rows with a mark have room for its word. */
+  layOut() {
+    const high = Math.max(7, Math.min(22, Math.floor(440 / this.order.length)));
+    let y = MAP_TOP;
+    this.tops = this.order.map((r) => {
+      const top = y;
+      y += r.mark ? Math.max(NAME_HEIGHT, high) : high;
+      return top;
+    });
+    this.tops.push(y);
+    return y;
   }
 
   /* From pale to strong; in the dark from dim to bright. */
@@ -236,20 +246,20 @@ class RankMap {
     const width = this.scroller.clientWidth;
     if (!width) return;
     const ratio = Math.min(devicePixelRatio || 1, 2);
-    const high = this.rowHeight();
+    const end = this.layOut();
     this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round((this.order.length * high + MAP_TOP + 18) * ratio);
-    this.canvas.style.height = `${this.order.length * high + MAP_TOP + 18}px`;
+    this.canvas.height = Math.round((end + 18) * ratio);
+    this.canvas.style.height = `${end + 18}px`;
     const context = this.canvas.getContext('2d');
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.font = high < 12 ? FONT.replace('11px', '10px') : FONT;
+    context.font = this.order.length > 30 ? FONT.replace('11px', '10px') : FONT;
     context.textBaseline = 'middle';
     this.cell = Math.max(1, (width - RANK_NAMES - RANK_MARKS) / this.shown.columns.length);
     const style = getComputedStyle(document.documentElement);
     this.css = (name) => style.getPropertyValue(name).trim();
-    this.order.forEach((r, i) => this.drawRow(context, r, MAP_TOP + i * high, high));
-    this.drawNames(context, high);
-    this.drawColumns(context, MAP_TOP + this.order.length * high);
+    this.order.forEach((r, i) => this.drawRow(context, r, this.tops[i], this.tops[i + 1] - this.tops[i]));
+    this.drawNames(context);
+    this.drawColumns(context, end);
     this.writeScale();
   }
 
@@ -272,9 +282,9 @@ class RankMap {
   }
 
   /* Names of marked and chosen ranks first; the others where there is room. */
-  drawNames(context, high) {
+  drawNames(context) {
     const isImportant = (r) => r.mark || r.rank === report.rank;
-    const rows = this.order.map((r, i) => ({ r, y: MAP_TOP + i * high + high / 2 }));
+    const rows = this.order.map((r, i) => ({ r, y: (this.tops[i] + this.tops[i + 1]) / 2 }));
     const used = [];
     for (const { r, y } of [...rows.filter(({ r }) => isImportant(r)), ...rows.filter(({ r }) => !isImportant(r))]) {
       if (used.some((other) => Math.abs(other - y) < NAME_HEIGHT)) continue;
@@ -313,7 +323,7 @@ class RankMap {
   /* The rank and the column under the pointer. */
   hit(event) {
     const box = this.canvas.getBoundingClientRect();
-    const r = this.order[Math.floor((event.clientY - box.top - MAP_TOP) / this.rowHeight())];
+    const r = this.order[this.tops.findIndex((top) => top > event.clientY - box.top) - 1];
     const column = Math.floor((event.clientX - box.left - RANK_NAMES) / this.cell);
     return { r, column };
   }

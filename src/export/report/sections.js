@@ -30,8 +30,12 @@ class Page {
     this.watch();
   }
 
+  /* Rows with nothing but a rank say nothing. */
   hasRows(name) {
-    return Boolean(this.tables[name] && this.tables[name].rows.length);
+    const table = this.tables[name];
+    if (!table) return false;
+    const hasContent = (value, c) => value !== null && value !== '' && table.columns[c] !== 'rank';
+    return table.rows.some((row) => row.some(hasContent));
   }
 
   namesOf(id) {
