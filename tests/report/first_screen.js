@@ -113,7 +113,7 @@ test('the legend has the classes that are visible, and no others', async () => {
       const { kinds, legend } = await page.evaluate(async () => {
         const { timeline } = ckineto;
         const { activities: a } = timeline;
-        timeline.painter.byName = false;
+        timeline.painter.setByName(false);
         timeline.rows.setAll(true);
         timeline.scroller.style.height = `${timeline.rows.height + 20}px`;
         timeline.painter.resize(timeline.width, timeline.rows.height + 20, 1);
@@ -150,7 +150,7 @@ test('colours are by name where there is one thread or no device, and the button
 test('names with the most time have colours of their own', () =>
   withReport([traces.plain()], async (page) => {
     const colors = await page.evaluate(async () => {
-      ckineto.timeline.painter.byName = true;
+      ckineto.timeline.painter.setByName(true);
       ckineto.timeline.draw();
       return ckineto.timeline.painter.legend().map((l) => l.color);
     });

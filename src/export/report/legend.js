@@ -15,7 +15,7 @@ class Legend {
 
   switchMode() {
     const { painter } = this.timeline;
-    painter.byName = !painter.byName;
+    painter.setByName(!painter.byName);
     this.writeButton();
     this.timeline.redraw();
   }

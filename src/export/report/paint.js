@@ -17,7 +17,7 @@ class Painter {
     this.lanes = lanes;
     this.classes = colorClasses(activities);
     this.hasStates = activities.tracks.some((t) => t.shows === 'state');
-    this.byName = colorsByName(activities);
+    this.setByName(colorsByName(activities));
     this.widths = new Float32Array(activities.strings.length);
     this.chars = new Map();
     /* pixels of each class or name in the last image, and which of them are not 0 */
@@ -25,6 +25,11 @@ class Painter {
     this.seenKeys = [];
     this.texts = { count: 0, x: [], y: [], width: [], place: [] };
     this.setPalette(isDark());
+  }
+
+  setByName(byName) {
+    if (byName && !this.nameColors) this.nameColors = colorsOfNames(this.activities);
+    this.byName = byName;
   }
 
   setPalette(dark) {
@@ -58,7 +63,7 @@ class Painter {
   colorOf(place) {
     const name = this.activities.name[place];
     const group = this.classOf(place);
-    if (this.byName && group < RUNNING) return this.palette.names[this.classes.names[name]];
+    if (this.byName && group < RUNNING) return this.palette.names[this.nameColors[name]];
     return this.palette.boxes[group * SHADES + this.classes.shades[name]];
   }
 
@@ -79,10 +84,10 @@ class Painter {
         .map((key) => ({ title: CLASSES[key][0], color: cssOf(color(key)) }));
     }
     const { strings } = this.activities;
-    const { names, states } = this.classes;
+    const { states } = this.classes;
     const isState = (key) => this.hasStates && (STATES[strings[key]] || strings[key] === 'blocked');
     const color = (key) =>
-      isState(key) ? this.palette.boxes[states[key] * SHADES] : this.palette.names[names[key]];
+      isState(key) ? this.palette.boxes[states[key] * SHADES] : this.palette.names[this.nameColors[key]];
     return keys
       .sort((a, b) => this.seen[b] - this.seen[a])
       .map((key) => ({ title: strings[key], color: cssOf(color(key)) }));

@@ -69,6 +69,7 @@ const KIND_CLASSES = {
   cpu_sample: FUNCTION,
   thread_state: BLOCKED,
 };
+const HASHED = 100; /* characters of a name that decide its colour */
 const NAME_COLORS = 30; /* of colours by name: 15 hues in two shades */
 const IS_COMMUNICATION = /nccl|rccl|msccl|hccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|nvshmem/i;
 
@@ -202,23 +203,25 @@ function mix(color, back, share) {
 function colorClasses(activities) {
   const kinds = Uint8Array.from(activities.kinds, (kind) => KIND_CLASSES[kind] ?? OTHER);
   const shades = new Uint8Array(activities.strings.length);
-  const names = new Uint8Array(activities.strings.length);
   const talks = new Uint8Array(activities.strings.length);
   const states = Uint8Array.from(activities.strings, (text) => STATES[text] || BLOCKED);
   activities.strings.forEach((text, i) => {
-    const name = text.length > 100 ? text.slice(0, 100) : text;
-    let hash = text.length;
-    for (let k = 0; k < name.length; k++) hash = (hash * 31 + name.charCodeAt(k)) | 0;
-    shades[i] = (hash >>> 4) % SHADES;
-    names[i] = (hash >>> 4) % NAME_COLORS;
-    talks[i] = IS_COMMUNICATION.test(name) ? 1 : 0;
+    shades[i] = hashOf(text) % SHADES;
+    talks[i] = IS_COMMUNICATION.test(text.slice(0, HASHED)) ? 1 : 0;
   });
-  spreadNames(activities, names);
-  return { kinds, shades, names, talks, states };
+  return { kinds, shades, talks, states };
 }
 
-/* The names with the most time get a colour of their own: the next one that is free. */
-function spreadNames(activities, names) {
+function hashOf(text) {
+  const end = Math.min(text.length, HASHED);
+  let hash = text.length;
+  for (let k = 0; k < end; k++) hash = (hash * 31 + text.charCodeAt(k)) | 0;
+  return hash >>> 4;
+}
+
+/* By hash; the names with the most time get a colour of their own, the next one that is free. */
+function colorsOfNames(activities) {
+  const names = Uint8Array.from(activities.strings, (text) => hashOf(text) % NAME_COLORS);
   const times = new Float64Array(names.length);
   for (let i = 0; i < activities.count; i++) times[activities.name[i]] += activities.dur[i];
   const least = times.slice().sort()[Math.max(0, times.length - NAME_COLORS)];
@@ -229,4 +232,5 @@ function spreadNames(activities, names) {
     while (isTaken[names[name]]) names[name] = (names[name] + 1) % NAME_COLORS;
     isTaken[names[name]] = 1;
   }
+  return names;
 }
