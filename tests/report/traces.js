@@ -133,7 +133,7 @@ function manyNames(count) {
 
 /* At least N activities: threads three deep, and streams with what they launch. */
 function large(count) {
-  const file = path.join(FOLDER, 'large.json');
+  const file = path.join(FOLDER, `large-${count}.json`);
   const out = fs.openSync(file, 'w');
   fs.writeSync(out, '{"deviceProperties":[{"id":0,"name":"Test device","numSms":80}],"traceEvents":[\n');
   let lines = [];

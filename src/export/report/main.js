@@ -129,6 +129,7 @@ async function showTimeline(reading) {
   report.timeline.legend = new Legend(report.timeline);
   body.append(report.timeline.legend.root, below, make('canvas', { class: 'paper', 'aria-hidden': 'true' }));
   report.search = new Search(bar);
+  document.querySelectorAll('.stack').forEach(linkFrames);
   addButtons(bar, report.timeline);
   await nextFrame();
   report.times.timeline = performance.now();
