@@ -108,13 +108,6 @@ test('everything is reached with the tab key, in the order of the page', () =>
     assert.strictEqual(unnamed, 0);
   }));
 
-test('a picture of the first screen', async (t) => {
-  const files = shared('resnet50_num_workers_0.json.gz');
-  if (!files) return t.skip('no public traces: CKINETO_SHARED');
-  const screen = { viewport: { width: 1280, height: 800 } };
-  return withReport(files, (page) => page.screenshot({ path: picture('first-screen') }), screen);
-});
-
 for (const width of [390, 800, 1440, 2560]) {
   test(`a window of ${width} pixels does not scroll sideways`, async () => {
     const files = shared('dlrm_8rank') || traces.ranks();

@@ -80,7 +80,7 @@ static void format_track_id(char *out, size_t size, kineto_string text, int64_t 
 /* Ids that were texts in the file are shown as such. */
 size_t ka_track_words(const kineto_trace *t, uint32_t index, char *text, size_t size)
 {
-    static const char *const types[] = {"thread", "stream", "counters", "async", "row"};
+    static const char *const types[] = {"thread", "stream", "counters", "async", "track"};
     char pid[96], tid[96];
     kineto_track track;
     kineto_process process;
@@ -89,7 +89,7 @@ size_t ka_track_words(const kineto_trace *t, uint32_t index, char *text, size_t 
     format_track_id(pid, sizeof pid, kt_process_text_of(t, track.process), process.pid);
     format_track_id(tid, sizeof tid, kt_track_text_of(t, index), track.id);
     int n = snprintf(text, size, "%s %s of %s %s",
-                     track.type < KB_COUNT(types) ? types[track.type] : "row", tid,
+                     track.type < KB_COUNT(types) ? types[track.type] : "track", tid,
                      process.is_device ? "device" : "process", pid);
     return KB_MIN((size_t)n, size - 1);
 }

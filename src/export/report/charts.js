@@ -71,7 +71,7 @@ function fittedChart(draw, ...below) {
 }
 
 function drawScale(svg, most, height, width, show) {
-  const step = roundStep(most / 4);
+  const step = roundStep(most / 5);
   for (let value = 0; value <= most * 1.001; value += step) {
     const y = height - (value / most) * (height - 12);
     svg.append(makeSvg('line', { x1: 54, x2: width, y1: y, y2: y, class: 'rule' }));

@@ -103,9 +103,11 @@ function formatCell(value, column) {
   }
 }
 
+/* Columns whose names say too little. */
+const TITLES = { us: 'time', pct: 'share', worth_pct: 'of the step', sure: 'significant' };
+
 /* "host_self_us" as "host self", with the unit. */
 function columnTitle(column) {
-  const words = column.name.replace(/_(us|pct|bytes)$/, '').replace(/^(us|pct)$/, 'share');
-  const title = (column.name === 'us' ? 'time' : words).replace(/_/g, ' ');
+  const title = TITLES[column.name] || column.name.replace(/_(us|pct|bytes)$/, '').replace(/_/g, ' ');
   return column.unit[0] ? `${title} (${column.unit[0]})` : title;
 }
