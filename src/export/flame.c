@@ -206,7 +206,8 @@ static void write_box(flame *f, uint32_t node)
 }
 
 static const char flame_style[] =
-    "rect{stroke:#fff;stroke-width:.5}.back{fill:#fff}g{cursor:pointer}g:hover rect{stroke:#000;stroke-width:1}"
+    "rect{stroke:#fff;stroke-width:.5}.back{fill:#fff}g{cursor:pointer}"
+    "g:hover rect{stroke:#000;stroke-width:1}"
     "g.outer{opacity:.5}g.match rect{fill:#d14fd8}text{pointer-events:none}.head{font-size:13px}"
     ".bar{display:flex;gap:6px;justify-content:flex-end;align-items:center;background:#fff;height:26px}"
     ".bar *{font:12px system-ui,sans-serif}.bar input{width:160px}";
@@ -218,8 +219,9 @@ static void write_flame_graph(flame *f)
     unsigned height = 40 + (f->deepest + 1) * LINE;
     write_svg(sink,
               "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100%%\" preserveAspectRatio=\"xMidYMin meet\" viewBox=\"0 0 1200 %u\" "
-              "font-family=\"ui-monospace,monospace\" font-size=\"11\">\n"
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100%%\" viewBox=\"0 0 1200 %u\" "
+              "preserveAspectRatio=\"xMidYMin meet\" font-family=\"ui-monospace,monospace\" "
+              "font-size=\"11\">\n"
               "<style>%s</style>\n"
               "<rect class=\"back\" width=\"1200\" height=\"%u\"/><text class=\"head\" x=\"3\" "
               "y=\"19\">",

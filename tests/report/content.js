@@ -62,7 +62,10 @@ async function findingsAgree(page, findings) {
     assert.strictEqual(cards[i].evidence, finding.evidence.length);
     if (!cards[i].worth) return;
     const { confidence } = finding;
-    assert.strictEqual(cards[i].confidence, confidence >= 0.75 ? 'high' : confidence >= 0.45 ? 'medium' : 'low');
+    assert.strictEqual(
+      cards[i].confidence,
+      confidence >= 0.75 ? 'high' : confidence >= 0.45 ? 'medium' : 'low',
+    );
     assert.ok(Math.abs(cards[i].meter - finding.worth_pct) < 0.1, 'the meter is of 100 %');
     assert.ok(Math.abs(timeOf(cards[i].worth) - finding.worth_us) <= finding.worth_us * 0.001);
     const isOfAll = finding.of_us === (findings.step_us ?? findings.whole_us);
@@ -178,7 +181,10 @@ test('lost records come first', () => {
   return withReport(
     null,
     async (page) => {
-      assert.match(await page.locator('#health .loss.first').textContent(), /^12\u202f345 buffers dropped \(cuda\)/);
+      assert.match(
+        await page.locator('#health .loss.first').textContent(),
+        /^12\u202f345 buffers dropped \(cuda\)/,
+      );
       assert.match(
         await page.locator('#health li').first().textContent(),
         /^error 12\u202f345 buffers dropped \(cuda\): <b>full<\/b>$/,

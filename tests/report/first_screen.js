@@ -14,7 +14,13 @@ const SCREEN = { viewport: { width: 1440, height: 900 } };
 function several() {
   const corpus = ['resnet50_num_workers_0.json.gz', 'dlrm_8rank', 'cpu_only.json.gz', 'amd_mi250.json.gz'];
   const found = corpus.map((name) => shared(name)).filter((files) => files);
-  return [[traces.plain()], traces.ranks(), [traces.hostOnly()], [path.join(DATA, 'stacks.json.gz')], ...found];
+  return [
+    [traces.plain()],
+    traces.ranks(),
+    [traces.hostOnly()],
+    [path.join(DATA, 'stacks.json.gz')],
+    ...found,
+  ];
 }
 
 const topsOf = (page) =>
@@ -32,7 +38,10 @@ test('headline, tiles, steps and the begin of the timeline are on the first scre
       files,
       async (page) => {
         const tops = (await topsOf(page)).filter((top) => top !== null);
-        assert.deepStrictEqual(tops, [...tops].sort((a, b) => a - b));
+        assert.deepStrictEqual(
+          tops,
+          [...tops].sort((a, b) => a - b),
+        );
         const frame = await page.locator('#timeline .frame').boundingBox();
         assert.ok(frame.y <= 700, `${files}: the timeline begins at ${frame.y}`);
       },
@@ -142,7 +151,8 @@ test('colours are by name where there is one thread or no device, and the button
       await page.waitForTimeout(200);
       const shown = await page.locator('.legend-line li').evaluateAll((all) => all.map((li) => li.title));
       const strings = await page.evaluate(() => ckineto.timeline.activities.strings);
-      for (const title of shown.filter((t) => t)) assert.strictEqual(strings.includes(title), first === 'kind');
+      for (const title of shown.filter((t) => t))
+        assert.strictEqual(strings.includes(title), first === 'kind');
     });
   }
 });

@@ -43,7 +43,10 @@ test('the flame graph fills the window, and each box says its share', () =>
       const boxes = await boxesOf(page);
       const width = await widthOf(page);
       const top = boxes.filter((b) => b.y === Math.min(...boxes.map((o) => o.y)));
-      assert.ok(Math.abs(top.reduce((s, b) => s + b.width, 0) - width) < 1, 'the roots are as wide as the window');
+      assert.ok(
+        Math.abs(top.reduce((s, b) => s + b.width, 0) - width) < 1,
+        'the roots are as wide as the window',
+      );
       for (const box of boxes) {
         const [, share] = /, ([\d.]+) %, /.exec(box.said);
         assert.ok(Math.abs((box.width / width) * 100 - Number(share)) < 0.2, box.name);

@@ -80,5 +80,8 @@ test('of several ranks each step has a bar for each', () =>
     await page.locator('#steps .bar').nth(2).waitFor();
     assert.strictEqual(await page.locator('#steps .bar').count(), 3);
     const names = await page.locator('.name.process').allTextContents();
-    assert.ok(names.every((name) => name.startsWith('rank 1')), names.join());
+    assert.ok(
+      names.every((name) => name.startsWith('rank 1')),
+      names.join(),
+    );
   }));

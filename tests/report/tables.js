@@ -39,35 +39,36 @@ test('a table is saved as the values of analyze', () =>
   }));
 
 test('a table is copied with tabs, as it is sorted and filtered', () =>
-  withReport(
-    [traces.plain()],
-    async (page) => {
-      await page.evaluate(() => {
-        const table = ckineto.page.shown.find((t) => t.name === 'kernels');
-        table.filter = 're';
-        table.sortBy(table.columns.findIndex((c) => c.name === 'name'));
-        table.select();
-        Object.defineProperty(navigator, 'clipboard', {
-          value: { writeText: async (text) => (globalThis.copied = text) },
-        });
+  withReport([traces.plain()], async (page) => {
+    await page.evaluate(() => {
+      const table = ckineto.page.shown.find((t) => t.name === 'kernels');
+      table.filter = 're';
+      table.sortBy(table.columns.findIndex((c) => c.name === 'name'));
+      table.select();
+      Object.defineProperty(navigator, 'clipboard', {
+        value: { writeText: async (text) => (globalThis.copied = text) },
       });
-      await page.locator('[data-table="kernels"] .buttons button').filter({ hasText: 'Copy' }).click();
-      const lines = (await page.evaluate(() => globalThis.copied)).trimEnd().split('\n');
-      const at = lines[0].split('\t').indexOf('name');
-      assert.deepStrictEqual(
-        lines.slice(1).map((line) => line.split('\t')[at]),
-        ['reduce', 'relu'],
-      );
-    },
-  ));
+    });
+    await page.locator('[data-table="kernels"] .buttons button').filter({ hasText: 'Copy' }).click();
+    const lines = (await page.evaluate(() => globalThis.copied)).trimEnd().split('\n');
+    const at = lines[0].split('\t').indexOf('name');
+    assert.deepStrictEqual(
+      lines.slice(1).map((line) => line.split('\t')[at]),
+      ['reduce', 'relu'],
+    );
+  }));
 
 test('every table has the buttons', () =>
   withReport([STACKS], async (page) => {
-    await page.evaluate(() => document.querySelectorAll('details[data-name]').forEach((d) => (d.open = true)));
+    await page.evaluate(() =>
+      document.querySelectorAll('details[data-name]').forEach((d) => (d.open = true)),
+    );
     await page.waitForTimeout(100);
     const counts = await page
       .locator('[data-table]')
-      .evaluateAll((all) => all.map((t) => [t.dataset.table, t.querySelectorAll('.table-tools .buttons button').length]));
+      .evaluateAll((all) =>
+        all.map((t) => [t.dataset.table, t.querySelectorAll('.table-tools .buttons button').length]),
+      );
     assert.ok(counts.length > 5);
     for (const [name, count] of counts) assert.strictEqual(count, 2, name);
   }));
@@ -85,14 +86,25 @@ test('a call stack is a list, innermost first, and leads to its functions', () =
     await frames.locator('a').last().click();
     await page.locator('.selected-name').waitFor();
     assert.ok(shown.includes(await page.locator('.selected-name').textContent()));
-    assert.ok((await page.locator('.finding .evidence .stack li a').count()) > 2, 'evidence has its stack as a list');
-    assert.strictEqual(await page.locator('.evidence').filter({ hasText: /\): \w+;/ }).count(), 0);
+    assert.ok(
+      (await page.locator('.finding .evidence .stack li a').count()) > 2,
+      'evidence has its stack as a list',
+    );
+    assert.strictEqual(
+      await page
+        .locator('.evidence')
+        .filter({ hasText: /\): \w+;/ })
+        .count(),
+      0,
+    );
   }));
 
 test('the waterfall goes from before to after, with what is unexplained last', (t) => {
   const files = shared('resnet50_num_workers_0.json.gz', 'resnet50_num_workers_4.json.gz');
   if (!files) return t.skip('no public traces: CKINETO_SHARED');
-  const { facts } = JSON.parse(execFileSync(CKINETO, ['diff', ...files, '--json', '-'], { maxBuffer: 2 ** 30 }));
+  const { facts } = JSON.parse(
+    execFileSync(CKINETO, ['diff', ...files, '--json', '-'], { maxBuffer: 2 ** 30 }),
+  );
   const file = changed(files.slice(1), 'waterfall.html', (summary) => {
     summary.diff = facts;
   });

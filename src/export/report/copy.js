@@ -21,7 +21,9 @@ function cellText(value) {
 /* A text that a spreadsheet would run as a formula gets a mark, as in `ckineto analyze --csv`. */
 function safeText(value) {
   const isFormula =
-    typeof value === 'string' && /^'*[=+\-@\t\r]/.test(value) && (value[0] === "'" || Number.isNaN(Number(value)));
+    typeof value === 'string' &&
+    /^'*[=+\-@\t\r]/.test(value) &&
+    (value[0] === "'" || Number.isNaN(Number(value)));
   return isFormula ? `'${value}` : cellText(value);
 }
 

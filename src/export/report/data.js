@@ -45,7 +45,10 @@ const JSON_TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
 function isExactDouble(number) {
   const value = Number(number);
   if (!/[.eE]/.test(number)) return Number.isSafeInteger(value);
-  const digits = number.replace(/[eE].*/, '').replace(/\D/g, '').replace(/^0+/, '');
+  const digits = number
+    .replace(/[eE].*/, '')
+    .replace(/\D/g, '')
+    .replace(/^0+/, '');
   return Number.isFinite(value) && (digits.length <= 15 || String(value) === number);
 }
 

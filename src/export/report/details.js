@@ -27,7 +27,12 @@ class Details {
     this.root.replaceChildren(
       make('h3', { class: 'selected-name' }, a.nameOf(place).slice(0, VALUE_SHOWN)),
       this.buttons(place),
-      make('div', { class: 'two' }, this.facts(place), make('div', {}, make('h4', {}, 'Arguments in the trace'), args)),
+      make(
+        'div',
+        { class: 'two' },
+        this.facts(place),
+        make('div', {}, make('h4', {}, 'Arguments in the trace'), args),
+      ),
     );
     announce(`${a.nameOf(place)}, ${formatTime(a.dur[place])}`);
     const values = await a.args(place).catch(() => null);

@@ -5,7 +5,8 @@ function showFindings(root, findings) {
   const list = (findings.findings || []).filter((f) => isOfRank(f));
   const titles = new Map((findings.rules || []).map((r) => [r.id, r.title]));
   if (!list.length) root.append(make('p', { class: 'muted' }, 'No rule has a finding for this trace.'));
-  for (const finding of list) root.append(findingCard(finding, titles.get(finding.id) || finding.id, findings));
+  for (const finding of list)
+    root.append(findingCard(finding, titles.get(finding.id) || finding.id, findings));
   root.append(...ruleResults(findings));
 }
 
@@ -43,7 +44,11 @@ function savingsOf(finding, findings) {
 function findingCard(finding, title, findings) {
   const subject = finding.subject ? `: ${oneLine(finding.subject, 60)}` : '';
   const [first, ...rest] = evidenceOf(finding);
-  const toggle = make('summary', {}, rest.length ? `More, with ${rest.length + 1} pieces of evidence` : 'More');
+  const toggle = make(
+    'summary',
+    {},
+    rest.length ? `More, with ${rest.length + 1} pieces of evidence` : 'More',
+  );
   const more = make(
     'details',
     { class: 'more' },
@@ -58,7 +63,12 @@ function findingCard(finding, title, findings) {
     make(
       'div',
       { class: 'text' },
-      make('h3', {}, make('span', { class: `badge ${finding.severity}` }, finding.severity), ` ${title}${subject}`),
+      make(
+        'h3',
+        {},
+        make('span', { class: `badge ${finding.severity}` }, finding.severity),
+        ` ${title}${subject}`,
+      ),
       make('p', { class: 'one' }, finding.sentence),
       make('p', { class: 'one advice' }, finding.advice),
       first ? make('ol', { class: 'evidence' }, first) : null,

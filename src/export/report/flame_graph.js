@@ -42,7 +42,10 @@ function draw() {
     b.label.setAttribute('x', left + 3);
     b.label.setAttribute('y', y + 13);
     b.label.textContent = shorten(b.name, right - left);
-    b.node.setAttribute('class', `${b.depth < zoomed.depth ? 'outer' : ''} ${b.isMatch ? 'match' : ''}`.trim());
+    b.node.setAttribute(
+      'class',
+      `${b.depth < zoomed.depth ? 'outer' : ''} ${b.isMatch ? 'match' : ''}`.trim(),
+    );
   }
 }
 
@@ -102,7 +105,11 @@ function makeTag(tag, attributes, text = '') {
 
 const tools = document.createElementNS('http://www.w3.org/2000/svg', 'foreignObject');
 const result = makeTag('output', {});
-const input = makeTag('input', { type: 'search', placeholder: 'Search or /expression/', 'aria-label': 'Search' });
+const input = makeTag('input', {
+  type: 'search',
+  placeholder: 'Search or /expression/',
+  'aria-label': 'Search',
+});
 const reset = makeTag('button', { type: 'button', title: 'Show everything (Escape)' }, 'Reset');
 const flip = makeTag('button', { type: 'button', title: 'Root at the top or at the bottom' }, 'Invert');
 const bar = makeTag('div', { class: 'bar' });

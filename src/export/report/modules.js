@@ -56,7 +56,7 @@ class ModuleTree {
   }
 
   reach(list, reached) {
-    for (const next = [...list]; next.length;) {
+    for (const next = [...list]; next.length; ) {
       const row = next.pop();
       if (reached.has(row)) continue;
       reached.add(row);
@@ -97,8 +97,16 @@ class ModuleTree {
     return make(
       'div',
       { 'data-table': 'modules' },
-      make('div', { class: 'table-tools' }, tableButtons('Modules', () => this.asRows())),
-      make('div', { class: 'rows tree-rows', tabindex: 0, role: 'region', 'aria-label': 'Rows of Modules' }, table),
+      make(
+        'div',
+        { class: 'table-tools' },
+        tableButtons('Modules', () => this.asRows()),
+      ),
+      make(
+        'div',
+        { class: 'rows tree-rows', tabindex: 0, role: 'region', 'aria-label': 'Rows of Modules' },
+        table,
+      ),
     );
   }
 

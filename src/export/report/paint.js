@@ -79,9 +79,7 @@ class Painter {
     const keys = [...this.seenKeys];
     if (!this.byName) {
       const color = (key) => this.palette.boxes[key * SHADES + (SHADES >> 1)];
-      return keys
-        .sort((a, b) => a - b)
-        .map((key) => ({ title: CLASSES[key][0], color: cssOf(color(key)) }));
+      return keys.sort((a, b) => a - b).map((key) => ({ title: CLASSES[key][0], color: cssOf(color(key)) }));
     }
     const { strings } = this.activities;
     const { states } = this.classes;
@@ -336,7 +334,7 @@ function counterBlocks(counter) {
 function maxOf(counter, from, end) {
   const blocks = counterBlocks(counter);
   let most = -Infinity;
-  for (let i = from; i < end;) {
+  for (let i = from; i < end; ) {
     const whole = i % COUNTER_BLOCK === 0 && i + COUNTER_BLOCK <= end;
     most = Math.max(most, whole ? blocks[i / COUNTER_BLOCK] : counter.values[i]);
     i += whole ? COUNTER_BLOCK : 1;

@@ -40,9 +40,7 @@ function listRanks(overview) {
 
 function rowsOf(tables, name) {
   const table = tables[name];
-  return table
-    ? table.rows.map((row) => Object.fromEntries(table.columns.map((c, i) => [c, row[i]])))
-    : [];
+  return table ? table.rows.map((row) => Object.fromEntries(table.columns.map((c, i) => [c, row[i]]))) : [];
 }
 
 /* Measures: [{title, columns: [titles], show, isLongBad, most, of: Map of rank to values}]. These are of steps. */
@@ -56,14 +54,20 @@ function measureSteps(tables) {
   const read = (valueOf) => {
     const sums = new Map();
     for (const s of steps) {
-      if (!sums.has(s.rank)) sums.set(s.rank, Array.from({ length: count }, () => []));
+      if (!sums.has(s.rank))
+        sums.set(
+          s.rank,
+          Array.from({ length: count }, () => []),
+        );
       sums.get(s.rank)[columnOf.get(s.step)].push(valueOf(s));
     }
     return new Map([...sums].map(([rank, cells]) => [rank, cells.map(meanOfKnown)]));
   };
   const work = (s) => s.kernel_us + s.memcpy_us + s.memset_us + s.communication_us;
   const columns = Array.from({ length: count }, (_, i) => stepTitle(names[i * size]));
-  const measures = [{ title: 'Step time', columns, show: showUs, isLongBad: true, of: read((s) => s.dur_us) }];
+  const measures = [
+    { title: 'Step time', columns, show: showUs, isLongBad: true, of: read((s) => s.dur_us) },
+  ];
   if (!steps.some((s) => work(s) > 0)) return measures;
   const busy = read((s) => (s.dur_us ? (100 * work(s)) / s.dur_us : NaN));
   return [...measures, { title: 'Device busy', columns, show: formatPercent, most: 100, of: busy }];
@@ -96,7 +100,7 @@ function sliceTimes(a, track, slice) {
   for (let i = track.first; i < track.end; i++) {
     if (a.depth[i]) continue;
     const end = a.endOf(i);
-    for (let at = a.start[i]; at < end;) {
+    for (let at = a.start[i]; at < end; ) {
       const k = Math.min(SLICES - 1, Math.floor(at / slice));
       const until = k === SLICES - 1 ? end : Math.min(end, (k + 1) * slice);
       if (until <= at) break;
@@ -115,7 +119,9 @@ function markRanks(ranks, tables) {
   const means = meanBy((s) => s.dur_us);
   const own = meanBy((s) => s.dur_us - s.communication_us);
   const usual = median([...own.values()]);
-  const awaited = rowsOf(tables, 'stragglers').filter((r) => r.score >= WAITED_FOR).map((r) => r.rank);
+  const awaited = rowsOf(tables, 'stragglers')
+    .filter((r) => r.score >= WAITED_FOR)
+    .map((r) => r.rank);
   for (const r of ranks) {
     r.mean = means.get(r.rank) ?? NaN;
     r.mark = '';
@@ -139,7 +145,8 @@ class RankMap {
     markRanks(this.ranks, tables);
     const steps = measureSteps(tables);
     const slices = timeline ? measureSlices(timeline) : [];
-    this.measures = steps.length && steps[0].columns.length >= FEW_STEPS ? [...steps, ...slices] : [...slices, ...steps];
+    this.measures =
+      steps.length && steps[0].columns.length >= FEW_STEPS ? [...steps, ...slices] : [...slices, ...steps];
     this.measure = 0;
     this.isByWorst = false;
     if (this.measures.length) this.build();
@@ -150,7 +157,11 @@ class RankMap {
     this.canvas.addEventListener('click', (e) => this.onClick(e));
     this.canvas.addEventListener('pointermove', (e) => this.onMove(e));
     this.canvas.addEventListener('pointerleave', () => report.hideTip());
-    this.scroller = make('div', { class: 'rank-rows', tabindex: 0, role: 'region', 'aria-label': 'Map of ranks' }, this.canvas);
+    this.scroller = make(
+      'div',
+      { class: 'rank-rows', tabindex: 0, role: 'region', 'aria-label': 'Map of ranks' },
+      this.canvas,
+    );
     this.scale = make('span', { class: 'scale muted small' });
     const words = [...new Set(this.ranks.map((r) => r.mark))].filter((m) => m).map((m) => MARK_WORDS[m]);
     this.root = make(
@@ -158,7 +169,11 @@ class RankMap {
       { class: 'panel' },
       make('div', { class: 'tools' }, this.makeChoices(), this.scale),
       this.scroller,
-      make('p', { class: 'muted small' }, ['A click on a row shows only that rank', ...words].join('; ') + '.'),
+      make(
+        'p',
+        { class: 'muted small' },
+        ['A click on a row shows only that rank', ...words].join('; ') + '.',
+      ),
     );
     new ResizeObserver(() => this.draw()).observe(this.scroller);
     this.arrange();
@@ -166,7 +181,11 @@ class RankMap {
 
   makeChoices() {
     const pick = (label, options, action) => {
-      const list = make('select', {}, ...options.map((text, i) => make('option', { value: String(i) }, text)));
+      const list = make(
+        'select',
+        {},
+        ...options.map((text, i) => make('option', { value: String(i) }, text)),
+      );
       list.addEventListener('change', () => action(Number(list.value)));
       return make('label', {}, `${label} `, list);
     };
@@ -286,7 +305,10 @@ class RankMap {
     const isImportant = (r) => r.mark || r.rank === report.rank;
     const rows = this.order.map((r, i) => ({ r, y: (this.tops[i] + this.tops[i + 1]) / 2 }));
     const used = [];
-    for (const { r, y } of [...rows.filter(({ r }) => isImportant(r)), ...rows.filter(({ r }) => !isImportant(r))]) {
+    for (const { r, y } of [
+      ...rows.filter(({ r }) => isImportant(r)),
+      ...rows.filter(({ r }) => !isImportant(r)),
+    ]) {
       if (used.some((other) => Math.abs(other - y) < NAME_HEIGHT)) continue;
       used.push(y);
       context.fillStyle = this.css(r.rank === report.rank ? '--accent' : r.mark ? '--high' : '--weak');
@@ -333,7 +355,11 @@ class RankMap {
     if (!r) return report.hideTip();
     const value = (this.shown.of.get(r.rank) || [])[column];
     const text = Number.isFinite(value) ? `, ${this.shown.columns[column]}: ${this.shown.show(value)}` : '';
-    report.showTip(`rank ${r.rank}${text}${r.mark ? `\n${MARK_WORDS[r.mark]}` : ''}`, event.clientX, event.clientY);
+    report.showTip(
+      `rank ${r.rank}${text}${r.mark ? `\n${MARK_WORDS[r.mark]}` : ''}`,
+      event.clientX,
+      event.clientY,
+    );
     return undefined;
   }
 

@@ -22,7 +22,10 @@ class Rows {
     this.rank = null;
     this.closedProcesses = new Set();
     /* how many lines of each track are shown: 1, some or all */
-    const most = Math.max(MIN_INITIAL_LINES, Math.floor(MAX_INITIAL_LINES / Math.max(1, report.ranks.length)));
+    const most = Math.max(
+      MIN_INITIAL_LINES,
+      Math.floor(MAX_INITIAL_LINES / Math.max(1, report.ranks.length)),
+    );
     this.lines = activities.tracks.map((_, i) => Math.min(this.depthOf(i), most));
     this.tracksOf = activities.processes.map(() => []);
     this.countersOf = activities.processes.map(() => []);

@@ -26,7 +26,8 @@ class Page {
     this.tables = (summary.facts && summary.facts.tables) || {};
     this.shown = [];
     this.bodies = new Map();
-    for (const section of SECTIONS) if (section.id !== 'timeline' || report.hasTimeline) this.addSection(section);
+    for (const section of SECTIONS)
+      if (section.id !== 'timeline' || report.hasTimeline) this.addSection(section);
     this.watch();
   }
 

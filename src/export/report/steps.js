@@ -82,7 +82,16 @@ function mergeSteps(groups) {
   for (let i = 0; i < groups.length; i += size) {
     const part = groups.slice(i, i + size);
     const title = part.length > 1 ? `${part[0].title} to ${part[part.length - 1].name}` : part[0].title;
-    merged.push({ title, name: part[0].name, bars: [meanBar(part.flatMap((g) => g.bars), '')] });
+    merged.push({
+      title,
+      name: part[0].name,
+      bars: [
+        meanBar(
+          part.flatMap((g) => g.bars),
+          '',
+        ),
+      ],
+    });
   }
   return merged;
 }
@@ -109,11 +118,11 @@ function drawStacks({ label, groups, parts, width }) {
       const x = left + gap / 2 + k * each;
       const inner = group.bars.length > 1 ? Math.min(2, each * 0.15) : 0;
       svg.append(stackedBar(group, bar, parts, { x, width: Math.max(1, each - inner), height, most }));
-      if (isLabelled(group, each))
-        svg.append(axisText(x + each / 2, height + 14, bar.title));
+      if (isLabelled(group, each)) svg.append(axisText(x + each / 2, height + 14, bar.title));
     });
     if (i % every === 0) {
-      const text = every > 1 && groups.length > 1 ? group.title : oneLine(group.title, Math.max(8, slot / 6.4));
+      const text =
+        every > 1 && groups.length > 1 ? group.title : oneLine(group.title, Math.max(8, slot / 6.4));
       svg.append(axisText(Math.max(left + slot / 2, 40), height + (hasRanks ? 29 : 15), text));
     }
   });
@@ -143,7 +152,9 @@ function stackedBar(group, bar, parts, { x, width, height, most }) {
   });
   if (bar.high > bar.low) {
     const middle = x + width / 2;
-    node.append(makeSvg('line', { x1: middle, x2: middle, y1: yOf(bar.low), y2: yOf(bar.high), class: 'range' }));
+    node.append(
+      makeSvg('line', { x1: middle, x2: middle, y1: yOf(bar.low), y2: yOf(bar.high), class: 'range' }),
+    );
     words.push(`from ${showUs(bar.low)} to ${showUs(bar.high)}`);
   }
   const head = [group.title, bar.title].filter((t) => t).join(', ');

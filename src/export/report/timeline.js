@@ -415,7 +415,10 @@ class Timeline {
     if (!values || this.hovered !== place || byId('tip').hidden) return;
     const more = keys
       .filter(([key]) => values[key] !== undefined)
-      .map(([key, title, show]) => `${title} ${show ? show(Number(values[key])) : oneLine(String(values[key]), 200)}`);
+      .map(
+        ([key, title, show]) =>
+          `${title} ${show ? show(Number(values[key])) : oneLine(String(values[key]), 200)}`,
+      );
     report.showTip([text, ...more].join('\n'), x, y);
   }
 
