@@ -167,7 +167,8 @@ KINETO_API kineto_status kineto_averages_value(const kineto_averages *averages, 
 typedef enum kineto_table_format {
     KINETO_TABLE_TEXT = 0, /**< PyTorch's table */
     KINETO_TABLE_CSV = 1,  /**< all values; RFC 4180 with a header line */
-    KINETO_TABLE_JSON = 2  /**< the same as an array of objects */
+    KINETO_TABLE_JSON = 2, /**< the same as an array of objects */
+    KINETO_TABLE_JSON_OBJECT = 3 /**< an object with that array as "rows": docs/table.schema.json */
 } kineto_table_format;
 
 typedef enum kineto_time_unit {

@@ -523,6 +523,9 @@ typedef struct kb_json {
 void kb_json_init(kb_json *j, kb_sink *sink);
 void kb_json_object_begin(kb_json *j);
 void kb_json_object_end(kb_json *j);
+/** Begin the object of a whole document: its first member is "schema", such as "ckineto.info/1". Each schema is
+ *  published as docs/NAME.schema.json. */
+void kb_json_document_begin(kb_json *j, const char *schema);
 void kb_json_array_begin(kb_json *j);
 void kb_json_array_end(kb_json *j);
 void kb_json_key(kb_json *j, kineto_string key);

@@ -168,3 +168,9 @@ void kb_json_put_string(kb_json *j, const char *key, kineto_string value)
     kb_json_key_z(j, key);
     kb_json_string(j, value);
 }
+
+void kb_json_document_begin(kb_json *j, const char *schema)
+{
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "schema", kb_string(schema));
+}

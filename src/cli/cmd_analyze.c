@@ -72,11 +72,12 @@ static const kc_option option_list[] = {
      "critical path as rows: what --only names of\nqueue_length_series, bandwidth_series, "
      "sequences, "
      "critical_path_edges"},
-    {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
+    {"json", 'j', KC_TEXT, &json, "FILE",
+     "write the tables as JSON; - is the standard output"},
     {"brief", 0, KC_FLAG, &brief, NULL,
      "the first answer as JSON of at most 4 KB, to FILE of --json or the\nstandard output"},
     {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
-    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (10); 0: all"},
+    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (10; with --json all of tables that --only,\n--all or --series choose); 0: all"},
     {"threads", 0, KC_NUMBER, &threads, "N",
      "use N threads (with --mem one); the facts do not depend on it"},
     {"verbose", 'v', KC_FLAG, &verbose, NULL,
@@ -141,7 +142,7 @@ static kineto_status parse_analyze_options(kineto_analysis_options *o)
 {
     *o = (kineto_analysis_options){.size = sizeof *o,
                                   .tables = only,
-                                  .series = series || csv || json,
+                                  .series = series || csv,
                                   .streams = streams,
                                   .rules = rules,
                                   .sequence_operator = sequence_operator,
@@ -160,6 +161,12 @@ static kineto_status parse_analyze_options(kineto_analysis_options *o)
     else if (strcmp(definitions, "exact") != 0)
         return kc_usage_error("analyze", "--definitions is exact or hta, not '%s'", definitions);
     return parse_steps(o);
+}
+
+/* Rows of each table of the JSON output: those of a terminal, but all of the tables that options name. */
+static uint64_t choose_json_rows(void)
+{
+    return only || every || series ? kc_option_given(&row_limit) ? row_limit : 0 : row_limit;
 }
 
 static int print_tables(void)
@@ -344,6 +351,8 @@ static bool is_overview_wanted(void)
     return !findings && !what_if.count && (brief || !json);
 }
 
+static void put_facts(kb_json *j, const void *what) { ke_put_analysis(j, what, choose_json_rows()); }
+
 /* Writes all requested outputs. The terminal gets tables only if no file was requested. Rows
  * of several ranks are sorted by weight, except under definitions that fix the order of
  * HolisticTraceAnalysis. */
@@ -357,7 +366,7 @@ static kineto_status show_results(const work *w, const char *path, kineto_error 
     if (findings)
         return show_findings(w, err);
     if (json)
-        status = kineto_analysis_save_json(w->facts, json, err);
+        status = kc_save_json(json, put_facts, w->facts, err);
     if (csv && !status)
         status = kineto_analysis_save_csv(w->facts, csv, err);
     if (!json && !csv) {

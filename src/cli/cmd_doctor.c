@@ -115,7 +115,7 @@ typedef struct doctor_report {
 static void put_doctor_report(kb_json *j, const void *what)
 {
     const doctor_report *a = what;
-    kb_json_object_begin(j);
+    kb_json_document_begin(j, "ckineto.doctor/1");
     kb_json_put_string(j, "version", kb_string(kineto_version()));
     kb_json_put_bool(j, "recording_works", a->works);
     kb_json_key_z(j, "probes");

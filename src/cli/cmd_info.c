@@ -276,7 +276,7 @@ static void put_info(kb_json *j, const void *what)
     const info_document *all = what;
     const kineto_trace *trace = all->trace;
     const kc_summary *s = &all->facts->summary;
-    kb_json_object_begin(j);
+    kb_json_document_begin(j, "ckineto.info/1");
     kb_json_put_string(j, "trace", kb_string(all->path));
     if (*kt_writer_version(trace))
         kb_json_put_string(j, "ckineto_version", kb_string(kt_writer_version(trace)));

@@ -211,7 +211,7 @@ static void put_plugin(kb_json *j, const kc_plugin_file *p)
 static void put_plugin_list(kb_json *j, const void *what)
 {
     const kc_plugins *p = what;
-    kb_json_object_begin(j);
+    kb_json_document_begin(j, "ckineto.plugins/1");
     put_plugin_text(j, "version", kineto_version());
     kb_json_key_z(j, "plugins");
     kb_json_array_begin(j);

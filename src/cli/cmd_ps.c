@@ -207,7 +207,7 @@ static void put_process_status(kb_json *j, const kc_process *p)
 static void put_process_list(kb_json *j, const void *what)
 {
     const kc_traceable *r = what;
-    kb_json_object_begin(j);
+    kb_json_document_begin(j, "ckineto.ps/1");
     kb_json_key_z(j, "daemon");
     kb_json_object_begin(j);
     kb_json_put_string(j, "address", kb_string(r->daemon));

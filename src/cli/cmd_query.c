@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 static const char *format_name, *output_path, *query_file, *rank;
-static bool schema;
+static bool schema, as_json;
 static uint64_t width = 60;
 static const kc_option option_list[] = {
     {"format", 0, KC_TEXT, &format_name, "FORMAT",
-     "table, csv, json, jsonl or markdown; default: from the\nending of --output, else table"},
+     "table, csv, json, jsonl, markdown or object; default: from\nthe ending of --output, else table"},
+    {"json", 'j', KC_FLAG, &as_json, NULL,
+     "--format object: for each statement one JSON object with its\nschema, columns and rows"},
     {"output", 'o', KC_TEXT, &output_path, "FILE", "write there instead of the standard output"},
     {"file", 'f', KC_TEXT, &query_file, "FILE", "read the query from a file; '-': standard input"},
     {"width", 0, KC_NUMBER, &width, "N", "columns of a text in a table (60); 0: never cut"},
@@ -181,16 +183,19 @@ static bool has_ending(const char *path, const char *ending)
 /* --format, else by the ending of --output, else a table. */
 static kineto_status choose_query_format(kc_query_format *format)
 {
-    static const char *const endings[] = {"", ".csv", ".json", ".jsonl", ".md"};
-    *format = KC_QUERY_TABLE;
+    static const char *const endings[] = {NULL, ".csv", ".json", ".jsonl", ".md", NULL};
+    *format = as_json ? KC_QUERY_OBJECT : KC_QUERY_TABLE;
+    if (as_json)
+        return format_name ? kc_usage_error("query", "--json is a format: it does not go with --format")
+                           : KINETO_OK;
     for (size_t i = 0; i < KC_QUERY_FORMATS; i++)
         if (format_name ? strcmp(format_name, kc_query_format_names[i]) == 0
-                        : i > 0 && output_path && has_ending(output_path, endings[i])) {
+                        : endings[i] && output_path && has_ending(output_path, endings[i])) {
             *format = (kc_query_format)i;
             return KINETO_OK;
         }
     return format_name ? kc_usage_error("query",
-                                        "--format is table, csv, json, jsonl or markdown, not '%s'",
+                                        "--format is table, csv, json, jsonl, markdown or object, not '%s'",
                                         format_name)
                        : KINETO_OK;
 }

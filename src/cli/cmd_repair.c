@@ -119,7 +119,7 @@ static void put_change_list(kb_json *j, const repair_work *r)
 static void put_repair_report(kb_json *j, const void *what)
 {
     const repair_work *r = what;
-    kb_json_object_begin(j);
+    kb_json_document_begin(j, "ckineto.repair/1");
     kb_json_put_string(j, "file", kb_string(r->path));
     kb_json_put_uint(j, "events", r->events.whole + r->events.repaired);
     kb_json_put_uint(j, "repaired_events", r->events.repaired);
@@ -180,6 +180,15 @@ static void count_lossy_changes(repair_work *r)
                        : 0;
 }
 
+/* The error with the file in front of its message. */
+static const kineto_error *name_file(const char *path, kineto_error *err)
+{
+    uint64_t offset = err->offset;
+    (void)kb_fail(err, err->code, "%s: %s", path, err->message);
+    err->offset = offset;
+    return err;
+}
+
 /* Reads, repairs, writes and reports. Returns 0 also if something was lost: the report says
  * so. An unreadable file is KC_EXIT_USAGE. */
 static int run_repair(repair_work *r)
@@ -200,7 +209,7 @@ static int run_repair(repair_work *r)
         return 0;
     bool named = strstr(err.message, r->path) != NULL || (output && strstr(err.message, output));
     if (err.os_error != EPIPE)
-        kc_complain("repair: %s%s%s", named ? "" : r->path, named ? "" : ": ", err.message);
+        kc_complain_of("repair", named ? &err : name_file(r->path, &err));
     return status == KINETO_E_FORMAT ? KC_EXIT_USAGE : unreadable;
 }
 

@@ -6,7 +6,8 @@
 
 #include <ckineto/summary.h>
 
-static bool by_shape, by_overload, each_event, top_level, python, flops, as_torch, csv, json;
+static bool by_shape, by_overload, each_event, top_level, python, flops, as_torch, csv;
+static kc_optional_text json;
 static bool functions, merge;
 static const char *sort_by = "self_cpu_time_total", *time_unit = "auto", *header, *stacks, *rank;
 static const char *output = "-", *memory_device, *categories;
@@ -37,7 +38,8 @@ static const kc_option option_list[] = {
     {"shapes-width", 0, KC_NUMBER, &shapes_width, "N", "characters of shapes (80); 0: all"},
     {"source-width", 0, KC_NUMBER, &source_width, "N", "characters of source lines (75); 0: all"},
     {"csv", 0, KC_FLAG, &csv, NULL, "all columns as CSV"},
-    {"json", 'j', KC_FLAG, &json, NULL, "all columns as a JSON array of objects"},
+    {"json", 'j', KC_OPTIONAL_TEXT, &json, "[=object]",
+     "all columns as a JSON array of objects; =object: as an object\nthat names its schema"},
     {"stacks", 0, KC_TEXT, &stacks, "METRIC",
      "print folded stacks for flame graphs instead of a table:\nself_cpu_time_total or "
      "self_device_time_total"},
@@ -95,7 +97,7 @@ static kineto_averages_options make_averages_options(void)
 /* -1: all rows, the default of CSV and JSON. */
 static int64_t choose_row_limit(void)
 {
-    bool usual = !kc_option_given(&row_limit) && (csv || json);
+    bool usual = !kc_option_given(&row_limit) && (csv || json.given);
     return row_limit && !usual ? (int64_t)KB_MIN(row_limit, (uint64_t)INT64_MAX) : -1;
 }
 
@@ -185,6 +187,8 @@ static kineto_status check_table_arguments(uint32_t *unit)
 {
     if (!kineto_time_unit_parse(time_unit, unit))
         return kc_usage_error("table", "--time-unit is s, ms, us or auto, not '%s'", time_unit);
+    if (json.text && strcmp(json.text, "object") != 0)
+        return kc_usage_error("table", "--json takes no value but object, not '%s'", json.text);
     if (memory && strcmp(output, "-") == 0)
         return kc_usage_error("table", "--memory needs -o FILE.html, .json or .raw.json");
     return check_table_options();
@@ -274,7 +278,8 @@ static kineto_status write_averages_table(kineto_function_events *events, uint32
         return status;
     kineto_table_options o = {.size = sizeof o,
                               .format = csv    ? KINETO_TABLE_CSV
-                                        : json ? KINETO_TABLE_JSON
+                                        : json.text  ? KINETO_TABLE_JSON_OBJECT
+                                        : json.given ? KINETO_TABLE_JSON
                                                : KINETO_TABLE_TEXT,
                               .time_unit = unit,
                               .sort_by = strcmp(sort_by, "none") == 0 ? NULL : sort_by,

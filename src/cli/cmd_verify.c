@@ -349,7 +349,7 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
     kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, &err);
     if (status == KINETO_OK) {
         kb_json_init(&j, sink);
-        kb_json_object_begin(&j);
+        kb_json_document_begin(&j, list_rules ? "ckineto.verify_rules/1" : "ckineto.verify/1");
         kb_json_put_string(&j, "version", kb_string(kineto_version()));
         if (list_rules) {
             put_verify_rules(&j);

@@ -148,7 +148,7 @@ static void put_survey(kb_json *j, const void *what)
 {
     const survey_document *all = what;
     kineto_survey_file f;
-    kb_json_object_begin(j);
+    kb_json_document_begin(j, "ckineto.info_files/1");
     kb_json_key_z(j, "traces");
     kb_json_array_begin(j);
     for (uint32_t i = 0; kineto_survey_file_at(all->survey, i, &f); i++)

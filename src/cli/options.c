@@ -10,14 +10,91 @@ void (*kc_help_hook)(const kc_options *options);
 
 enum { HELP_COLUMN = 28 };
 
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* The command line, if it asks for JSON: then an error is a JSON object, too. */
+static struct {
+    const char *verb; /* NULL: errors are text */
+    char **argv;
+    int argc; /* of the operands, when the options are parsed */
+} json_errors;
+
+bool kc_errors_are_json(void) { return json_errors.verb != NULL; }
+
+/* The operand that the message names, the longest one; NULL: none. */
+static const char *find_named_operand(const char *message)
+{
+    const char *found = NULL;
+    for (int i = 1; i < json_errors.argc; i++) {
+        const char *word = json_errors.argv[i];
+        if (word && *word && strstr(message, word) &&
+            (!found || strlen(word) > strlen(found)))
+            found = word;
+    }
+    return found;
+}
+
+/* Members that are unknown are omitted; null if all are. */
+static void put_error_place(kb_json *j, const char *message, uint64_t offset)
+{
+    const char *file = find_named_operand(message);
+    kb_json_key_z(j, "place");
+    if (!file && offset == KC_NO_PLACE) {
+        kb_json_null(j);
+        return;
+    }
+    kb_json_object_begin(j);
+    if (file)
+        kb_json_put_string(j, "file", kb_string(file));
+    if (offset != KC_NO_PLACE)
+        kb_json_put_uint(j, "offset", offset);
+    kb_json_object_end(j);
+}
+
+/* docs/error.schema.json: one object on one line. False: it could not be made. */
+static bool print_json_error(kineto_status status, uint64_t offset, const char *message)
+{
+    kb_sink *sink;
+    kb_json j;
+    char *text = NULL;
+    size_t bytes = 0;
+    if (kb_sink_open_memory(KB_COMPRESS_NONE, &sink, NULL))
+        return false;
+    kb_json_init(&j, sink);
+    kb_json_document_begin(&j, "ckineto.error/1");
+    kb_json_put_string(&j, "verb", kb_string(json_errors.verb));
+    kb_json_put_string(&j, "status", kb_string(status ? kineto_status_name(status) : "E_UNKNOWN"));
+    kb_json_put_string(&j, "message", kb_string(message));
+    put_error_place(&j, message, offset);
+    kb_json_object_end(&j);
+    bool made = kb_sink_take(sink, &text, &bytes, NULL) == KINETO_OK;
+    kb_sink_abort(sink);
+    if (made)
+        fprintf(stderr, "%s\n", text);
+    free(text);
+    return made;
+}
+
+/* "VERB: " in front of a message says in text what JSON has in a member. */
+static const char *skip_verb(const char *message)
+{
+    size_t size = strlen(json_errors.verb);
+    bool is_there = strncmp(message, json_errors.verb, size) == 0 && strncmp(message + size, ": ", 2) == 0;
+    return message + (is_there ? size + 2 : 0);
+}
+
 /* stdout is flushed first, so that both streams stay in order on a terminal. */
-static void print_error(const char *verb, const char *fmt, va_list args)
+static void print_error(const char *verb, kineto_status status, uint64_t offset, const char *fmt,
+                        va_list args)
 {
     char *text = NULL;
+    const char *message = vasprintf(&text, fmt, args) < 0 ? fmt : text;
     fflush(stdout);
-    fprintf(stderr, verb ? "ckineto %s: " : "ckineto: ", verb);
-    kc_put_text(stderr, vasprintf(&text, fmt, args) < 0 ? fmt : text);
-    fputc('\n', stderr);
+    if (!kc_errors_are_json() || !print_json_error(status, offset, skip_verb(message))) {
+        fprintf(stderr, verb ? "ckineto %s: " : "ckineto: ", verb);
+        kc_put_text(stderr, message);
+        fputc('\n', stderr);
+    }
     free(text);
 }
 
@@ -25,9 +102,10 @@ kineto_status(kc_usage_error)(const char *verb, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    print_error(verb, fmt, args);
+    print_error(verb, KINETO_E_ARGUMENT, KC_NO_PLACE, fmt, args);
     va_end(args);
-    fprintf(stderr, "Try 'ckineto %s --help'.\n", verb);
+    if (!kc_errors_are_json())
+        fprintf(stderr, "Try 'ckineto %s --help'.\n", verb);
     return KINETO_E_ARGUMENT;
 }
 
@@ -35,14 +113,30 @@ void kc_complain(const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    print_error(NULL, fmt, args);
+    print_error(NULL, KINETO_OK, KC_NO_PLACE, fmt, args);
     va_end(args);
 }
 
+/* kc_complain with what JSON has besides the message. */
+static void complain_with(kineto_status status, uint64_t offset, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_error(NULL, status, offset, fmt, args);
+    va_end(args);
+}
+
+/* An offset means something only in malformed files: others leave 0 there. */
 void kc_complain_of(const char *verb, const kineto_error *err)
 {
     if (err->os_error != EPIPE)
-        kc_complain("%s: %s", verb, err->message);
+        complain_with(err->code, err->code == KINETO_E_FORMAT ? err->offset : KC_NO_PLACE,
+                      "%s: %s", verb, err->message);
+}
+
+void kc_complain_at(const char *verb, kineto_status status, uint64_t offset, const char *message)
+{
+    complain_with(status, offset, "%s: %s", verb, message);
 }
 
 /* Their value can only be joined with '=': a following word is an operand. */
@@ -264,12 +358,34 @@ static bool is_help_option(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+/* Does the command line ask for JSON? Only options of the verb that are so named count, and nothing that
+ * belongs to another program. */
+static bool is_json_wanted(const kc_options *options, int argc, char **argv)
+{
+    static const char *const names[] = {"json", "brief"};
+    for (size_t n = 0; n < KB_COUNT(names); n++) {
+        const kc_option *o = find_long_option(options, names[n], strlen(names[n]));
+        for (int i = 1; i < argc && o && strcmp(argv[i], "--") != 0; i++) {
+            size_t size = strcspn(argv[i] + KB_MIN(strlen(argv[i]), (size_t)2), "=");
+            if ((strncmp(argv[i], "--", 2) == 0 && size == strlen(o->name) &&
+                 strncmp(argv[i] + 2, o->name, size) == 0) ||
+                (o->letter && argv[i][0] == '-' && argv[i][1] == o->letter))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Operands are moved to the front in order. After "--", or after the first operand with
  * stop_at_operand, everything is an operand. */
 kineto_status kc_parse_options(const kc_options *options, int argc, char **argv, int *operands)
 {
     int count = 0;
     bool only_operands = false;
+    if (is_json_wanted(options, argc, argv)) {
+        json_errors.verb = options->verb;
+        json_errors.argv = argv;
+    }
     for (int i = 1; i < argc; i++) {
         bool is_option = !only_operands && argv[i][0] == '-' && argv[i][1];
         if (is_option && strcmp(argv[i], "--") == 0) {
@@ -291,6 +407,7 @@ kineto_status kc_parse_options(const kc_options *options, int argc, char **argv,
     }
     KB_ASSERT(count < argc);
     argv[1 + count] = NULL;
+    json_errors.argc = 1 + count;
     *operands = count;
     return KINETO_OK;
 }

@@ -89,4 +89,10 @@ kineto_status kc_usage_error(const char *verb, const char *fmt, ...) KINETO_PRIN
 void kc_complain(const char *fmt, ...) KINETO_PRINTF(1, 2);
 /** Print "ckineto: VERB: message"; nothing for a broken pipe, whose reader has seen enough. */
 void kc_complain_of(const char *verb, const kineto_error *err);
+/** With a place. @param offset  KC_NO_PLACE: none. */
+#define KC_NO_PLACE UINT64_MAX
+void kc_complain_at(const char *verb, kineto_status status, uint64_t offset, const char *message);
+/** Does the command line ask for JSON? Then the functions above print one JSON object on a line, and explanations
+ *  for people are left out. */
+bool kc_errors_are_json(void);
 #endif

@@ -103,7 +103,7 @@ static void put_rule_result(kb_json *j, kv_rule rule, const kv_result *result)
 static void put_check_report(kb_json *j, const void *what)
 {
     const kv_check_report *r = what;
-    kb_json_object_begin(j);
+    kb_json_document_begin(j, "ckineto.plugin_check/1");
     kb_json_put_string(j, "version", kb_string(kineto_version()));
     kb_json_put_string(j, "file", kb_string(r->path));
     kb_json_put_bool(j, "conforms", r->failed == 0 && !r->blocked);
@@ -152,7 +152,7 @@ void kc_torch_crash_print(const char *plugin, const char *seen)
 static void put_torch_crash(kb_json *j, const void *what)
 {
     const torch_crash *c = what;
-    kb_json_object_begin(j);
+    kb_json_document_begin(j, "ckineto.plugin_check/1");
     kb_json_put_string(j, "file", kb_string(c->plugin));
     kb_json_put_bool(j, "conforms", false);
     kb_json_put_uint(j, "ok", 0);

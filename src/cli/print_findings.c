@@ -374,11 +374,8 @@ bool kc_gates_pass(const kineto_findings *found, const kc_texts *gates, kineto_s
         bool passed;
         *status =
             kineto_findings_gate(found, gates->data[i], &passed, because, sizeof because, err);
-        if (!*status && !passed) {
-            fprintf(stderr, "ckineto: analyze: gate %s: ", gates->data[i]);
-            kc_put_name(stderr, kb_string(because), 0);
-            fputc('\n', stderr);
-        }
+        if (!*status && !passed)
+            kc_complain("analyze: gate %s: %s", gates->data[i], because);
         all &= passed;
     }
     return all;

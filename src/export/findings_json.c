@@ -85,8 +85,7 @@ void ke_put_findings(kb_json *j, const kineto_findings *findings)
     uint32_t steps;
     int64_t step_ns = kineto_findings_mean_step_ns(findings, &steps);
     kineto_finding f;
-    kb_json_object_begin(j);
-    kb_json_put_string(j, "schema", kb_string("ckineto.findings/1"));
+    kb_json_document_begin(j, "ckineto.findings/1");
     kb_json_put_us(j, steps ? "step_us" : "whole_us", step_ns);
     kb_json_put_uint(j, "steps", steps);
     kb_json_key_z(j, "findings");
@@ -125,8 +124,7 @@ kineto_status ke_save_rule_list(const char *path, kineto_error *err)
     if (status)
         return status;
     kb_json_init(&j, sink);
-    kb_json_object_begin(&j);
-    kb_json_put_string(&j, "schema", kb_string("ckineto.rules/1"));
+    kb_json_document_begin(&j, "ckineto.rules/1");
     kb_json_key_z(&j, "rules");
     kb_json_array_begin(&j);
     for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++) {

@@ -131,8 +131,7 @@ void ke_put_overview(kb_json *j, kineto_overview *o, bool brief)
     const kineto_findings *findings = kineto_overview_findings(o);
     uint32_t steps;
     int64_t step_ns = kineto_findings_mean_step_ns(findings, &steps);
-    kb_json_object_begin(j);
-    kb_json_put_string(j, "schema", kb_string("ckineto.overview/1"));
+    kb_json_document_begin(j, "ckineto.overview/1");
     kb_json_put_string(j, "headline", kb_string(kineto_overview_headline(o)));
     kb_json_put_us(j, steps ? "step_us" : "whole_us", step_ns);
     kb_json_put_uint(j, "steps", steps);

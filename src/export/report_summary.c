@@ -106,8 +106,7 @@ kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_opti
 {
     kb_json j;
     kb_json_init(&j, sink);
-    kb_json_object_begin(&j);
-    kb_json_put_string(&j, "schema", kb_string("ckineto.report/1"));
+    kb_json_document_begin(&j, "ckineto.report/1");
     kb_json_put_string(&j, "title", kb_string(options->title));
     put_trace_summary(trace, options->title, &j);
     ke_put_ledger(&j, trace);

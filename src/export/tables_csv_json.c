@@ -150,7 +150,7 @@ static void put_json_table(kb_json *j, const kineto_analysis *a, uint32_t table,
 
 void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit)
 {
-    kb_json_object_begin(j);
+    kb_json_document_begin(j, "ckineto.analysis/1");
     kb_json_key_z(j, "tables");
     kb_json_object_begin(j);
     for (uint32_t i = 0; i < kineto_analysis_table_count(a); i++)
@@ -217,8 +217,7 @@ kineto_status ke_save_table_list(const char *path, kineto_error *err)
     if (status)
         return status;
     kb_json_init(&j, sink);
-    kb_json_object_begin(&j);
-    kb_json_put_string(&j, "schema", kb_string("ckineto.tables/1"));
+    kb_json_document_begin(&j, "ckineto.tables/1");
     kb_json_key_z(&j, "tables");
     kb_json_array_begin(&j);
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)

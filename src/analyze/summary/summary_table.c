@@ -89,7 +89,7 @@ static kineto_status prepare_table(ka_summary_table *t, const kineto_averages *a
     kineto_status status = kb_options_read(o, sizeof *o, options, "kineto_table_options", err);
     if (status)
         return status;
-    if (o->format > KINETO_TABLE_JSON || o->time_unit > KINETO_TIME_US || o->memory > KINETO_NO)
+    if (o->format > KINETO_TABLE_JSON_OBJECT || o->time_unit > KINETO_TIME_US || o->memory > KINETO_NO)
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "kineto_table_options: unknown format, time unit or value of memory");
     o->max_name_width = o->max_name_width ? o->max_name_width : 55;
@@ -103,7 +103,7 @@ static void write_table(const ka_summary_table *t, kb_sink *sink)
 {
     if (t->options.format == KINETO_TABLE_CSV)
         ka_summary_table_write_csv(t, sink);
-    else if (t->options.format == KINETO_TABLE_JSON)
+    else if (t->options.format != KINETO_TABLE_TEXT)
         ka_summary_table_write_json(t, sink);
     else if (!ka_summary_table_write_text(t, sink))
         kb_sink_fail(sink, KINETO_E_MEMORY, "out of memory: writing a table");

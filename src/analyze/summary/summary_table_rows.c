@@ -241,7 +241,12 @@ static void write_json_row(kb_json *j, const row_view *v)
 void ka_summary_table_write_json(const ka_summary_table *t, kb_sink *sink)
 {
     kb_json j;
+    bool is_object = t->options.format == KINETO_TABLE_JSON_OBJECT;
     kb_json_init(&j, sink);
+    if (is_object) {
+        kb_json_document_begin(&j, "ckineto.table/1");
+        kb_json_key_z(&j, "rows");
+    }
     kb_json_array_begin(&j);
     for (uint32_t i = 0; i < t->count; i++) {
         row_view v;
@@ -250,5 +255,7 @@ void ka_summary_table_write_json(const ka_summary_table *t, kb_sink *sink)
         write_json_row(&j, &v);
     }
     kb_json_array_end(&j);
+    if (is_object)
+        kb_json_object_end(&j);
     kb_sink_write(sink, "\n", 1);
 }

@@ -84,8 +84,7 @@ static void put_gates_json(kb_json *j, const kc_diff_output *d)
 static void put_diff_document(kb_json *j, const void *what)
 {
     const kc_diff_output *d = what;
-    kb_json_object_begin(j);
-    kb_json_put_string(j, "schema", kb_string("ckineto.diff/1"));
+    kb_json_document_begin(j, "ckineto.diff/1");
     put_trace_side(j, d, 0);
     put_trace_side(j, d, 1);
     put_gates_json(j, d);

@@ -109,7 +109,7 @@ static void put_host(kb_json *j, const kc_fleet *fleet, const kc_host *h)
 static void put_fleet(kb_json *j, const void *what)
 {
     const kc_fleet *fleet = what;
-    kb_json_object_begin(j);
+    kb_json_document_begin(j, "ckineto.trigger_hosts/1");
     kb_json_put_int(j, "start_time_ns", fleet->start_ns);
     kb_json_key_z(j, "hosts");
     kb_json_array_begin(j);

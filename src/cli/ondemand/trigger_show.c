@@ -194,7 +194,7 @@ static void put_target(kb_json *j, const kc_trigger_run *run, const kc_target *t
 static void put_run(kb_json *j, const void *what)
 {
     const kc_trigger_run *run = what;
-    kb_json_object_begin(j);
+    kb_json_document_begin(j, "ckineto.trigger/1");
     kb_json_put_int(j, "start_time_ns", run->start_ns);
     kb_json_key_z(j, "processes");
     kb_json_array_begin(j);

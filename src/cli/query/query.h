@@ -13,6 +13,7 @@ typedef enum kc_query_format {
     KC_QUERY_JSON,
     KC_QUERY_JSONL,
     KC_QUERY_MARKDOWN,
+    KC_QUERY_OBJECT, /* JSON with its schema: columns, and rows as lists */
     KC_QUERY_FORMATS
 } kc_query_format;
 extern const char *const kc_query_format_names[KC_QUERY_FORMATS];
@@ -33,6 +34,9 @@ typedef struct kc_query_output {
 /** Run a query to its end and write what it yields. Stops early when the sink has failed. */
 kineto_status kc_query_write(ke_sql_query *query, kc_query_output *out, kineto_error *err);
 
+/** One value of a result as JSON. */
+void kc_query_put_cell(kb_json *json, const ke_sql_cell *cell);
+
 /* ---- query_table.c: for human eyes ----------------------------------------------------------- */
 kineto_status kc_query_write_table(ke_sql_query *query, kc_query_output *out, kineto_error *err);
 
@@ -49,6 +53,11 @@ int kc_query_end_as_interrupted(int exit);
 
 /* ---- query_explain.c ------------------------------------------------------------------------- */
 void kc_query_print_schema(FILE *out);
+/** The names that exist, if the error is an unknown name: tables, columns of the tables that the statement names,
+ *  functions. */
+void kc_query_print_known_names(FILE *out, kineto_string statement, const kineto_error *err);
+/** The message with those names as one text, to be freed; NULL: out of memory. */
+char *kc_query_explanation(kineto_string statement, const kineto_error *err);
 /** Print on stderr where in `text` a mistake is, and the names that exist.
  *  @param statement  the part that was not understood; err->offset is relative to it. */
 void kc_query_explain(kineto_string text, kineto_string statement, const kineto_error *err);

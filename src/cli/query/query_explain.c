@@ -67,55 +67,92 @@ static bool does_text_mention(kineto_string text, const char *name)
     return false;
 }
 
-static void print_column_names(const ke_sql_table *table)
+static void print_column_names(const ke_sql_table *table, FILE *out)
 {
-    fprintf(stderr, "%s has", table->name);
+    fprintf(out, "%s has", table->name);
     for (size_t i = 0; i < table->count; i++)
-        fprintf(stderr, "%s %s", i ? "," : "", table->columns[i].name);
-    fputc('\n', stderr);
+        fprintf(out, "%s %s", i ? "," : "", table->columns[i].name);
+    fputc('\n', out);
 }
 
-static void print_table_names(void)
+static void print_table_names(FILE *out)
 {
     size_t count;
     const ke_sql_table *const *tables = ke_sql_schema(&count);
-    fputs("tables are", stderr);
+    fputs("tables are", out);
     for (size_t i = 0; i < count; i++)
-        fprintf(stderr, "%s %s", i ? "," : "", tables[i]->name);
-    fputc('\n', stderr);
+        fprintf(out, "%s %s", i ? "," : "", tables[i]->name);
+    fputc('\n', out);
 }
 
 /* Columns of the tables that the statement names. */
-static void print_mentioned_tables(kineto_string statement)
+static void print_mentioned_tables(kineto_string statement, FILE *out)
 {
     size_t count;
     const ke_sql_table *const *tables = ke_sql_schema(&count);
     for (size_t i = 0; i < count; i++)
         if (does_text_mention(statement, tables[i]->name))
-            print_column_names(tables[i]);
+            print_column_names(tables[i], out);
 }
 
-static void print_function_names(void)
+static void print_function_names(FILE *out)
 {
     size_t count;
     const ke_sql_function *functions = ke_sql_functions(&count);
-    fputs("in addition to those of SQLite there are", stderr);
+    fputs("in addition to those of SQLite there are", out);
     for (size_t i = 0; i < count; i++)
-        fprintf(stderr, "%s %s", i ? "," : "", functions[i].call);
-    fputc('\n', stderr);
+        fprintf(out, "%s %s", i ? "," : "", functions[i].call);
+    fputc('\n', out);
 }
 
-/* The names that exist are printed for the kind of name that is unknown. */
+/* The names that exist, for the kind of name that is unknown. */
+void kc_query_print_known_names(FILE *out, kineto_string statement, const kineto_error *err)
+{
+    if (strstr(err->message, "no such table"))
+        print_table_names(out);
+    else if (strstr(err->message, "no such column"))
+        print_mentioned_tables(statement, out);
+    else if (strstr(err->message, "no such function"))
+        print_function_names(out);
+}
+
+/* The message and the known names as one text, to be freed; NULL: out of memory. */
+char *kc_query_explanation(kineto_string statement, const kineto_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    fprintf(out, "%s; ", err->message);
+    kc_query_print_known_names(out, statement, err);
+    if (fclose(out)) {
+        free(text);
+        return NULL;
+    }
+    while (size && strchr("; \n", text[size - 1]))
+        text[--size] = '\0';
+    return text;
+}
+
+/* In the text of all statements, if the error has one; KC_NO_PLACE: none. */
+static uint64_t find_error_place(kineto_string text, kineto_string statement, const kineto_error *err)
+{
+    return err->offset <= statement.size ? (uint64_t)(statement.data - text.data) + err->offset
+                                         : KC_NO_PLACE;
+}
+
 void kc_query_explain(kineto_string text, kineto_string statement, const kineto_error *err)
 {
+    uint64_t place = find_error_place(text, statement, err);
+    if (kc_errors_are_json()) {
+        char *all = kc_query_explanation(statement, err);
+        kc_complain_at("query", err->code, place, all ? all : err->message);
+        free(all);
+        return;
+    }
     kc_complain_of("query", err);
-    size_t place = (size_t)(statement.data - text.data);
-    if (err->offset <= statement.size)
-        print_marked_line(text, place + (size_t)err->offset);
-    if (strstr(err->message, "no such table"))
-        print_table_names();
-    else if (strstr(err->message, "no such column"))
-        print_mentioned_tables(statement);
-    else if (strstr(err->message, "no such function"))
-        print_function_names();
+    if (place != KC_NO_PLACE)
+        print_marked_line(text, (size_t)place);
+    kc_query_print_known_names(stderr, statement, err);
 }

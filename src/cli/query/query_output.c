@@ -4,8 +4,8 @@
 #include "cli/query/query.h"
 #include "export/export.h"
 
-const char *const kc_query_format_names[KC_QUERY_FORMATS] = {"table", "csv", "json", "jsonl",
-                                                             "markdown"};
+const char *const kc_query_format_names[KC_QUERY_FORMATS] = {"table", "csv",      "json",
+                                                             "jsonl", "markdown", "object"};
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
 
@@ -18,15 +18,19 @@ static void write_csv_text(kb_sink *sink, kineto_string s)
         kb_sink_write(sink, "\"\"", 2);
 }
 
-/* Two digits per byte. */
-static void write_hex_bytes(kb_sink *sink, kineto_string bytes)
+/* Two digits per byte, to be freed; NULL: out of memory. */
+static char *format_hex_bytes(kineto_string bytes)
 {
     static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < bytes.size; i++) {
+    char *text = malloc(2 * bytes.size + 1), *end = text;
+    for (size_t i = 0; i < bytes.size && text; i++) {
         unsigned char c = (unsigned char)bytes.data[i];
-        char pair[2] = {digits[c >> 4], digits[c & 15]};
-        kb_sink_write(sink, pair, sizeof pair);
+        *end++ = digits[c >> 4];
+        *end++ = digits[c & 15];
     }
+    if (text)
+        *end = '\0';
+    return text;
 }
 
 /* False: the cell is not a number. */
@@ -48,10 +52,16 @@ static void write_csv_cell(kb_sink *sink, const ke_sql_cell *cell)
 {
     if (write_number_cell(sink, cell) || cell->type == KE_SQL_NULL)
         return;
-    if (cell->type == KE_SQL_BLOB)
-        write_hex_bytes(sink, cell->text);
-    else
+    if (cell->type != KE_SQL_BLOB) {
         write_csv_text(sink, cell->text);
+        return;
+    }
+    char *hex = format_hex_bytes(cell->text);
+    if (hex)
+        kb_sink_write_z(sink, hex);
+    else
+        kb_sink_fail(sink, KINETO_E_MEMORY, "out of memory: writing a blob");
+    free(hex);
 }
 
 /* A line with the names, then the rows, until the output fails. */
@@ -116,8 +126,9 @@ static void free_column_names(column_names *n)
 }
 
 /* A blob is a string of hexadecimal digits. */
-static void write_json_cell(kb_json *json, const ke_sql_cell *cell)
+void kc_query_put_cell(kb_json *json, const ke_sql_cell *cell)
 {
+    char *hex = cell->type == KE_SQL_BLOB ? format_hex_bytes(cell->text) : NULL;
     switch (cell->type) {
     case KE_SQL_INT:
         kb_json_int(json, cell->i);
@@ -129,13 +140,14 @@ static void write_json_cell(kb_json *json, const ke_sql_cell *cell)
         kb_json_string(json, cell->text);
         break;
     case KE_SQL_BLOB:
-        kb_sink_write(json->sink, "\"", 1);
-        write_hex_bytes(json->sink, cell->text);
-        kb_json_raw(json, (kineto_string){"\"", 1});
+        kb_json_string_z(json, hex ? hex : "");
+        if (!hex)
+            kb_sink_fail(json->sink, KINETO_E_MEMORY, "out of memory: writing a blob");
         break;
     default:
         kb_json_null(json);
     }
+    free(hex);
 }
 
 /* One row as an object, members in the order of the columns. */
@@ -145,7 +157,7 @@ static void write_row_object(ke_sql_query *query, kb_json *json, const column_na
     for (size_t i = 0; i < n->count; i++) {
         ke_sql_cell cell = ke_sql_cell_at(query, i);
         kb_json_key_z(json, n->data[i]);
-        write_json_cell(json, &cell);
+        kc_query_put_cell(json, &cell);
     }
     kb_json_object_end(json);
 }
@@ -192,12 +204,59 @@ static kineto_status write_json_result(ke_sql_query *query, kc_query_output *out
     return status;
 }
 
+/* The rows of a result as lists. */
+static kineto_status write_row_lists(ke_sql_query *query, kc_query_output *out, kb_json *json,
+                                     kineto_error *err)
+{
+    bool there = true;
+    while (!kb_sink_failed(out->sink)) {
+        kineto_status status = ke_sql_step(query, &there, err);
+        if (status || !there)
+            return status;
+        kb_json_array_begin(json);
+        for (size_t i = 0; i < ke_sql_width(query); i++) {
+            ke_sql_cell cell = ke_sql_cell_at(query, i);
+            kc_query_put_cell(json, &cell);
+        }
+        kb_json_array_end(json);
+    }
+    return KINETO_OK;
+}
+
+/* One document for each statement, on a line of its own. "replaced" counts parts of texts that are not UTF-8
+ * and became U+FFFD. */
+static kineto_status write_result_document(ke_sql_query *query, kc_query_output *out,
+                                           kineto_error *err)
+{
+    kb_json json;
+    kb_json_init(&json, out->sink);
+    kb_json_document_begin(&json, "ckineto.query/1");
+    kb_json_key_z(&json, "columns");
+    kb_json_array_begin(&json);
+    for (size_t i = 0; i < ke_sql_width(query); i++)
+        kb_json_string_z(&json, ke_sql_name(query, i));
+    kb_json_array_end(&json);
+    kb_json_key_z(&json, "rows");
+    kb_json_array_begin(&json);
+    kineto_status status = write_row_lists(query, out, &json, err);
+    if (status)
+        return status;
+    kb_json_array_end(&json);
+    if (json.replaced_bytes)
+        kb_json_put_uint(&json, "replaced", json.replaced_bytes);
+    kb_json_object_end(&json);
+    kb_sink_write(out->sink, "\n", 1);
+    return KINETO_OK;
+}
+
 /* ---- any format ------------------------------------------------------------------------------ */
 
 /* An empty line separates the results of several statements, except in JSON. */
 kineto_status kc_query_write(ke_sql_query *query, kc_query_output *out, kineto_error *err)
 {
     bool json = out->format == KC_QUERY_JSON || out->format == KC_QUERY_JSONL;
+    if (out->format == KC_QUERY_OBJECT)
+        return write_result_document(query, out, err);
     if (out->results++ && !json)
         kb_sink_write(out->sink, "\n", 1);
     if (json)
