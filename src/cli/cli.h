@@ -33,6 +33,7 @@ int kc_analyze(int argc, char **argv);
 int kc_diff(int argc, char **argv);
 int kc_daemon(int argc, char **argv);
 int kc_ps(int argc, char **argv);
+int kc_mcp(int argc, char **argv);
 int kc_trigger(int argc, char **argv);
 /** `ckineto plugin check`: argv[0] is "check". */
 int kc_plugin_check(int argc, char **argv);

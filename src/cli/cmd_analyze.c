@@ -4,6 +4,7 @@
  * failed or the output could not be written, 2 if options are wrong or a trace cannot be read. */
 #include "cli/open_many.h"
 
+#include "cli/time_range.h"
 #include "cli/what_if_option.h"
 #include "cli/print_facts.h"
 #include "cli/print_findings.h"
@@ -97,18 +98,6 @@ static const kc_options options = {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* "7" or "3..9". False: malformed, or the last step is before the first. */
-static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
-{
-    char *end;
-    if (!kb_is_digit(*text))
-        return false;
-    *first = *last = strtoull(text, &end, 10);
-    if (strncmp(end, "..", 2) == 0 && kb_is_digit(end[2]))
-        *last = strtoull(end + 2, &end, 10);
-    return !*end && *first <= *last;
-}
-
 /* Sets the choice of steps from --steps; "usual", the default, is left to the definitions. */
 static kineto_status parse_steps(kineto_analysis_options *o)
 {
@@ -117,7 +106,7 @@ static kineto_status parse_steps(kineto_analysis_options *o)
     o->steps = strcmp(steps, "all") == 0         ? KINETO_STEPS_ALL
                : strcmp(steps, "drop-last") == 0 ? KINETO_STEPS_DROP_LAST
                                                  : KINETO_STEPS_RANGE;
-    if (o->steps == KINETO_STEPS_RANGE && !parse_range(steps, &o->first_step, &o->last_step))
+    if (o->steps == KINETO_STEPS_RANGE && !kc_parse_number_range(steps, &o->first_step, &o->last_step))
         return kc_usage_error("analyze", "--steps is all, drop-last or N..M, not '%s'", steps);
     return KINETO_OK;
 }

@@ -2,6 +2,7 @@
  * kineto_selection, whose conditions must all hold. Only --time needs the trace for parsing,
  * because it may be relative to the window. */
 #include "cli/open_many.h"
+#include "cli/time_range.h"
 #include "export/export.h"
 #include "trace/bytes/json_text.h"
 #include "trace/files/identity.h"
@@ -57,96 +58,20 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* ---- texts → numbers ------------------------------------------------------------------------- */
-
-/* The text [from, to). */
-static kineto_string make_string(const char *from, const char *to)
-{
-    return (kineto_string){from, (size_t)(to - from)};
-}
-
-/* True only if something is before the suffix. */
-static bool has_unit(kineto_string s, const char *suffix)
-{
-    size_t size = strlen(suffix);
-    return s.size > size && memcmp(s.data + s.size - size, suffix, size) == 0;
-}
-
-/* "1.5ms" in nanoseconds, exactly: no floating point is involved. Without a unit: nanoseconds.
- * Only digits may begin it. */
-static bool parse_duration(kineto_string text, int64_t *ns)
-{
-    static const struct {
-        const char *unit;
-        int shift;
-    } units[] = {{"ns", 0}, {"us", 3}, {"ms", 6}, {"s", 9}};
-    int shift = 0;
-    for (size_t i = 0; i < KB_COUNT(units); i++) {
-        if (has_unit(text, units[i].unit)) {
-            shift = units[i].shift;
-            text.size -= strlen(units[i].unit);
-            break;
-        }
-    }
-    return text.size && kb_is_digit(text.data[0]) && kt_json_scaled(text, shift, ns);
-}
-
-/* A share of the window, to a millionth of a percent. */
-static bool parse_percent(kineto_string text, int64_t start, int64_t end, int64_t *ns)
-{
-    int64_t share, length;
-    if (!text.size || !kt_json_scaled(text, 6, &share) || share < 0 || share > 100000000 ||
-        __builtin_sub_overflow(end, start, &length))
-        return false;
-    *ns = start + (int64_t)((long double)length * (long double)share / 1e8L);
-    return true;
-}
-
-/* One end of --time in nanoseconds; `none` if the text is empty, also for 0 % and 100 %: these
- * do not cut off what reaches beyond the window. */
-static bool parse_time_edge(kineto_string text, int64_t start, int64_t end, int64_t none,
-                            int64_t *ns)
-{
-    *ns = none;
-    if (!text.size)
-        return true;
-    if (text.data[text.size - 1] == '%') {
-        kineto_string number = {text.data, text.size - 1};
-        bool whole = kb_string_equal(number, kb_string(none == INT64_MAX ? "100" : "0"));
-        return whole || parse_percent(number, start, end, ns);
-    }
-    kineto_string rest = {text.data + 1, text.size - 1};
-    int64_t distance;
-    if (text.data[0] == '+')
-        return parse_duration(rest, &distance) && !__builtin_add_overflow(start, distance, ns);
-    if (text.data[0] == '-')
-        return parse_duration(rest, &distance) && !__builtin_sub_overflow(end, distance, ns);
-    return parse_duration(text, ns);
-}
+/* ---- options ----------------------------------------------------------------------------------- */
 
 /* --time: relative times need the window of the trace. */
 static kineto_status select_time(const kineto_trace *trace, kineto_selection *how)
 {
-    int64_t start, end;
     if (!time_range)
         return KINETO_OK;
-    const char *colon = strchr(time_range, ':'), *last = time_range + strlen(time_range);
-    kineto_trace_window(trace, &start, &end);
     how->use |= KINETO_SELECT_TIME;
-    if (!colon || strchr(colon + 1, ':') ||
-        !parse_time_edge(make_string(time_range, colon), start, end, INT64_MIN, &how->start_ns) ||
-        !parse_time_edge(make_string(colon + 1, last), start, end, INT64_MAX, &how->end_ns))
+    if (!kc_parse_time_range(time_range, trace, &how->start_ns, &how->end_ns))
         return kc_usage_error(
-            "slice", "--time needs A:B, for example +1.5s:+2s or 10%%:20%%, not '%s'", time_range);
+            "slice", "--time needs %s, not '%s'", KC_TIME_RANGE_FORM, time_range);
     if (how->end_ns <= how->start_ns)
         return kc_usage_error("slice", "--time %s ends before it starts", time_range);
     return KINETO_OK;
-}
-
-/* Only digits: signs and blanks are refused. */
-static bool parse_step_number(kineto_string text, uint64_t *number)
-{
-    return kt_json_uint(text, number);
 }
 
 /* --step: N, or N..M. */
@@ -154,13 +79,9 @@ static kineto_status select_steps(kineto_selection *how)
 {
     if (!steps)
         return kc_step_pattern ? kc_usage_error("slice", "--step-pattern needs --step") : KINETO_OK;
-    const char *dots = strstr(steps, ".."), *last = steps + strlen(steps);
-    kineto_string first = make_string(steps, dots ? dots : last);
-    kineto_string second = dots ? make_string(dots + 2, last) : first;
     how->use |= KINETO_SELECT_STEPS;
     how->step_pattern = kc_step_pattern;
-    if (!parse_step_number(first, &how->first_step) ||
-        !parse_step_number(second, &how->last_step) || how->last_step < how->first_step)
+    if (!kc_parse_number_range(steps, &how->first_step, &how->last_step))
         return kc_usage_error("slice", "--step needs N or N..M, not '%s'", steps);
     return KINETO_OK;
 }
@@ -224,7 +145,7 @@ static kineto_status parse_selection(kineto_selection *how)
     if (status == KINETO_OK)
         status = select_kinds(how);
     if (status == KINETO_OK && min_duration &&
-        !parse_duration(kb_string(min_duration), &how->min_duration_ns))
+        !kc_parse_duration(kb_string(min_duration), &how->min_duration_ns))
         status = kc_usage_error(
             "slice", "--min-duration needs a duration, for example 10us, not '%s'", min_duration);
     if (status == KINETO_OK && clip && !time_range)

@@ -43,6 +43,7 @@ static const kc_verb verbs[] = {
     {"diff", kc_diff, "compare two traces, and evaluate regression gates"},
     {"table", kc_table, "print the cost of each function, as PyTorch's profiler does"},
     {"query", kc_query, "query a trace in SQL"},
+    {"mcp", kc_mcp, "serve traces to programs that use language models"},
     {"convert", kc_convert, "write a trace in another format"},
     {"export", kc_export, "write a trace in several formats at once"},
     {"trigger", kc_trigger, "request traces of running programs"},

@@ -1,0 +1,183 @@
+/* The last traces that were used, which stay open: a client asks several questions about one trace. A trace is read
+ * again when one of its files has changed. */
+#include "cli/mcp/mcp.h"
+#include "cli/open_many.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Only files and folders: reading a pipe or a device might never end, and the standard input is the client's. */
+static kineto_status check_path(const char *path, kineto_error *err)
+{
+    struct stat s;
+    if (strcmp(path, "-") == 0)
+        return kb_fail(err, KINETO_E_ARGUMENT, "'-' is not a file: name a trace by its path");
+    if (stat(path, &s) != 0)
+        return kb_fail_os(err, errno, "cannot open %s", path);
+    if (!S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode))
+        return kb_fail(err, KINETO_E_ARGUMENT, "%s is neither a file nor a folder", path);
+    return KINETO_OK;
+}
+
+/* A hash of the names, sizes and times of all files of the path. */
+static kineto_status identify_files(const char *path, uint64_t *identity, kineto_error *err)
+{
+    kineto_files *files;
+    kineto_status status = kineto_files_find(&path, 1, &files, err);
+    if (status)
+        return status;
+    *identity = kb_hash(path, strlen(path));
+    for (uint32_t i = 0; i < kineto_files_count(files); i++) {
+        const char *name = kineto_files_path(files, i);
+        struct stat s;
+        if (stat(name, &s) != 0)
+            s = (struct stat){0};
+        const uint64_t parts[] = {kb_hash(name, strlen(name)),   (uint64_t)s.st_dev,
+                                  (uint64_t)s.st_ino,            (uint64_t)s.st_size,
+                                  (uint64_t)s.st_mtim.tv_sec,    (uint64_t)s.st_mtim.tv_nsec};
+        *identity = kb_hash_seeded(*identity, parts, sizeof parts);
+    }
+    kineto_files_destroy(files);
+    return KINETO_OK;
+}
+
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+/* Frees what belongs to a trace; the place is free then. */
+static void close_trace(kc_mcp_trace *t)
+{
+    kineto_overview_destroy(t->overview);
+    kineto_analysis_destroy(t->facts);
+    kineto_trace_release(t->trace);
+    free(t->path);
+    free(t->table);
+    *t = (kc_mcp_trace){0};
+}
+
+void kc_mcp_close_all(kc_mcp_server *server)
+{
+    for (size_t i = 0; i < KC_MCP_TRACES; i++)
+        close_trace(&server->traces[i]);
+    kineto_analysis_destroy(server->diff);
+    server->diff = NULL;
+}
+
+/* The place of this path; else a free one, else that of the trace that was not used for the longest time. */
+static kc_mcp_trace *choose_place(kc_mcp_server *server, const char *path, uint64_t kept)
+{
+    kc_mcp_trace *oldest = NULL;
+    for (size_t i = 0; i < KC_MCP_TRACES; i++) {
+        kc_mcp_trace *t = &server->traces[i];
+        if (t->serial && strcmp(t->path, path) == 0)
+            return t;
+        if (!(kept && t->serial == kept) && (!oldest || t->used < oldest->used))
+            oldest = t;
+    }
+    return oldest;
+}
+
+/* With a limit of memory the others are closed first: it is one of the whole process. */
+static void close_others(kc_mcp_server *server, uint64_t kept)
+{
+    for (size_t i = 0; i < KC_MCP_TRACES && kc_reading.memory_bytes; i++)
+        if (server->traces[i].serial && server->traces[i].serial != kept)
+            close_trace(&server->traces[i]);
+}
+
+kineto_status kc_mcp_open(kc_mcp_server *server, const char *path, uint64_t kept, kc_mcp_trace **out,
+                          kineto_error *err)
+{
+    uint64_t identity;
+    char *names[] = {(char *)(uintptr_t)path, NULL};
+    kineto_status status = check_path(path, err);
+    if (!status)
+        status = identify_files(path, &identity, err);
+    if (status)
+        return status;
+    kc_mcp_trace *t = choose_place(server, path, kept);
+    *out = t;
+    if (t->serial && strcmp(t->path, path) == 0 && t->identity == identity) {
+        t->used = ++server->clock;
+        return KINETO_OK;
+    }
+    close_trace(t);
+    close_others(server, kept);
+    status = kc_open_traces(names, 1, -1, &t->trace, err);
+    t->path = status ? NULL : strdup(path);
+    if (!status && !t->path)
+        status = kb_fail_memory(err, NULL);
+    if (status) {
+        close_trace(t);
+        return status;
+    }
+    t->identity = identity;
+    t->serial = t->used = ++server->clock;
+    return KINETO_OK;
+}
+
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+kineto_status kc_mcp_overview(kc_mcp_trace *t, kineto_overview **out, kineto_error *err)
+{
+    kineto_analysis_options options = {.size = sizeof options, .threads = kc_reading.memory_bytes ? 1 : 0};
+    kineto_status status = t->overview ? KINETO_OK : kineto_overview_create(t->trace, &options, &t->overview, err);
+    *out = t->overview;
+    return status;
+}
+
+/* The most similar name, or the first one that begins so. */
+static kineto_status report_unknown_table(const char *name, kineto_error *err)
+{
+    const char *best = NULL;
+    size_t best_distance = 4;
+    for (uint32_t i = 0; i < kineto_fact_table_count(); i++) {
+        const char *known = kineto_fact_table_name(i);
+        size_t d = strncmp(known, name, strlen(name)) == 0 ? 0 : kc_edit_distance(name, known);
+        if (d < best_distance) {
+            best_distance = d;
+            best = known;
+        }
+    }
+    return kb_fail(err, KINETO_E_ARGUMENT, "unknown table '%.80s'%s%s%s; analyze without a table lists all", name,
+                   best ? "; did you mean '" : "", best ? best : "", best ? "'?" : "");
+}
+
+/* A table that the overview does not have, which is kept until another one is wanted. */
+static kineto_status analyze_table(kc_mcp_trace *t, const char *name, kineto_error *err)
+{
+    kineto_analysis_options options = {.size = sizeof options,
+                                       .tables = name,
+                                       .threads = kc_reading.memory_bytes ? 1 : 0};
+    if (t->facts && strcmp(t->table, name) == 0)
+        return KINETO_OK;
+    kineto_analysis_destroy(t->facts);
+    free(t->table);
+    t->facts = NULL;
+    t->table = strdup(name);
+    return t->table ? kineto_analysis_run(t->trace, &options, &t->facts, err) : kb_fail_memory(err, NULL);
+}
+
+kineto_status kc_mcp_find_table(kc_mcp_trace *t, const char *name, const kineto_analysis **facts,
+                                uint32_t *table, kineto_error *err)
+{
+    kineto_overview *overview;
+    bool is_known = false;
+    kineto_status status = kc_mcp_overview(t, &overview, err);
+    if (status)
+        return status;
+    *facts = kineto_overview_facts(overview);
+    *table = kineto_analysis_find_table(*facts, name);
+    if (*table != UINT32_MAX)
+        return KINETO_OK;
+    for (uint32_t i = 0; i < kineto_fact_table_count(); i++)
+        is_known |= strcmp(kineto_fact_table_name(i), name) == 0;
+    if (!is_known)
+        return report_unknown_table(name, err);
+    status = analyze_table(t, name, err);
+    *facts = t->facts;
+    if (!status)
+        *table = kineto_analysis_find_table(t->facts, name);
+    return status;
+}
