@@ -26,8 +26,17 @@ static kineto_status run_open(kc_mcp_call *call, kineto_error *err)
     kb_json *j = kc_mcp_begin(call, "ckineto.overview/1", err);
     if (!j)
         return err->code;
+    static const char *const lists[] = {"tiles", "findings", "tables"};
+    uint32_t steps;
+    int64_t step_ns = kineto_findings_mean_step_ns(kineto_overview_findings(overview), &steps);
     kc_mcp_put_member(j, "headline", kb_string(kineto_overview_headline(overview)), KC_MCP_ANSWER_BYTES / 2);
-    kb_json_put_string(j, "more", kb_string("findings, analyze"));
+    kb_json_put_us(j, steps ? "step_us" : "whole_us", step_ns);
+    kb_json_put_uint(j, "steps", steps);
+    for (size_t i = 0; i < KB_COUNT(lists); i++) {
+        kb_json_key_z(j, lists[i]);
+        kb_json_array_begin(j);
+        kb_json_array_end(j);
+    }
     kb_json_object_end(j);
     return KINETO_OK;
 }
