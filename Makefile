@@ -99,6 +99,7 @@ test-peers: ## let other people's tools read our traces; they are fetched into b
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch.sh build/peers/trace-processor || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_hta.sh build/peers/hta || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_arrow.sh build/peers/arrow || test $$? = 77
+	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_mcp.sh build/peers/mcp || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_emission.sh build/peers/emission || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_torch.sh build/peers/torch || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_cupti.sh build/peers/cupti || test $$? = 77
