@@ -342,6 +342,31 @@ class Tools(Mcp):
             rows = self.answer(client, "query", path=path, sql="SELECT count(*) FROM activities")["rows"]
             self.assertEqual(rows, [[count]])
 
+    def test_answers_stay_small_whatever_the_names_are(self):
+        """Control characters take six bytes each in JSON, and bytes that are not UTF-8 three."""
+        client = self.client()
+        path = self.path("names.json")
+        events = []
+        for step in range(4):
+            events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1,
+                           "ts": 1000 * step, "dur": 1000})
+            for i, name in enumerate(("\x01" * 3000, "é" * 3000, '"\\' * 2000, "\ud800" * 500, "")):
+                events.append({"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 1000 * step + 100 * i,
+                               "dur": 90, "args": {"Input Dims": [[1] * 500]}})
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events}, file)
+        self.answer(client, "open", path=path)
+        for text_limit in (0, 120, 3000):
+            more = {"path": path, "text_limit": text_limit}
+            self.pages(client, "findings", "findings", evidence=20, **more)
+            self.assertEqual(len(self.pages(client, "query", "rows", sql="SELECT name, name, name FROM activities", **more)),
+                             len(events))
+            for table in ("operators", "steps", "critical_path_edges"):
+                self.pages(client, "analyze", "rows", table=table, **more)
+        for image in ("png", "svg", "text"):
+            self.answer(client, "timeline_picture", path=path, format=image)
+        self.pages(client, "diff", "tables", before=path, after=path)
+
     def test_more_traces_than_stay_open_and_a_limit_of_memory(self):
         for options in ((), ("--mem", "256M")):
             client = self.client(*options)
