@@ -113,7 +113,7 @@ static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t 
         kc_table_print(&view, out);
     free(order);
     if (rows < info.row_count)
-        fprintf(out, "  … %s more rows: --row-limit 0, --csv DIR or --json FILE has them\n",
+        fprintf(out, "  … %s more rows: --row-limit 0 or --csv DIR has them\n",
                 kc_count(info.row_count - rows).s);
 }
 

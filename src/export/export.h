@@ -92,6 +92,9 @@ void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *snapshot);
 void ke_put_fact(kb_json *j, const kineto_fact *f);
 /** The overview as JSON; `brief`: at most 4 KB. */
 void ke_put_overview(kb_json *j, kineto_overview *o, bool brief);
+/** Rows in the order in which a part of a table is shown: of several ranks the heaviest of all first. To be freed;
+ *  NULL: in the order of the table. */
+uint64_t *ke_shown_order(const kineto_analysis *a, uint32_t table);
 /** Write tables (tables_csv_json.c; at most row_limit rows of each, 0: all) or findings (findings_json.c) as a
  *  JSON object. */
 void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit);

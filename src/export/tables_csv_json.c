@@ -121,6 +121,13 @@ static void put_json_columns(kb_json *j, const kineto_analysis *a, uint32_t tabl
     kb_json_array_end(j);
 }
 
+uint64_t *ke_shown_order(const kineto_analysis *a, uint32_t table)
+{
+    const ka_table *t = ka_shown_table(a, table);
+    bool by_weight = a->seen.count > 1 && a->definitions == KINETO_DEFINITIONS_EXACT && ka_has_weight(t);
+    return by_weight ? ka_rows_by_weight(t) : NULL;
+}
+
 /* At most `limit` rows (0: all); "more" is the number of rows that are left out. */
 static void put_json_table(kb_json *j, const kineto_analysis *a, uint32_t table, uint64_t limit)
 {
@@ -135,14 +142,16 @@ static void put_json_table(kb_json *j, const kineto_analysis *a, uint32_t table,
     kb_json_key_z(j, "rows");
     kb_json_array_begin(j);
     uint64_t rows = limit ? KB_MIN(info.row_count, limit) : info.row_count;
+    uint64_t *order = rows < info.row_count ? ke_shown_order(a, table) : NULL;
     for (uint64_t r = 0; r < rows; r++) {
         kb_json_newline(j);
         kb_json_array_begin(j);
-        for (uint32_t c = 0; kineto_analysis_fact(a, table, r, c, &fact); c++)
+        for (uint32_t c = 0; kineto_analysis_fact(a, table, order ? order[r] : r, c, &fact); c++)
             ke_put_fact(j, &fact);
         kb_json_array_end(j);
     }
     kb_json_array_end(j);
+    free(order);
     if (rows < info.row_count)
         kb_json_put_uint(j, "more", info.row_count - rows);
     kb_json_object_end(j);

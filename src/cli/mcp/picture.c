@@ -127,14 +127,21 @@ static void draw_range(kc_picture *p, kc_picture_cell *row, const kineto_activit
         cover_cell(&row[x], KB_MIN(to, (double)x + 1) - KB_MAX(from, (double)x), a->name_id);
 }
 
+/* Bytes of a name without the number after '#'; all of any other name. */
+static size_t get_stem_size(kineto_string name)
+{
+    size_t size = name.size;
+    while (size && kb_is_digit(name.data[size - 1]))
+        size--;
+    return size && name.data[size - 1] == '#' ? size : name.size;
+}
+
 /* The id that stands for all names with this stem; UINT32_MAX: out of memory. */
 static uint32_t find_first_of_stem(kc_picture *p, uint32_t id)
 {
     kineto_string name = kineto_trace_string(p->trace, id);
-    size_t size = name.size;
-    while (size && kb_is_digit(name.data[size - 1]))
-        size--;
-    if (size == name.size || !size || name.data[size - 1] != '#')
+    size_t size = get_stem_size(name);
+    if (size == name.size)
         return id;
     uint64_t *first = kb_map_insert(&p->stems, kb_hash(name.data, size), id, NULL);
     return first ? (uint32_t)*first : UINT32_MAX;
@@ -226,6 +233,19 @@ uint32_t kc_picture_name_at(const kc_picture *p, uint32_t row, uint32_t x)
     while (i < p->name_count && p->names[i].id != cell->name - 1)
         i++;
     return i < p->name_count ? i : KC_PICTURE_NAMES;
+}
+
+ke_label kc_picture_name_of(const kc_picture *p, uint32_t name)
+{
+    enum { NAME_BYTES = 120 };
+    kineto_string all = kineto_trace_string(p->trace, p->names[name].id);
+    size_t stem = get_stem_size(all);
+    kineto_string cut = kb_utf8_cut(all.size ? (kineto_string){all.data, stem} : kb_string("(no name)"), NAME_BYTES);
+    ke_label l;
+    int size = snprintf(l.text, sizeof l.text, "%.*s%s", (int)cut.size, cut.data,
+                        cut.size < all.size ? "…" : "");
+    l.size = (size_t)KB_MIN(KB_MAX(size, 0), (int)sizeof l.text - 1);
+    return l;
 }
 
 /* Of equal lightness, and distinct for most kinds of colour vision as far as twelve can be; the last one is for all

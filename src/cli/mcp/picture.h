@@ -45,6 +45,8 @@ kineto_status kc_picture_make(const kineto_trace *trace, int64_t from_ns, int64_
 void kc_picture_free(kc_picture *p);
 /** Number of the name in the legend, from 0; KC_PICTURE_NAMES: not one of them; UINT32_MAX: the cell is empty. */
 uint32_t kc_picture_name_at(const kc_picture *p, uint32_t row, uint32_t x);
+/** The name of a number of the legend, "ProfilerStep#…" for several; cut to 120 bytes. */
+ke_label kc_picture_name_of(const kc_picture *p, uint32_t name);
 /** "#rrggbb" of a number of the legend. */
 const char *kc_picture_colour(uint32_t name);
 /** Into a memory sink. */

@@ -63,10 +63,10 @@ static void write_axis(const kc_picture *p, kb_sink *sink)
 static void write_legend(const kc_picture *p, double y, kb_sink *sink)
 {
     for (uint32_t i = 0; i < p->name_count; i++) {
-        kineto_string name = kineto_trace_string(p->trace, p->names[i].id);
+        ke_label name = kc_picture_name_of(p, i);
         write_format(sink, "<path fill=\"%s\" d=\"M10 %.0fh12v10h-12z\"/>", kc_picture_colour(i), y - 10);
         write_svg_text(sink, 28, y, kb_string(kb_short_duration((int64_t)p->names[i].ns).s));
-        write_svg_text(sink, 110, y, name.size ? name : kb_string("(no name)"));
+        write_svg_text(sink, 110, y, (kineto_string){name.text, name.size});
         y += LINE_HEIGHT;
     }
 }

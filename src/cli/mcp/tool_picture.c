@@ -92,10 +92,11 @@ static void put_names(kb_json *j, const kc_picture *p, bool is_text)
     kb_json_array_begin(j);
     for (uint32_t i = 0; i < p->name_count; i++) {
         char letter[] = {choose_letter(i), '\0'};
+        ke_label name = kc_picture_name_of(p, i);
         kb_json_object_begin(j);
         kb_json_put_string(j, is_text ? "letter" : "colour", kb_string(is_text ? letter : kc_picture_colour(i)));
         kb_json_put_us(j, "us", (int64_t)p->names[i].ns);
-        kc_mcp_put_member(j, "name", kineto_trace_string(p->trace, p->names[i].id), NAME_BYTES);
+        kc_mcp_put_member(j, "name", (kineto_string){name.text, name.size}, NAME_BYTES);
         kb_json_object_end(j);
     }
     kb_json_array_end(j);

@@ -10,6 +10,7 @@
 typedef struct table_page {
     const kineto_analysis *facts;
     uint32_t table;
+    const uint64_t *order; /* of the rows; NULL: as they are */
 } table_page;
 
 static kineto_status put_row(kb_json *j, void *context, uint64_t row, uint64_t limit, kineto_error *err)
@@ -18,6 +19,7 @@ static kineto_status put_row(kb_json *j, void *context, uint64_t row, uint64_t l
     kineto_fact fact;
     (void)err;
     kb_json_array_begin(j);
+    row = p->order ? p->order[row] : row;
     for (uint32_t c = 0; kineto_analysis_fact(p->facts, p->table, row, c, &fact); c++)
         if (fact.type == KINETO_CELL_TEXT && !fact.is_none)
             kc_mcp_put_text(j, fact.text, limit);
@@ -44,10 +46,13 @@ static kineto_status answer_table(kc_mcp_call *call, const kineto_analysis *fact
 {
     enum { MAX_NOTE_BYTES = 600 };
     kineto_fact_table info;
-    table_page p = {facts, table};
+    uint64_t *order = ke_shown_order(facts, table);
+    table_page p = {facts, table, order};
     kb_json *j = kc_mcp_begin(call, "ckineto.mcp_table/1", err);
-    if (!j)
+    if (!j) {
+        free(order);
         return err->code;
+    }
     kineto_analysis_table(facts, table, &info);
     kb_json_put_string(j, "table", kb_string(info.name));
     kb_json_put_string(j, "title", kb_string(info.title));
@@ -57,6 +62,7 @@ static kineto_status answer_table(kc_mcp_call *call, const kineto_analysis *fact
     kc_mcp_page page = kc_mcp_page_of(call, "rows", info.row_count, put_row, &p);
     kineto_status status = kc_mcp_put_page(call, &page, err);
     kb_json_object_end(j);
+    free(order);
     return status;
 }
 
@@ -154,7 +160,7 @@ static kineto_status put_diff_table(kb_json *j, void *context, uint64_t index, u
 {
     enum { FIRST_ROWS = 3 };
     kineto_fact_table info;
-    table_page p = {context, (uint32_t)index};
+    table_page p = {context, (uint32_t)index, NULL};
     if (!kineto_analysis_table(p.facts, p.table, &info))
         return KINETO_E_NOT_FOUND;
     uint64_t shown = KB_MIN(info.row_count, (uint64_t)FIRST_ROWS);
