@@ -7,7 +7,7 @@ import unittest
 
 from command import CommandTest, main
 
-PLACES = (("record",), ("info",), ("analyze",), ("diff",), ("convert",), ("export",), ("table",),
+PLACES = (("record",), ("info",), ("analyze",), ("diff",), ("convert",), ("export",), ("table",), ("query",), ("mcp",),
           ("plugin", "list"), ("plugin", "check"))
 
 
