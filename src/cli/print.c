@@ -144,7 +144,7 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns)
 }
 
 #define PAGE_COLUMNS 100u
-#define MOST_COLUMNS    10000u
+#define MAX_COLUMNS    10000u
 
 size_t kc_page_width(FILE *out)
 {
@@ -152,7 +152,7 @@ size_t kc_page_width(FILE *out)
     const char *asked = kb_setting("COLUMNS");
     if (!columns && asked)
         columns = (size_t)strtoull(asked, NULL, 10);
-    return columns && columns <= MOST_COLUMNS ? columns : PAGE_COLUMNS;
+    return columns && columns <= MAX_COLUMNS ? columns : PAGE_COLUMNS;
 }
 
 size_t kc_name_columns(kineto_string name)
@@ -190,7 +190,8 @@ static size_t count_prefix_columns(const char *prefix)
 void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
                     kineto_string text)
 {
-    size_t column = 0, room = width - KB_MIN(width - 1, count_prefix_columns(first));
+    size_t column = 0, used = KB_MAX(count_prefix_columns(first), count_prefix_columns(indent));
+    size_t room = width - KB_MIN(width - 1, used);
     uint32_t line = 1;
     fputs(first, out);
     for (size_t at = 0; at < text.size;) {
@@ -209,8 +210,9 @@ void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *inde
         }
         if (column)
             fputc(' ', out);
-        kc_put_name(out, word, columns > room ? room : 0);
-        column += (column > 0) + KB_MIN(columns, room);
+        size_t most = column || at == text.size ? room : room - KB_MIN(room - 1, dots);
+        kc_put_name(out, word, columns > most ? most : 0);
+        column += (column > 0) + KB_MIN(columns, most);
     }
     fputc('\n', out);
 }

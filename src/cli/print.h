@@ -32,7 +32,8 @@ void kc_put_path(FILE *out, const char *path, size_t used);
 size_t kc_page_width(FILE *out);
 /** Columns of a name as kc_put_name writes it. */
 size_t kc_name_columns(kineto_string name);
-/** Words of a text, wrapped at `width` columns. `first` begins the first line, `indent` the others. A word
+/** Words of a text, wrapped at `width` columns. `first` begins the first line, `indent` the others, which leave equal
+ *  room; either may be on the line already (""). A word
  *  that is wider than a line is cut. @param most_lines  the last one then ends in "…"; 0: all. */
 void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
                     kineto_string text);

@@ -287,14 +287,17 @@ void kc_findings_print_top(const kineto_findings *found, uint32_t limit, size_t 
     uint32_t steps, count = kineto_findings_count(found);
     int64_t step_ns = kineto_findings_mean_step_ns(found, &steps);
     kineto_finding f;
-    fprintf(out, "\n%s%s%s", kc_paint(terminal, KC_BOLD),
-            count ? "What to change, by the time that it can save" : "Nothing to change was found",
-            kc_paint(terminal, KC_PLAIN));
-    if (count > limit)
-        fprintf(out, " (%u of %u; --findings has all)", limit, count);
-    else if (count && steps)
-        fprintf(out, ", of a step of %s", kb_short_duration(step_ns).s);
+    line l;
     fputc('\n', out);
+    if (line_open(&l)) {
+        fputs(count ? "What to change, by the time that it can save" : "Nothing to change was found", l.out);
+        if (count > limit)
+            fprintf(l.out, " (%u of %u; --findings has all)", limit, count);
+        else if (count && steps)
+            fprintf(l.out, ", of a step of %s", kb_short_duration(step_ns).s);
+        line_close(&l, &p, kc_paint(terminal, KC_BOLD), "");
+        fputs(kc_paint(terminal, KC_PLAIN), out);
+    }
     for (uint32_t i = 0; i < limit && kineto_findings_get(found, i, &f); i++)
         print_top_finding(&f, &p, terminal);
     if (verbose)

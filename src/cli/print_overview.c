@@ -35,34 +35,45 @@ static void print_table(const page *p, uint32_t index, const kineto_fact_table *
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
+/* A sentence in a style, wrapped. */
+static void print_styled(const page *p, kc_style style, const char *text)
+{
+    kc_put_wrapped(p->out, p->width, paint(p, style), "", 0, kb_string(text));
+    fputs(paint(p, KC_PLAIN), p->out);
+}
+
 /* How sound the trace is: a line, and with -v all that verify finds. */
 static void print_health(const page *p)
 {
     const kc_health *h = p->asked->health;
-    bool bad = h->lost || h->is_cut || h->findings[KINETO_SEVERITY_ERROR];
-    fprintf(p->out, "\n%s%s %s; %s lost", paint(p, bad ? KC_YELLOW : KC_DIM),
-            kc_count(h->activities).s, kc_noun(h->activities, "activity", "activities"),
-            kc_lost_text(h->lost, h->is_cut).s);
-    if (h->findings[KINETO_SEVERITY_ERROR] || h->findings[KINETO_SEVERITY_WARNING])
-        fprintf(p->out, "; 'ckineto verify' has %s %s and %s %s",
-                kc_count(h->findings[KINETO_SEVERITY_ERROR]).s,
-                kc_noun(h->findings[KINETO_SEVERITY_ERROR], "error", "errors"),
-                kc_count(h->findings[KINETO_SEVERITY_WARNING]).s,
-                kc_noun(h->findings[KINETO_SEVERITY_WARNING], "warning", "warnings"));
-    fprintf(p->out, "%s\n", paint(p, KC_PLAIN));
+    const uint64_t *found = h->findings;
+    bool is_bad = h->lost || h->is_cut || found[KINETO_SEVERITY_ERROR];
+    char text[400];
+    int used = snprintf(text, sizeof text, "%s %s; %s lost", kc_count(h->activities).s,
+                        kc_noun(h->activities, "activity", "activities"),
+                        kc_lost_text(h->lost, h->is_cut).s);
+    if (found[KINETO_SEVERITY_ERROR] || found[KINETO_SEVERITY_WARNING])
+        snprintf(text + used, sizeof text - (size_t)used, "; 'ckineto verify' has %s %s and %s %s",
+                 kc_count(found[KINETO_SEVERITY_ERROR]).s,
+                 kc_noun(found[KINETO_SEVERITY_ERROR], "error", "errors"),
+                 kc_count(found[KINETO_SEVERITY_WARNING]).s,
+                 kc_noun(found[KINETO_SEVERITY_WARNING], "warning", "warnings"));
+    fputc('\n', p->out);
+    print_styled(p, is_bad ? KC_YELLOW : KC_DIM, text);
     if (p->asked->verbose && h->lines.count)
         fwrite(h->lines.data, 1, h->lines.count, p->out);
 }
 
-/* What to type next: names that a shell would split are left to the reader. */
+/* What to type next: names that a shell would split, or that are long, are left to the reader. */
 static void print_next(const page *p)
 {
+    enum { MAX_PATH_COLUMNS = 40 };
     const char *path = p->asked->path;
-    if (!path || strpbrk(path, " '\"$`\\*?;&|<>()\n") || strlen(path) + 40 > p->width)
+    char text[200];
+    if (!path || strpbrk(path, " '\"$`\\*?;&|<>()\n") || strlen(path) > MAX_PATH_COLUMNS)
         path = "TRACE";
-    fprintf(p->out,
-            "%sMore: ckineto report %s; ckineto analyze --findings, --all%s\n",
-            paint(p, KC_DIM), path, paint(p, KC_PLAIN));
+    snprintf(text, sizeof text, "More: ckineto report %s; ckineto analyze --findings, --all", path);
+    print_styled(p, KC_DIM, text);
 }
 
 static void print_page(const page *p)

@@ -77,7 +77,9 @@ class Mistakes(CommandTest):
         self.check(["query", "SELECT 1 + 1", "t.json"], 2, "the trace comes first")
         with open(self.path("t.json"), "w", encoding="utf-8"):
             pass
-        self.check(["t.json"], 2, "the file is empty")
+        done = self.run_command("t.json")  # a trace, not a verb
+        self.assertEqual((done.returncode, done.out), (2, b""))
+        self.assertIn(b"the file is empty", done.err)
         self.check(["--nonsense"], 2, "--nonsense")
 
     def test_every_mistake_of_record_is_125_and_names_the_option(self):
