@@ -205,7 +205,7 @@ void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *inde
             }
             fprintf(out, "\n%s", indent);
             column = 0;
-            line++;
+            dots = ++line == most_lines ? 2 : 0;
             room = width - KB_MIN(width - 1, count_prefix_columns(indent));
         }
         if (column)
