@@ -51,6 +51,16 @@ KINETO_API kineto_status kineto_diff_run(const kineto_trace *before, const kinet
                                      const kineto_diff_options *options, kineto_analysis **out,
                                      kineto_error *err);
 
+/** Compare several runs of each side: all values are those of runs in place of those of steps (the mean of the
+ *  steps of a run, with `medians` the median), so that noise between runs counts. Findings are those of the run with
+ *  the median step of each side. One run a side is kineto_diff_run.
+ *  @param before  1 to 32 traces; 3 a side are needed for intervals (5 for medians, and for the rank test).
+ *  @return as kineto_diff_run; KINETO_E_ARGUMENT also if only some runs of a side have steps. threads: any. */
+KINETO_API kineto_status kineto_diff_runs(const kineto_trace *const *before, uint32_t before_count,
+                                          const kineto_trace *const *after, uint32_t after_count,
+                                          const kineto_diff_options *options, kineto_analysis **out,
+                                          kineto_error *err);
+
 typedef enum kineto_diff_outcome {
     KINETO_DIFF_PASSED = 0,
     KINETO_DIFF_FAILED = 1,    /**< beyond the limit, and significant */
