@@ -50,7 +50,7 @@ static bool has_memory(const kineto_analysis *a)
 /* The traces of one side. */
 typedef struct diff_runs {
     const kineto_trace *const *traces;
-    uint32_t count;
+    size_t count;
 } diff_runs;
 
 /* ---- both sides ----------------------------------------------------------------------------- */
@@ -106,9 +106,9 @@ static kineto_status compare_sides(ka_diff *d, const diff_runs runs[2], const ki
 {
     bool reduce = runs[0].count > 1 || runs[1].count > 1;
     kineto_status status =
-        ka_side_make_of_runs(runs[0].traces, runs[0].count, reduce, o, how, &d->before, err);
+        ka_side_make_of_runs(runs[0].traces, (uint32_t)runs[0].count, reduce, o, how, &d->before, err);
     if (!status)
-        status = ka_side_make_of_runs(runs[1].traces, runs[1].count, reduce, o, how, &d->after, err);
+        status = ka_side_make_of_runs(runs[1].traces, (uint32_t)runs[1].count, reduce, o, how, &d->after, err);
     if (status)
         return status;
     const ka_thing *step = &d->before.things.data[1]; /* with its work: parts add up to it */
@@ -163,13 +163,13 @@ static kineto_status check_runs(const diff_runs runs[2], const ka_definitions *d
 {
     for (uint32_t i = 0; i < 2; i++) {
         if (!runs[i].count || runs[i].count > KA_MAX_BLOCKS)
-            return kb_fail(err, KINETO_E_ARGUMENT, "compare %u runs: a side has 1 to %u", runs[i].count,
+            return kb_fail(err, KINETO_E_ARGUMENT, "compare %zu runs: a side has 1 to %u", runs[i].count,
                            KA_MAX_BLOCKS);
         if (runs[i].count > 1 && d->compare_traces)
             return kb_fail(err, KINETO_E_ARGUMENT, "several runs of a side need the exact definitions");
-        for (uint32_t k = 0; k < runs[i].count; k++)
+        for (size_t k = 0; k < runs[i].count; k++)
             if (!runs[i].traces[k])
-                return kb_fail(err, KINETO_E_ARGUMENT, "kineto_diff_runs: run %u of a side is NULL", k + 1);
+                return kb_fail(err, KINETO_E_ARGUMENT, "kineto_diff_runs: run %zu of a side is NULL", k + 1);
     }
     return KINETO_OK;
 }
@@ -211,8 +211,8 @@ kineto_status kineto_diff_run(const kineto_trace *before, const kineto_trace *af
     return compare_runs((diff_runs[]){{&before, 1}, {&after, 1}}, options, out, err);
 }
 
-kineto_status kineto_diff_runs(const kineto_trace *const *before, uint32_t before_count,
-                               const kineto_trace *const *after, uint32_t after_count,
+kineto_status kineto_diff_runs(const kineto_trace *const *before, size_t before_count,
+                               const kineto_trace *const *after, size_t after_count,
                                const kineto_diff_options *options, kineto_analysis **out, kineto_error *err)
 {
     if (out)
