@@ -26,10 +26,9 @@ def _rank() -> int:
 
 def _set_marked(marked: bool) -> None:
     """While the recorder makes ranges "ProfilerStep#N", steps of optimizers make none."""
-    mark = getattr(_functions.rt(), "kineto_rt_steps_marked", None)
-    if mark is not None:
-        mark.argtypes, mark.restype = [C.c_bool], None
-        mark(marked)
+    mark = _functions.hot().kineto_rt_steps_marked
+    mark.argtypes, mark.restype = [C.c_bool], None
+    mark(marked)
 
 
 class TrainingRecorder:
