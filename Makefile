@@ -102,6 +102,7 @@ test-peers: ## let other people's tools read our traces; they are fetched into b
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_mcp.sh build/peers/mcp || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_emission.sh build/peers/emission || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_torch.sh build/peers/torch || test $$? = 77
+	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_training.sh build/peers/training build/peers/torch || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_cupti.sh build/peers/cupti || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_opencl.sh build/peers/opencl || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_openmp.sh build/peers/openmp || test $$? = 77

@@ -41,7 +41,7 @@ KINETO_INIT_FUNCTION(kineto_diff_options)
 
 /** Compare two traces.
  *  @param options  may be NULL.
- *  @param out      receives tables of facts to destroy: diff_summary, diff_findings, diff_steps,
+ *  @param out      receives tables of facts to destroy: diff_runs, diff_summary, diff_findings, diff_steps,
  *                  diff_categories, diff_kernels, diff_operators, diff_threads, diff_memory,
  *                  diff_counters; or
  *                  diff_hta.
@@ -50,6 +50,18 @@ KINETO_INIT_FUNCTION(kineto_diff_options)
 KINETO_API kineto_status kineto_diff_run(const kineto_trace *before, const kineto_trace *after,
                                      const kineto_diff_options *options, kineto_analysis **out,
                                      kineto_error *err);
+
+/** Compare several runs of each side: all values are those of runs in place of those of steps (the mean of the
+ *  steps of a run, with `medians` the median), so that noise between runs counts. Findings are those of the run with
+ *  the median step of each side. One run a side is kineto_diff_run.
+ *  @param before  1 to 32 traces; 3 a side are needed for intervals (5 for medians, and for the rank test).
+ *  @param options  may be NULL.
+ *  @param out     receives tables of facts to destroy, as kineto_diff_run makes them.
+ *  @return as kineto_diff_run; KINETO_E_ARGUMENT also if only some runs of a side have steps. threads: any. */
+KINETO_API kineto_status kineto_diff_runs(const kineto_trace *const *before, size_t before_count,
+                                          const kineto_trace *const *after, size_t after_count,
+                                          const kineto_diff_options *options, kineto_analysis **out,
+                                          kineto_error *err);
 
 typedef enum kineto_diff_outcome {
     KINETO_DIFF_PASSED = 0,

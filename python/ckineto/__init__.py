@@ -24,10 +24,11 @@ _PLACES = {
                "set_thread_name", "set_process_name", "add_metadata"),
     "session": ("record", "Recording", "load_plugin"),
     "traces": ("open", "Trace"),
-    "analysis": ("table_names",),
+    "analysis": ("diff", "table_names"),
     "profiling": ("profile", "tensorboard_trace_handler", "ExperimentalConfig",
                 "ExecutionTraceObserver"),
     "schedules": ("schedule",),
+    "training": ("TrainingRecorder",),
     "activities": ("ProfilerActivity", "ProfilerAction", "DeviceType"),
     "installing": ("install",),
     "errors": ("Error", "ArgumentError", "OutOfMemoryError", "InputOutputError", "FormatError",
@@ -42,6 +43,7 @@ if TYPE_CHECKING:  # each name as itself: so it is part of the typed interface
     from .activities import DeviceType as DeviceType
     from .activities import ProfilerAction as ProfilerAction
     from .activities import ProfilerActivity as ProfilerActivity
+    from .analysis import diff as diff
     from .analysis import table_names as table_names
     from .errors import ArgumentError as ArgumentError
     from .errors import BusyError as BusyError
@@ -78,6 +80,7 @@ if TYPE_CHECKING:  # each name as itself: so it is part of the typed interface
     from .session import record as record
     from .traces import Trace as Trace
     from .traces import open as open
+    from .training import TrainingRecorder as TrainingRecorder
 else:
     # Not here: `open` and `range`, which a star import would put in place of the built-in ones.
     __all__ = sorted(set(_MODULE_OF) - {"open", "range"} | {"__version__"})

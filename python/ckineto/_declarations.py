@@ -75,7 +75,7 @@ FULL: Dict[str, Tuple[Any, Tuple]] = {
     "kineto_finding_rule_get": (bool_, (u32, _P(S.FindingRule))),
     "kineto_finding_severity_name": (char_p, (u32,)),
     "kineto_findings_gate": (int_, (void_p, char_p, _P(bool_), void_p, size_t, _ERR)),
-    "kineto_diff_run": (int_, (void_p, void_p, _P(S.DiffOptions), _P(void_p), _ERR)),
+    "kineto_diff_runs": (int_, (_P(void_p), size_t, _P(void_p), size_t, _P(S.DiffOptions), _P(void_p), _ERR)),
     "kineto_diff_gate": (int_, (void_p, char_p, bool_, _P(S.DiffVerdict), _ERR)),
     "kineto_diff_outcome_name": (char_p, (u32,)),
     "kineto_diff_decider_name": (char_p, (u32,)),

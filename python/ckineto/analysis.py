@@ -256,11 +256,16 @@ class Diff(Analysis):
 def diff(before: Any, after: Any, shapes: bool = False, medians: bool = False, findings: bool = False,
          draws: int = 0, seed: int = 0, devices: str = "all", short_names: bool = False,
          **options: Any) -> Diff:
-    """kineto_diff_run."""
+    """Compare two traces, or several runs of each side: lists of traces. Values of runs are the means of their
+    steps, so that noise between runs counts: 3 runs a side are needed for intervals."""
     known = {"all": 0, "host": 1, "device": 2}
     if devices not in known:
         raise errors.make_error(-1, "unknown devices %r; use 'all', 'host' or 'device'" % devices)
     chosen = _Options(**options)
     c = S.DiffOptions(analyze=C.pointer(chosen.c), shapes=shapes, medians=medians, findings=findings,
                       draws=draws, seed=seed, devices=known[devices], short_names=short_names)
-    return Diff(_functions.make(_functions.full().kineto_diff_run, before._c, after._c, C.byref(c)))
+    sides: List[Any] = []
+    for side in (before, after):
+        runs = [trace._c for trace in (side if isinstance(side, (list, tuple)) else [side])]
+        sides += [(C.c_void_p * max(len(runs), 1))(*runs), len(runs)]
+    return Diff(_functions.make(_functions.full().kineto_diff_runs, *sides, C.byref(c)))

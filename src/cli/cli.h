@@ -14,6 +14,7 @@ typedef struct kc_verb {
 } kc_verb;
 
 int kc_record(int argc, char **argv);
+int kc_bench(int argc, char **argv);
 int kc_top(int argc, char **argv);
 int kc_info(int argc, char **argv);
 int kc_verify(int argc, char **argv);

@@ -5,14 +5,13 @@
 #include "cli/open_many.h"
 
 #include "cli/diff/diff.h"
-#include "trace/trace.h"
 
 #include <ckineto/analyze.h>
 #include <ckineto/export.h>
 
 static const char *definitions = "exact", *devices = "all", *rank, *streams, *rules;
 static const char *json, *csv, *junit, *sarif, *markdown;
-static bool short_names, shapes, medians, no_findings, no_noise, all_tables;
+static bool is_of_runs, short_names, shapes, medians, no_findings, no_noise, all_tables;
 static kc_texts fail_on;
 static uint64_t row_limit = 20, draws, seed, threads;
 
@@ -23,7 +22,10 @@ static const kc_option option_list[] = {
      "category:NAME>…, counter:NAME<…, where < is for values that must\nnot fall; repeatable"},
     {"no-noise", 0, KC_FLAG, &no_noise, NULL,
      "gates: use the difference alone if there are too few steps to\ndistinguish it from noise"},
-    {"medians", 0, KC_FLAG, &medians, NULL, "compare medians of steps, not means"},
+    {"runs", 0, KC_FLAG, &is_of_runs, NULL,
+     "several runs of each side: BEFORE... -- AFTER...; intervals and gates\n"
+     "count the noise between runs (needs 3 a side, --medians 5)"},
+    {"medians", 0, KC_FLAG, &medians, NULL, "compare medians of steps or runs, not means"},
     {"shapes", 0, KC_FLAG, &shapes, NULL, "distinguish operators by shapes"},
     {"no-findings", 0, KC_FLAG, &no_findings, NULL,
      "do not search both traces for findings: faster"},
@@ -52,23 +54,22 @@ static const kc_option option_list[] = {
 };
 static const kc_options options = {
     "diff",
-    "[options] BEFORE AFTER",
+    "[options] BEFORE AFTER | --runs [options] BEFORE... -- AFTER...",
     "Compare two traces with confidence intervals, and evaluate regression gates.\n"
     "The exit status is 0 if all gates passed, 1 if one failed, 2 if one could not be evaluated\n"
     "or something else failed.\n"
-    "Example: ckineto diff before.json after.json --fail-on 'step>3%'",
+    "Example: ckineto diff before.json after.json --fail-on 'step>3%'\n"
+    "         ckineto diff --runs main-*.json -- branch-*.json",
     option_list,
     KB_COUNT(option_list),
     false};
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* State of one command: parsed options, both traces, and what the outputs show. */
+/* State of one command: parsed options, and what the outputs show. */
 typedef struct diff_work {
     kineto_analysis_options analyze;
     kineto_diff_options diff;
-    kineto_trace *traces[2];
-    kineto_analysis *facts;
     kc_diff_output shown;
     int32_t rank;
 } diff_work;
@@ -92,7 +93,7 @@ static kineto_status check_definition_options(bool hta)
         const void *value;
         const char *name;
         bool hta;
-    } concerns[] = {{&no_noise, "no-noise", false}, {&medians, "medians", false},
+    } concerns[] = {{&no_noise, "no-noise", false}, {&is_of_runs, "runs", false}, {&medians, "medians", false},
                     {&shapes, "shapes", false},     {&no_findings, "no-findings", false},
                     {&draws, "draws", false},       {&seed, "seed", false},
                     {&devices, "device", true},     {&short_names, "short-names", true}};
@@ -135,38 +136,23 @@ static kineto_status parse_diff_options(diff_work *w)
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
-/* Opens both sides with the same --rank, and keeps their numbers for the outputs. Traces that
- * were opened are released by the caller, also on failure. */
-static kineto_status open_both_traces(diff_work *w, char *const *paths, kineto_error *err)
+/* Divides the operands into the two sides: at "--" for runs, else one each. */
+static kineto_status divide_operands(kc_diff_output *d, char *const *paths, int count)
 {
-    kineto_status status = KINETO_OK;
-    for (uint32_t i = 0; i < 2 && !status; i++) {
-        status = kc_open_traces(paths + i, 1, w->rank, &w->traces[i], err);
-        w->shown.paths[i] = paths[i];
-        if (status)
-            continue;
-        w->shown.activities[i] = kineto_trace_count(w->traces[i]);
-        w->shown.lost[i] = kineto_trace_lost(w->traces[i]);
-        w->shown.is_cut[i] = kt_ledger_is_cut(w->traces[i]);
-    }
-    return status;
-}
-
-/* Evaluates the gates in the order of the command line; a malformed gate is an error. Gates
- * that could not be evaluated are counted apart from those that failed. */
-static kineto_status evaluate_gates(diff_work *w, kineto_error *err)
-{
-    kineto_status status = KINETO_OK;
-    kc_diff_output *d = &w->shown;
-    d->facts = w->facts;
-    for (size_t i = 0; i < fail_on.count && i < KB_COUNT(d->gates) && !status; i++) {
-        kc_gate *g = &d->gates[d->gate_count++];
-        *g = (kc_gate){.text = fail_on.data[i], .verdict = {.size = sizeof g->verdict}};
-        status = kineto_diff_gate(w->facts, g->text, no_noise, &g->verdict, err);
-        d->failed |= g->verdict.outcome == KINETO_DIFF_FAILED;
-        d->not_judged |= g->verdict.outcome == KINETO_DIFF_SKIPPED;
-    }
-    return status;
+    int first = is_of_runs ? kc_operands_before_dashes() : 1, second = count - first;
+    if (!is_of_runs && count != 2)
+        return kc_usage_error("diff", "two traces are needed: before and after%s",
+                              count > 2 ? "; for several runs: --runs BEFORE... -- AFTER..." : "");
+    if (first < 1 || second < 1)
+        return kc_usage_error("diff", "--runs needs traces before and after the word --: "
+                                      "--runs BEFORE... -- AFTER...");
+    if (first > KC_MAX_RUNS || second > KC_MAX_RUNS)
+        return kc_usage_error("diff", "--runs takes %d runs of a side at most", KC_MAX_RUNS);
+    d->paths[0] = paths;
+    d->paths[1] = paths + first;
+    d->run_count[0] = (uint32_t)first;
+    d->run_count[1] = (uint32_t)second;
+    return KINETO_OK;
 }
 
 /* All output files; the text only if none of them is the standard output. */
@@ -193,13 +179,11 @@ static kineto_status write_outputs(const kc_diff_output *d, kineto_error *err)
 }
 
 /* Open, compare, evaluate the gates, and write the outputs. */
-static kineto_status run_diff(diff_work *w, char *const *paths, kineto_error *err)
+static kineto_status run_diff(diff_work *w, kineto_error *err)
 {
-    kineto_status status = open_both_traces(w, paths, err);
+    kineto_status status = kc_diff_compare(&w->shown, w->rank, &w->diff, err);
     if (!status)
-        status = kineto_diff_run(w->traces[0], w->traces[1], &w->diff, &w->facts, err);
-    if (!status)
-        status = evaluate_gates(w, err);
+        status = kc_diff_evaluate_gates(&w->shown, &fail_on, no_noise, err);
     return status ? status : write_outputs(&w->shown, err);
 }
 
@@ -227,18 +211,14 @@ int kc_diff(int argc, char **argv)
         return finish_diff_output(0);
     if (status == KINETO_OK)
         status = check_diff_outputs(argv + 1, operands);
-    if (status == KINETO_OK && operands != 2)
-        status = kc_usage_error("diff", "two traces are needed: before and after");
+    if (status == KINETO_OK)
+        status = divide_operands(&w.shown, argv + 1, operands);
     if (status || parse_diff_options(&w))
         return KC_EXIT_USAGE;
-    status = run_diff(&w, argv + 1, &err);
+    status = run_diff(&w, &err);
     if (status)
         kc_complain_of("diff", &err);
-    kineto_analysis_destroy(w.facts);
-    kineto_trace_release(w.traces[0]);
-    kineto_trace_release(w.traces[1]);
-    return finish_diff_output(status               ? KC_EXIT_USAGE
-                              : w.shown.failed     ? KC_EXIT_FAILURE
-                              : w.shown.not_judged ? KC_EXIT_USAGE
-                                                   : 0);
+    int result = status ? KC_EXIT_USAGE : kc_diff_exit_status(&w.shown);
+    kc_diff_free(&w.shown);
+    return finish_diff_output(result);
 }

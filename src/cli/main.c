@@ -35,6 +35,7 @@ static int refuse_static(int argc, char **argv)
 static const kc_verb verbs[] = {
     {"record", LOADS(kc_record, "run a program and record its timeline")},
     {"top", LOADS(kc_top, "show what a program does, while it runs")},
+    {"bench", LOADS(kc_bench, "record a command many times, or two in turn, and compare")},
     {"info", kc_info, "print a summary of a trace"},
     {"verify", kc_verify, "check whether a trace is sound"},
     {"analyze", kc_analyze, "show where the time went, for one rank or many"},
@@ -94,7 +95,8 @@ static const struct {
     {"validate", "verify"}, {"sql", "query"},         {"merge", "convert"},
     {"attach", "trigger"},  {"cut", "slice"},         {"flame", "convert -o FLAME.svg TRACE"},
     {"filter", "slice"},    {"anonymize", "scrub"},   {"fix", "repair"},
-    {"plugins", "plugin"},  {"version", "--version"},
+    {"plugins", "plugin"},  {"version", "--version"}, {"benchmark", "bench"},
+    {"repeat", "bench"},
 };
 
 /* The verb that was probably meant; NULL: none. A typing mistake changes at most half of the

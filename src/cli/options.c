@@ -376,6 +376,11 @@ static bool is_json_wanted(const kc_options *options, int argc, char **argv)
     return false;
 }
 
+/* Operands before "--"; -1: there is no "--". */
+static int operands_before_dashes = -1;
+
+int kc_operands_before_dashes(void) { return operands_before_dashes; }
+
 /* Operands are moved to the front in order. After "--", or after the first operand with
  * stop_at_operand, everything is an operand. */
 kineto_status kc_parse_options(const kc_options *options, int argc, char **argv, int *operands)
@@ -390,6 +395,7 @@ kineto_status kc_parse_options(const kc_options *options, int argc, char **argv,
         bool is_option = !only_operands && argv[i][0] == '-' && argv[i][1];
         if (is_option && strcmp(argv[i], "--") == 0) {
             only_operands = true;
+            operands_before_dashes = count;
         } else if (is_option && is_help_option(argv[i])) {
             if (kc_help_hook)
                 kc_help_hook(options);

@@ -75,6 +75,8 @@ typedef struct kc_options {
  *  @return KINETO_OK; KINETO_E_NOT_FOUND after --help was answered; KINETO_E_ARGUMENT after the
  *          mistake was explained on stderr. */
 kineto_status kc_parse_options(const kc_options *options, int argc, char **argv, int *operands);
+/** After kc_parse_options: the number of operands before the word "--"; -1: there was none. */
+int kc_operands_before_dashes(void);
 /** Was the option with this value (kc_option.value) on the command line? */
 bool kc_option_given(const void *value);
 /** Receives a verb's table in place of printing its help; NULL: print it. For completion.c. */

@@ -284,7 +284,43 @@ class Tables(DiffTest):
         self.assertIn("nothing in the trace after takes time", out)
         self.diff(full, empty, "--markdown", self.path("out.md"))
         with open(self.path("out.md"), encoding="utf-8") as file:
-            self.assertRegex(file.read(), r"\| step \| [0-9.]+ [mu]s \| - \| - \| gone \|  \|\n")
+            self.assertRegex(file.read(), r"^\*\*Step: [0-9.]+ [mu]s → -, gone\*\*")
+
+
+class Runs(DiffTest):
+    """Several runs of each side."""
+
+    def runs(self, name, change=0.0, count=5):
+        return [self.trace(f"{name}{i}.json", 4, seed=i, step=1000 * (1 + change + random.Random(name + str(i)).gauss(0, 0.02)))
+                for i in range(count)]
+
+    def test_noise_between_runs_is_no_regression_but_a_change_is(self):
+        a, b, slow = self.runs("a"), self.runs("b"), self.runs("c", 0.15)
+        self.diff("--runs", "--fail-on", "step>3%", *a, "--", *b)
+        self.diff("--runs", "--fail-on", "step>3%", *a, "--", *slow, status=1)
+        self.diff("--runs", "--fail-on", "step<3%", *slow, "--", *a, status=1)
+        single = [json.loads(self.diff("--json", "-", x, y).out) for x, y in zip(a, b)]
+        sure = [s["facts"]["tables"]["diff_steps"]["rows"][0][-1] for s in single]
+        self.assertIn("yes", sure, "steps of single runs would be mistaken")
+
+    def test_json_has_all_runs(self):
+        a, b = self.runs("a", count=3), self.runs("b", count=4)
+        found = json.loads(self.diff("--runs", "--json", "-", *a, "--", *b).out)
+        self.assertEqual((found["before"]["runs"], found["after"]["runs"]), (a, b))
+        table = found["facts"]["tables"]["diff_runs"]
+        self.assertEqual([row[:3] for row in table["rows"]],
+                         [["before", i + 1, 4] for i in range(3)] + [["after", i + 1, 4] for i in range(4)])
+        step = dict(zip(found["facts"]["tables"]["diff_steps"]["columns"],
+                        found["facts"]["tables"]["diff_steps"]["rows"][0]))
+        self.assertAlmostEqual(step["before_us"], sum(row[3] for row in table["rows"][:3]) / 3)
+
+    def test_mistakes_are_explained(self):
+        a = self.runs("a", count=2)
+        for arguments in (["--runs", *a], ["--runs", *a, "--"], ["--runs", "--", *a], [*a, a[0]],
+                          ["--runs", "--definitions", "hta", *a, "--", *a],
+                          ["--runs", *a * 17, "--", *a]):
+            done = self.diff(*arguments, status=2)
+            self.assertIn(b"runs", done.err, arguments)
 
 
 class Outputs(DiffTest):
@@ -326,15 +362,43 @@ class Outputs(DiffTest):
             self.assertTrue(result["message"]["text"])
             self.assertTrue(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
 
-    def test_markdown_has_a_short_table_and_folds_the_rest(self):
+    def test_markdown_is_three_lines_and_a_fold(self):
         _, out = self.outputs("category:part.kernel>3%")
-        top, *folded = out["markdown"].split("<details>")
-        self.assertIn("❌ failed", top)
-        self.assertLess(len(top.splitlines()), 25)
-        self.assertEqual(out["markdown"].count("</details>"), len(folded))
-        for line in out["markdown"].splitlines():
+        top, fold = out["markdown"].split("<details>")
+        self.assertEqual(len(top.strip().splitlines()), 3)
+        self.assertIn("❌ 1 of 1 gate failed", top)
+        self.assertIn("Largest change: ", top)
+        self.assertNotIn(self.directory, out["markdown"], "paths are relative")
+        self.assertEqual(fold.count("</details>"), 1)
+        for line in fold.splitlines():
             if line.startswith("| ") and "---" not in line:
                 self.assertTrue(line.endswith("|"), line)
+
+    def test_markdown_is_short_whatever_the_traces_have(self):
+        def trace(name, us):
+            events, at = [], 0
+            for i in range(6):
+                events.append(host("user_annotation", f"ProfilerStep#{i}", at, 100000))
+                events += [host("cpu_op", f"<{NASTY}>{op}" * 3, at + 400 * op, us + i % 2) for op in range(200)]
+                at += 100000
+            path = self.path(name)
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"traceEvents": events}, file)
+            return path
+        a, b = trace("a.json", 1), trace("b.json", 399)
+        gates = [x for i in range(60) for x in ("--fail-on", f"op:{NASTY}>{i}>1%")]
+        self.diff("--markdown", self.path("out.md"), *gates, a, b, status=1)
+        text = pathlib.Path(self.path("out.md")).read_bytes()
+        self.assertLessEqual(len(text), 4096)
+        self.assertGreater(len(text), 3000)
+        self.assertRegex(text.decode(), r"… and \d+ more rows")
+        self.assertTrue(text.endswith(b"</details>\n"))
+
+    def test_large_changes_are_multiples(self):
+        a, b = self.trace("a.json", 6, us=1, step=100000), self.trace("b.json", 6, us=5000, step=100000)
+        out = self.diff("--markdown", "-", a, b).out.decode()
+        self.assertRegex(out, r"\| \d{3,}(\.\d)?(e\+03)? x \|")
+        self.assertNotRegex(out, r"\+\d{4,}\.\d %")
 
     def test_json_says_which_schema_it_follows(self):
         _, out = self.outputs("category:part.kernel>3%")

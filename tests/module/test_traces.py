@@ -149,6 +149,10 @@ class Questions(support.TestCase):
         self.assertIn("diff_kernels", changed)
         verdict = changed.gate("step>1000%", without_noise=True)
         self.assertEqual((verdict.passed, verdict.outcome), (True, "passed"))
+        runs = ckineto.diff([self.trace] * 3, [other] * 4)
+        self.assertEqual(list(runs["diff_runs"]["side"]), ["before"] * 3 + ["after"] * 4)
+        with self.assertRaises(ckineto.ArgumentError):
+            ckineto.diff([], [other])
 
     def test_reports(self):
         path = self.path("report.html")

@@ -47,17 +47,25 @@ static bool has_memory(const kineto_analysis *a)
     return true;
 }
 
+/* The traces of one side. */
+typedef struct diff_runs {
+    const kineto_trace *const *traces;
+    size_t count;
+} diff_runs;
+
 /* ---- both sides ----------------------------------------------------------------------------- */
 
 /* Findings of the steps that are compared: those of warm-up would be part of what a step should save. */
-static kineto_status find_in(const kineto_trace *trace, const ka_side *side, bool without_warm_up,
+static kineto_status find_in(const kineto_trace *trace, const ka_run *run, bool without_warm_up,
                              const kineto_analysis_options *how, kineto_findings **out,
                              kineto_error *err)
 {
     kineto_analysis_options its = *how;
     kineto_findings_options o = {.size = sizeof o, .evidence = 1, .analyze = &its};
-    if (without_warm_up && ka_compared_steps(side, &its.first_step, &its.last_step)) {
+    if (without_warm_up && run->has_steps) {
         its.steps = KINETO_STEPS_RANGE;
+        its.first_step = run->first_step;
+        its.last_step = run->last_step;
         kineto_status status = kineto_findings_find(trace, &o, out, err);
         if (status != KINETO_E_NOT_FOUND) /* else a rank has none of them */
             return status;
@@ -66,19 +74,22 @@ static kineto_status find_in(const kineto_trace *trace, const ka_side *side, boo
     return kineto_findings_find(trace, &o, out, err);
 }
 
-/* Findings of both traces, compared by rule and subject. */
-static kineto_status find_both(ka_diff *d, const kineto_trace *before, const kineto_trace *after,
-                               const kineto_analysis_options *how, kineto_error *err)
+/* Findings of the middle run of each side, compared by rule and subject. */
+static kineto_status find_both(ka_diff *d, const diff_runs runs[2], const kineto_analysis_options *how,
+                               kineto_error *err)
 {
+    const ka_side *sides[] = {&d->before, &d->after};
     bool warm = d->before.warm_up || d->after.warm_up;
-    kineto_findings *a = NULL, *b = NULL;
-    kineto_status status = find_in(before, &d->before, warm, how, &a, err);
-    if (!status)
-        status = find_in(after, &d->after, warm, how, &b, err);
-    if (!status && !ka_diff_put_findings(d, a, b))
+    kineto_findings *found[2] = {NULL, NULL};
+    kineto_status status = KINETO_OK;
+    for (uint32_t i = 0; i < 2 && !status; i++) {
+        uint32_t middle = ka_middle_run(sides[i]);
+        status = find_in(runs[i].traces[middle], &sides[i]->runs[middle], warm, how, &found[i], err);
+    }
+    if (!status && !ka_diff_put_findings(d, found[0], found[1]))
         status = kb_fail_memory(err, "compare findings");
-    kineto_findings_destroy(a);
-    kineto_findings_destroy(b);
+    kineto_findings_destroy(found[0]);
+    kineto_findings_destroy(found[1]);
     return status;
 }
 
@@ -89,14 +100,15 @@ static uint32_t draws_for(const ka_diff *d, uint32_t asked)
     return asked || things < 20000 ? asked : (uint32_t)KB_MAX(40000000 / things, (size_t)200);
 }
 
-/* Measures both traces, matches their things and fills all tables but findings. */
-static kineto_status compare_sides(ka_diff *d, const kineto_trace *before,
-                                   const kineto_trace *after, const kineto_diff_options *o,
+/* Measures both sides, matches their things and fills all tables but findings. */
+static kineto_status compare_sides(ka_diff *d, const diff_runs runs[2], const kineto_diff_options *o,
                                    const kineto_analysis_options *how, kineto_error *err)
 {
-    kineto_status status = ka_side_make(before, o, how, &d->before, err);
+    bool reduce = runs[0].count > 1 || runs[1].count > 1;
+    kineto_status status =
+        ka_side_make_of_runs(runs[0].traces, (uint32_t)runs[0].count, reduce, o, how, &d->before, err);
     if (!status)
-        status = ka_side_make(after, o, how, &d->after, err);
+        status = ka_side_make_of_runs(runs[1].traces, (uint32_t)runs[1].count, reduce, o, how, &d->after, err);
     if (status)
         return status;
     const ka_thing *step = &d->before.things.data[1]; /* with its work: parts add up to it */
@@ -116,17 +128,16 @@ static kineto_status compare_sides(ka_diff *d, const kineto_trace *before,
 }
 
 /* The comparison by the exact definitions. */
-static kineto_status compare_exact(const kineto_trace *before, const kineto_trace *after,
-                                   const kineto_diff_options *o, kineto_analysis *facts,
-                                   kineto_error *err)
+static kineto_status compare_exact(const diff_runs runs[2], const kineto_diff_options *o,
+                                   kineto_analysis *facts, kineto_error *err)
 {
     ka_diff d = {.facts = facts};
     kineto_analysis_options how = {.size = sizeof how};
     if (o->analyze)
         how = *o->analyze;
-    kineto_status status = compare_sides(&d, before, after, o, &how, err);
+    kineto_status status = compare_sides(&d, runs, o, &how, err);
     if (!status && o->findings)
-        status = find_both(&d, before, after, &how, err);
+        status = find_both(&d, runs, &how, err);
     ka_chance_free(&d.chance);
     ka_side_free(&d.before);
     ka_side_free(&d.after);
@@ -147,26 +158,39 @@ static kineto_status read_diff_options(const kineto_diff_options *options, kinet
     return status;
 }
 
+/* Definitions with a comparison of their own have no runs: their results have no intervals. */
+static kineto_status check_runs(const diff_runs runs[2], const ka_definitions *d, kineto_error *err)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!runs[i].count || runs[i].count > KA_MAX_BLOCKS)
+            return kb_fail(err, KINETO_E_ARGUMENT, "compare %zu runs: a side has 1 to %u", runs[i].count,
+                           KA_MAX_BLOCKS);
+        if (runs[i].count > 1 && d->compare_traces)
+            return kb_fail(err, KINETO_E_ARGUMENT, "several runs of a side need the exact definitions");
+        for (size_t k = 0; k < runs[i].count; k++)
+            if (!runs[i].traces[k])
+                return kb_fail(err, KINETO_E_ARGUMENT, "kineto_diff_runs: run %zu of a side is NULL", k + 1);
+    }
+    return KINETO_OK;
+}
+
 /* The definitions may compare in a way of their own, which fills one table. */
-kineto_status kineto_diff_run(const kineto_trace *before, const kineto_trace *after,
-                          const kineto_diff_options *options, kineto_analysis **out,
-                          kineto_error *err)
+static kineto_status compare_runs(const diff_runs runs[2], const kineto_diff_options *options,
+                                  kineto_analysis **out, kineto_error *err)
 {
     kineto_diff_options o = {.size = sizeof o};
     kineto_analysis_options how;
-    if (out)
-        *out = NULL;
-    if (!before || !after || !out)
-        return kb_fail_null(err, __func__, "before, after, out", before, after, out);
+    kineto_analysis *facts = NULL;
     kineto_status status = read_diff_options(options, &o, &how, err);
     if (status)
         return status;
     const ka_definitions *d = ka_definitions_of(how.definitions);
-    kineto_analysis *facts = NULL;
-    status = create_facts(how.definitions, o.findings, &facts, err);
+    status = check_runs(runs, d, err);
     if (!status)
-        status = d->compare_traces ? d->compare_traces(before, after, &o, facts, err)
-                                   : compare_exact(before, after, &o, facts, err);
+        status = create_facts(how.definitions, o.findings, &facts, err);
+    if (!status)
+        status = d->compare_traces ? d->compare_traces(runs[0].traces[0], runs[1].traces[0], &o, facts, err)
+                                   : compare_exact(runs, &o, facts, err);
     if (!status && !has_memory(facts))
         status = kb_fail_memory(err, "facts of two traces");
     if (status) {
@@ -175,4 +199,25 @@ kineto_status kineto_diff_run(const kineto_trace *before, const kineto_trace *af
     }
     *out = facts;
     return KINETO_OK;
+}
+
+kineto_status kineto_diff_run(const kineto_trace *before, const kineto_trace *after,
+                              const kineto_diff_options *options, kineto_analysis **out, kineto_error *err)
+{
+    if (out)
+        *out = NULL;
+    if (!before || !after || !out)
+        return kb_fail_null(err, __func__, "before, after, out", before, after, out);
+    return compare_runs((diff_runs[]){{&before, 1}, {&after, 1}}, options, out, err);
+}
+
+kineto_status kineto_diff_runs(const kineto_trace *const *before, size_t before_count,
+                               const kineto_trace *const *after, size_t after_count,
+                               const kineto_diff_options *options, kineto_analysis **out, kineto_error *err)
+{
+    if (out)
+        *out = NULL;
+    if (!before || !after || !out)
+        return kb_fail_null(err, __func__, "before, after, out", before, after, out);
+    return compare_runs((diff_runs[]){{before, before_count}, {after, after_count}}, options, out, err);
 }

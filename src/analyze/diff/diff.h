@@ -45,6 +45,8 @@ ka_estimate ka_compare_sums(double before, double before_variance, double after,
 /** Is the difference more than noise: by its interval, or by the ranks of steps? Gates and tables ask the same. */
 static inline bool ka_is_proven(int sure, ka_shift shift) { return sure > 0 || shift.delta != 0; }
 
+/** Mean or median of at most KA_MAX_BLOCKS values; 0 of none. */
+double ka_middle_of(const double *values, uint32_t n, bool median);
 /** The k-th smallest, from 0; `room` is put into another order. */
 double ka_select_kth(double *room, uint32_t count, uint32_t k);
 
@@ -113,8 +115,16 @@ typedef struct ka_thing {
     const char *how; /* it was matched */
 } ka_thing;
 
+/** A run of a side that has several. */
+typedef struct ka_run {
+    uint64_t first_step, last_step; /* numbers of those that are compared, if has_steps */
+    uint32_t steps, warm_up;
+    bool has_steps;
+    double step_us; /* mean or median of its steps; without steps its length */
+} ka_run;
+
 typedef struct ka_side {
-    ka_measured m;
+    ka_measured m; /* of several runs: of the first */
     ka_durations durations;
     uint32_t step_count, warm_up; /* compared; left out */
     uint32_t span_count;          /* steps of all ranks that are compared */
@@ -132,6 +142,8 @@ typedef struct ka_side {
     KB_VEC(double) values;    /* block_count for each thing: sums, later means */
     KB_VEC(uint32_t) samples; /* as values, how many of them there were: of memory and counters */
     kb_arena texts;
+    uint32_t run_count;
+    ka_run *runs;
     bool no_memory;
 } ka_side;
 
@@ -144,6 +156,13 @@ uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_st
 int32_t ka_block_at(const ka_side *side, kineto_row row, int32_t step);
 /** The numbers of the first and last step that are compared. False: it has no steps. */
 bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last);
+/** diff_runs.c: a side of one or several runs, at most KA_MAX_BLOCKS. To be freed, also on failure.
+ *  @param reduce  values are those of runs; false, for one run only: of its steps. */
+kineto_status ka_side_make_of_runs(const kineto_trace *const *runs, uint32_t count, bool reduce,
+                                   const kineto_diff_options *options, const kineto_analysis_options *how,
+                                   ka_side *side, kineto_error *err);
+/** The run whose step is the median of all. */
+uint32_t ka_middle_run(const ka_side *side);
 /** diff_threads.c: functions, calls and states of threads. False: out of memory. */
 bool ka_side_add_threads(ka_side *side);
 /** … and the critical path through threads in place of the part `other`, a thing, of a run without steps. */
@@ -163,6 +182,7 @@ typedef struct ka_diff {
     kineto_analysis *facts;
 } ka_diff;
 bool ka_diff_put_tables(ka_diff *d);
+void ka_diff_put_runs(ka_diff *d);
 bool ka_diff_put_summary(ka_diff *d);
 /** diff_conditions.c: device, world size, versions and batch shape, where they differ. */
 void ka_diff_put_conditions(ka_diff *d);

@@ -190,8 +190,7 @@ static bool interval_of_medians(ka_chance *c, const sides *s, bool logarithms, d
 
 /* ---- both ----------------------------------------------------------------------------------- */
 
-/* Mean or median; 0 of none. */
-static double middle_of(const double *values, uint32_t n, bool median)
+double ka_middle_of(const double *values, uint32_t n, bool median)
 {
     double room[KA_MAX_BLOCKS], sum = 0;
     if (!n)
@@ -301,8 +300,8 @@ ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count
     sides s = {
         before, after, KB_MIN(before_count, KA_MAX_BLOCKS), KB_MIN(after_count, KA_MAX_BLOCKS),
         NULL,   NULL};
-    ka_estimate e = {.before = middle_of(before, s.n, c->medians),
-                     .after = middle_of(after, s.m, c->medians),
+    ka_estimate e = {.before = ka_middle_of(before, s.n, c->medians),
+                     .after = ka_middle_of(after, s.m, c->medians),
                      .low_pct = (double)NAN,
                      .high_pct = (double)NAN,
                      .sure = -1};

@@ -152,6 +152,7 @@ typedef struct gate_result {
     double value, before, after, low, high;
     double shift; /* by ranks; 0: they prove none */
     int sure;
+    bool of_runs; /* values are those of runs, not of steps */
     kineto_string name;
 } gate_result;
 
@@ -267,27 +268,30 @@ static kb_text relative_change(const gate_result *j)
 /* The reason in words, for the sentence of a verdict. */
 static const char *gate_reason(const gate_result *j, bool without_noise)
 {
+    const char *const few = j->of_runs ? "within the limit; there are too few runs to know the noise"
+                                       : "within the limit; there are too few steps to know the noise";
     bool failed = j->outcome == KINETO_DIFF_FAILED;
     if (isnan(j->value))
         return isnan(j->before) && isnan(j->after) ? "it is on neither side"
                                                    : "it is on one side only";
     switch (j->by) {
     case KINETO_DIFF_BY_LIMIT:
-        return j->sure < 0 && !without_noise
-                   ? "within the limit; there are too few steps to know the noise"
-                   : "within the limit";
+        return j->sure < 0 && !without_noise ? few : "within the limit";
     case KINETO_DIFF_BY_INTERVAL:
         return failed ? "beyond the limit, and no noise"
                       : "beyond the limit, but no more than noise";
     case KINETO_DIFF_BY_RANKS:
         return failed ? "beyond the limit, and more than noise by a rank test"
-                      : "beyond the limit by a few steps only: a rank test does not prove it";
+               : j->of_runs
+                   ? "beyond the limit by a few runs only: a rank test does not prove it"
+                   : "beyond the limit by a few steps only: a rank test does not prove it";
     case KINETO_DIFF_BY_DIFFERENCE:
         return "beyond the limit; noise was not considered";
     case KINETO_DIFF_BY_NOTHING:
         break;
     }
-    return "beyond the limit, but there are too few steps to tell it from noise";
+    return j->of_runs ? "beyond the limit, but there are too few runs to tell it from noise"
+                      : "beyond the limit, but there are too few steps to tell it from noise";
 }
 
 /* Where ranks were asked: what they say the difference is. */
@@ -389,6 +393,7 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
         if (!is_named(&g, t, row, whole))
             continue;
         gate_result j = evaluate_row(&g, t, row, without_noise);
+        j.of_runs = ka_table_rows(&diff->tables[KA_TABLE_diff_runs]) > 2;
         if (!count++ || is_worse(&g, &j, &worst))
             worst = j;
     }

@@ -576,6 +576,7 @@ void ka_side_free(ka_side *side)
     free(side->block_of);
     free(side->block_steps);
     free(side->has_rank);
+    free(side->runs);
     kb_vec_free(&side->things);
     kb_vec_free(&side->values);
     kb_vec_free(&side->samples);

@@ -255,5 +255,8 @@ bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kinet
     ka_note(t, "predicted: how much shorter a step should be, at most where a finding was added or "
                "removed, as what it is about may be there below its threshold on the other side; "
                "measured: how much it is, whatever the reason");
+    if (d->before.run_count > 1 || d->after.run_count > 1)
+        ka_note_also(t, "findings are those of the run with the median step: run %u before, %u after",
+                     ka_middle_run(&d->before) + 1, ka_middle_run(&d->after) + 1);
     return ka_diff_sort(t, ka_fact_column(t, "predicted_us"));
 }

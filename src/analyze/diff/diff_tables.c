@@ -102,11 +102,15 @@ static double chance_of_counts(const ka_thing *a, const ka_thing *b)
     return is_random && off <= 2 * sqrt(before + after) ? off * sum / (before + after) : 0;
 }
 
-/* Things of threads of a run without steps have one sum a side, with a known variance. */
+/* Several runs of a side: values are those of runs. */
+static bool has_runs(const ka_diff *d) { return d->before.run_count > 1 || d->after.run_count > 1; }
+
+/* Things of threads of a single run without steps have one sum a side, with a known variance. */
 static ka_estimate compare_thing_values(ka_diff *d, const ka_thing *a, const ka_thing *b)
 {
     thing_values before = thing_values_of(&d->before, a), after = thing_values_of(&d->after, b);
-    if ((a ? a : b)->kind == KA_THING_THREADS && d->before.no_steps && d->after.no_steps)
+    if ((a ? a : b)->kind == KA_THING_THREADS && d->before.no_steps && d->after.no_steps &&
+        !has_runs(d))
         return ka_compare_sums(before.values[0], variance_on_side(&d->before, a, b),
                                after.values[0], variance_on_side(&d->after, b, a),
                                chance_of_counts(a, b));
@@ -292,7 +296,7 @@ static void note_steps(ka_diff *d)
                 !b->is_empty   ? "the trace before"
                 : !a->is_empty ? "the trace after"
                                : "either trace");
-    else if (a->no_steps || b->no_steps)
+    else if ((a->no_steps || b->no_steps) && !has_runs(d))
         ka_note(t, "a trace has no steps: all of it counts as one step of each rank, so %s",
                 ka_table_rows(&d->facts->tables[KA_TABLE_diff_threads])
                     ? "only samples, calls and states of threads show how much is noise"
@@ -302,6 +306,10 @@ static void note_steps(ka_diff *d)
                 "without the first steps that took much longer than the others: %u of %u before, "
                 "%u of %u after",
                 a->warm_up, a->warm_up + a->step_count, b->warm_up, b->warm_up + b->step_count);
+    if (has_runs(d))
+        ka_note_also(t, "%s of runs, each of the %s of its steps: %u runs before, %u after",
+                     d->chance.medians ? "medians" : "means", d->chance.medians ? "median" : "mean",
+                     a->run_count, b->run_count);
     if (a->rank_count > 1 || b->rank_count > 1)
         ka_note_also(t, "means of ranks: %u before, %u after", KB_MAX(a->rank_count, 1u),
                      KB_MAX(b->rank_count, 1u));
@@ -367,6 +375,7 @@ bool ka_diff_put_tables(ka_diff *d)
     put_things(d, KA_THING_THREADS, KA_TABLE_diff_threads, put_threads_pair);
     put_things(d, KA_THING_MEMORY, KA_TABLE_diff_memory, put_memory_pair);
     put_things(d, KA_THING_COUNTER, KA_TABLE_diff_counters, put_counter_pair);
+    ka_diff_put_runs(d);
     note_steps(d);
     ka_note(&d->facts->tables[KA_TABLE_diff_memory],
             "peaks per step, from memory events that report the allocated total");

@@ -1,4 +1,4 @@
-/* The output of `diff`: on a terminal (diff_print.c), for programs (diff_files.c), and as a comment
+/* The comparison of `diff` and `bench` (diff_sides.c), and its output: on a terminal (diff_print.c), for programs (diff_files.c), and as a comment
  * of a pull request (diff_markdown.c). Cells of tables are found by column name. */
 #ifndef KC_DIFF_H
 #define KC_DIFF_H
@@ -13,17 +13,35 @@ typedef struct kc_gate {
     kineto_diff_verdict verdict;
 } kc_gate;
 
+#define KC_MAX_RUNS 32
+
 typedef struct kc_diff_output {
-    const char *paths[2]; /* before, after */
+    /* before, after: names of the runs, one unless --runs or bench has several */
+    char *const *paths[2];
+    uint32_t run_count[2];
     uint64_t activities[2], lost[2];
     /* the end of the file is missing */
     bool is_cut[2];
-    const kineto_analysis *facts;
+    kineto_trace *traces[2][KC_MAX_RUNS];
+    kineto_analysis *facts;
     kc_gate gates[64];
     size_t gate_count;
     /* a gate failed; a gate could not be evaluated */
     bool failed, not_judged;
 } kc_diff_output;
+
+/* ---- diff_sides.c ---------------------------------------------------------------------------- */
+/** Open the traces of both sides, and compare them. @param rank  only this rank; -1: all.
+ *  @param d  paths and run_count are set, all else is 0; to be freed, also on failure. */
+kineto_status kc_diff_compare(kc_diff_output *d, int32_t rank, const kineto_diff_options *options,
+                              kineto_error *err);
+/** Evaluate gates in the order of the command line; a malformed gate is an error. Gates that could
+ *  not be evaluated are counted apart from those that failed. */
+kineto_status kc_diff_evaluate_gates(kc_diff_output *d, const kc_texts *gates, bool without_noise,
+                                     kineto_error *err);
+void kc_diff_free(kc_diff_output *d);
+/** Of the gates: KC_EXIT_FAILURE if one failed, KC_EXIT_USAGE if one was skipped. */
+int kc_diff_exit_status(const kc_diff_output *d);
 
 /* ---- diff_print.c ---------------------------------------------------------------------------- */
 void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *out);
@@ -34,6 +52,10 @@ kineto_string kc_fact_text(const kineto_analysis *a, uint32_t table, uint64_t ro
 uint64_t kc_fact_rows(const kineto_analysis *a, uint32_t table);
 /** "1.234 ms"; with `sign`, "+1.234 ms". */
 kb_text kc_us(double us, bool sign);
+/** "steps" or "runs": what values are of. */
+const char *kc_diff_values_are(const kineto_analysis *a);
+/** "+12.4 %"; from ten times on "370 x"; empty if it is not finite. */
+kb_text kc_relative_change(double pct);
 /** "95 % interval +1.2 … +3.4 %", or the reason why there is none. */
 kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row);
 

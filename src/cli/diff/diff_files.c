@@ -45,7 +45,14 @@ static void put_trace_side(kb_json *j, const kc_diff_output *d, uint32_t side)
 {
     kb_json_key_z(j, side ? "after" : "before");
     kb_json_object_begin(j);
-    kb_json_put_string(j, "name", kb_string(d->paths[side]));
+    kb_json_put_string(j, "name", kb_string(d->paths[side][0]));
+    if (d->run_count[side] > 1) {
+        kb_json_key_z(j, "runs");
+        kb_json_array_begin(j);
+        for (uint32_t i = 0; i < d->run_count[side]; i++)
+            kb_json_string(j, kb_string(d->paths[side][i]));
+        kb_json_array_end(j);
+    }
     kb_json_put_uint(j, "activities", d->activities[side]);
     kb_json_put_uint(j, "lost", d->lost[side]);
     kb_json_object_end(j);
@@ -129,6 +136,15 @@ static void put_junit_case(const kc_gate *g, FILE *out)
     fprintf(out, "\"/></testcase>\n");
 }
 
+/* The names of all runs of a side. */
+static void put_xml_side(const kc_diff_output *d, uint32_t side, FILE *out)
+{
+    for (uint32_t i = 0; i < d->run_count[side]; i++) {
+        fputs(i ? ", " : "", out);
+        put_xml_text(out, d->paths[side][i]);
+    }
+}
+
 /* One test case for each gate. */
 static void put_junit_suite(const kc_diff_output *d, FILE *out)
 {
@@ -142,9 +158,9 @@ static void put_junit_suite(const kc_diff_output *d, FILE *out)
             "<testsuite name=\"ckineto diff\" tests=\"%zu\" failures=\"%u\" errors=\"%u\">\n"
             "  <properties><property name=\"before\" value=\"",
             d->gate_count, failures, errors);
-    put_xml_text(out, d->paths[0]);
+    put_xml_side(d, 0, out);
     fputs("\"/><property name=\"after\" value=\"", out);
-    put_xml_text(out, d->paths[1]);
+    put_xml_side(d, 1, out);
     fputs("\"/></properties>\n", out);
     for (size_t i = 0; i < d->gate_count; i++)
         put_junit_case(&d->gates[i], out);
@@ -192,7 +208,7 @@ static void put_sarif_location(kb_json *j, const kc_diff_output *d)
     kb_json_object_begin(j);
     kb_json_key_z(j, "artifactLocation");
     kb_json_object_begin(j);
-    put_sarif_uri(j, d->paths[1]);
+    put_sarif_uri(j, d->paths[1][0]);
     kb_json_object_end(j);
     kb_json_object_end(j);
     kb_json_object_end(j);

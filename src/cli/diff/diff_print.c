@@ -52,16 +52,36 @@ kb_text kc_us(double us, bool sign)
     return text;
 }
 
+/* The table of runs has one row a side for traces that are compared by their steps. */
+const char *kc_diff_values_are(const kineto_analysis *a)
+{
+    return kc_fact_rows(a, kineto_analysis_find_table(a, "diff_runs")) > 2 ? "runs" : "steps";
+}
+
+/* Percentages of ten times and more are hard to read. */
+kb_text kc_relative_change(double pct)
+{
+    kb_text text = {""};
+    if (isfinite(pct) && pct < 900)
+        (void)snprintf(text.s, sizeof text.s, "%+.1f %%", pct);
+    else if (isfinite(pct))
+        (void)snprintf(text.s, sizeof text.s, "%.*f x", pct < 9900, 1 + pct / 100);
+    return text;
+}
+
 /* Column "sure" says how the difference was decided: by an interval, or by a rank test. */
 kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
 {
     double low = kc_fact_number(a, table, row, "ci_low_pct"),
            high = kc_fact_number(a, table, row, "ci_high_pct");
-    kb_text text = {"too few steps to distinguish it from noise"};
+    kb_text text;
+    (void)snprintf(text.s, sizeof text.s, "too few %s to distinguish it from noise", kc_diff_values_are(a));
     if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("ranks")))
         (void)snprintf(text.s, sizeof text.s, "more than noise by a rank test (Mann-Whitney)");
-    else if (isfinite(low))
+    else if (isfinite(low) && high < 900)
         (void)snprintf(text.s, sizeof text.s, "95 %% interval %+.1f … %+.1f %%", low, high);
+    else if (isfinite(low))
+        (void)snprintf(text.s, sizeof text.s, "95 %% interval %.3g … %.3g x", 1 + low / 100, 1 + high / 100);
     else if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("yes")))
         (void)snprintf(text.s, sizeof text.s, "more than noise");
     else if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("no")))
@@ -71,6 +91,21 @@ kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
+/* "a.json: ", or "a1.json, a2.json and 3 more (5 runs): ". */
+static void print_side_name(const kc_diff_output *d, uint32_t side, FILE *out)
+{
+    uint32_t count = d->run_count[side], shown = KB_MIN(count, 2u);
+    for (uint32_t i = 0; i < shown; i++) {
+        fputs(i ? ", " : "", out);
+        kc_put_name(out, kb_string(d->paths[side][i]), 0);
+    }
+    if (count > shown)
+        fprintf(out, " and %u more", count - shown);
+    if (count > 1)
+        fprintf(out, " (%u runs)", count);
+    fputs(": ", out);
+}
+
 /* Both paths with their activities, losses and compared steps. */
 static void print_traces(const kc_diff_output *d, FILE *out)
 {
@@ -79,8 +114,8 @@ static void print_traces(const kc_diff_output *d, FILE *out)
                                                                                 "after_steps"};
     for (uint32_t i = 0; i < 2; i++) {
         fprintf(out, "%-6s  ", words[i]);
-        kc_put_name(out, kb_string(d->paths[i]), 0);
-        fprintf(out, ": %s activities", kc_count(d->activities[i]).s);
+        print_side_name(d, i, out);
+        fprintf(out, "%s activities", kc_count(d->activities[i]).s);
         fprintf(out, ", %s lost", kc_lost_text(d->lost[i], d->is_cut[i]).s);
         if (steps != UINT32_MAX) {
             uint64_t count = (uint64_t)kc_fact_number(d->facts, steps, 0, columns[i]);
@@ -102,7 +137,8 @@ static void print_step_change(const kineto_analysis *a, uint32_t t, uint64_t row
     if (delta == 0)
         fputs(", no difference", out);
     else if (isfinite(pct))
-        fprintf(out, ", %s (%+.1f %%; %s)", kc_us(delta, true).s, pct, kc_interval(a, t, row).s);
+        fprintf(out, ", %s (%s; %s)", kc_us(delta, true).s, kc_relative_change(pct).s,
+                kc_interval(a, t, row).s);
     fputc('\n', out);
 }
 

@@ -69,3 +69,9 @@ void kc_cost_advice_print(const kineto_trace *trace, FILE *out)
             percent, read_cost_number(budget, "percent"), largest.what,
             kb_duration((int64_t)largest.ns).s, largest.advice);
 }
+
+double kc_recording_cpu_ns(const kineto_trace *trace)
+{
+    kineto_string account = find_cost_account(trace);
+    return read_cost_number(account, "recorder_cpu_ns") + read_cost_number(account, "in_program_estimated_ns");
+}

@@ -9,4 +9,6 @@
 /** One line if the trace says that the budget was exceeded; else nothing. Programs that used too little CPU
  *  time for a comparison have none. */
 void kc_cost_advice_print(const kineto_trace *trace, FILE *out);
+/** CPU time of recording: of the recorder, and in the program as estimated; 0: not known. */
+double kc_recording_cpu_ns(const kineto_trace *trace);
 #endif
