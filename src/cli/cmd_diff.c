@@ -32,14 +32,16 @@ static const kc_option option_list[] = {
     {"device", 0, KC_TEXT, &devices, "all|host|device",
      "hta: only names of the host, or of devices"},
     {"short-names", 0, KC_FLAG, &short_names, NULL, "hta: without template arguments"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank of merged traces"},
+    KC_RANK_OPTION(rank),
     KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"rules", 0, KC_TEXT, &rules, "FILE",
      "more rules for names of kernels: docs/reference/kernel-rules.md"},
     {"all", 'a', KC_FLAG, &all_tables, NULL, "print every table"},
-    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (20); 0: all"},
-    {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
+    KC_TOP_OPTION(row_limit, "20"),
+    KC_ALIAS_OPTION("row-limit", "top"),
+    {"json", 'j', KC_JSON_WORD, &json, "[=FILE]",
+     "write all facts as JSON, to FILE or the standard output"},
     {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
     {"junit", 0, KC_TEXT, &junit, "FILE", "write gates as JUnit XML, a test case for each"},
     {"sarif", 0, KC_TEXT, &sarif, "FILE", "write gates and new findings as SARIF 2.1.0"},
@@ -55,8 +57,9 @@ static const kc_options options = {
     "[options] BEFORE AFTER",
     "Compare two traces with confidence intervals, and evaluate regression gates.\n"
     "The exit status is 0 if all gates passed, 1 if one failed, 2 if one could not be evaluated\n"
-    "or something else failed.\n"
-    "Example: ckineto diff before.json after.json --fail-on 'step>3%'",
+    "or something else failed.",
+    "ckineto diff before.json after.json\n"
+    "ckineto diff --fail-on 'step>3%' --junit gates.xml before.json after.json",
     option_list,
     KB_COUNT(option_list),
     false};

@@ -15,16 +15,15 @@
 /* Of one probe: loading the driver of a device may take seconds. */
 #define PROBE_TIMEOUT_MS 30000
 
-static bool as_json;
 static const kc_option option_list[] = {
-    {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
+    KC_JSON_OPTION,
 };
 static const kc_options options = {
     "doctor",
     "[options]",
     "Show what can be recorded on this machine, with a reason where it cannot. The exit\n"
-    "status is 1 if something that every recording needs is broken.\n"
-    "Example: ckineto doctor --json",
+    "status is 1 if something that every recording needs is broken.",
+    "ckineto doctor",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -185,7 +184,7 @@ int kc_doctor(int argc, char **argv)
     }
     doctor_report all = {findings, works};
     kineto_error err = {0};
-    if (findings && as_json)
+    if (findings && kc_json_path)
         status = kc_put_json(put_doctor_report, &all, &err);
     else if (findings)
         print_probe_results(findings, works);

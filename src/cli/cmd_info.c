@@ -7,12 +7,12 @@
 
 #include <time.h>
 
-static bool as_json, timing;
+static bool timing;
 static const char *rank;
 static const kc_option option_list[] = {
-    {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
+    KC_JSON_OPTION,
     {"timing", 't', KC_FLAG, &timing, NULL, "print the reading speed on the standard error"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank, of several files or of a merged trace"},
+    KC_RANK_OPTION(rank),
     KC_READING_OPTIONS,
 };
 static const kc_options options = {
@@ -20,8 +20,9 @@ static const kc_options options = {
     "[options] TRACE...",
     "Print a summary of a trace of ckineto, Kineto or PyTorch: its window, processes,\n"
     "devices, the longest activities, and losses. Of several files, or those in a\n"
-    "directory: a table with their ranks and hosts, and findings about the set.\n"
-    "Example: ckineto info trace.json",
+    "directory: a table with their ranks and hosts, and findings about the set.",
+    "ckineto info trace.json\n"
+    "ckineto info --json=facts.json run/",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -355,7 +356,7 @@ static int show_info(char *const *paths, int count, int32_t of_rank)
         status = kc_counters_make(trace, &f.counters, &err);
     if (status == KINETO_OK && f.summary.kinds[KINETO_KIND_MEMORY])
         status = kc_memory_make(trace, &f.memory, &err);
-    if (status == KINETO_OK && as_json)
+    if (status == KINETO_OK && kc_json_path)
         status = kc_put_json(put_info, &(info_document){path, &f, trace}, &err);
     else if (status == KINETO_OK)
         print_info(path, &f, trace);
@@ -384,8 +385,10 @@ int kc_info(int argc, char **argv)
     bool table = of_rank < 0 && !kc_is_one_file(argv + 1, operands);
     if (status == KINETO_OK && table && timing)
         status = kc_usage_error("info", "--timing needs exactly one trace");
+    if (status == KINETO_OK)
+        status = kc_check_outputs("info", argv + 1, operands, &kc_json_path, 1, false);
     if (status)
         return KC_EXIT_USAGE;
-    return table ? kc_info_files(argv + 1, operands, as_json)
+    return table ? kc_info_files(argv + 1, operands)
                  : show_info(argv + 1, operands, of_rank);
 }

@@ -6,14 +6,13 @@
 
 #include <limits.h>
 
-static bool as_json;
 static const char *directories;
 static uint64_t limit_s = KC_PLUGIN_TIMEOUT_MS / 1000;
 
 static const kc_option option_list[] = {
     {"dir", 'd', KC_TEXT, &directories, "DIRS", "list these directories, separated by ':'"},
     {"limit", 0, KC_NUMBER, &limit_s, "SECONDS", "time limit for loading one (30)"},
-    {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
+    KC_JSON_OPTION,
 };
 static const kc_options options = {
     "plugin list",
@@ -22,8 +21,8 @@ static const kc_options options = {
     "kinds of activities that these record. Without FILE and --dir these are the\n"
     "plug-ins that recording would use: those in the directories of\n"
     "KINETO_PLUGIN_LIB_DIR_PATH, those of the installation, and ckineto's own.\n"
-    "The exit status is 1 if a plug-in cannot be loaded.\n"
-    "Example: ckineto plugin list ./libmyplugin.so",
+    "The exit status is 1 if a plug-in cannot be loaded.",
+    "ckineto plugin list ./libmyplugin.so",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -233,7 +232,7 @@ static int list_plugins(char **files, int count)
     kineto_status status = find_listed_plugins(&plugins, files, count, &err);
     if (status == KINETO_OK)
         status = kc_plugins_probe(&plugins, (uint32_t)limit_s * 1000u, &err);
-    if (status == KINETO_OK && as_json)
+    if (status == KINETO_OK && kc_json_path)
         status = kc_put_json(put_plugin_list, &plugins, &err);
     else if (status == KINETO_OK)
         print_plugin_list(&plugins);

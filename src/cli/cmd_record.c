@@ -49,9 +49,10 @@ static const kc_option option_list[] = {
      "of 'ckineto convert'; replaced if it exists, once it is complete;\n"
      "missing directories are created.\n"
      "{rank} in it is the rank that mpirun, srun or torchrun has set"},
-    {"activities", 'a', KC_TEXT, &activities, "LIST",
-     "kinds to record, separated by commas; also 'all', and 'default', which\n"
+    {"kinds", 'a', KC_TEXT, &activities, "KIND[,...]",
+     "kinds of activities to record; also 'all', and 'default', which\n"
      "includes gpu_pm_counter and the kinds that plug-ins announce"},
+    KC_ALIAS_OPTION("activities", "kinds"),
     {"buffer-mb", 'b', KC_NUMBER, &buffer_mb, "N",
      "memory for data that is not yet copied to disk (64)"},
     {"policy", 'p', KC_TEXT, &policy, "NAME",
@@ -151,8 +152,9 @@ static const kc_options options = {
     "The exit status is the program's (128 + N if signal N killed it), also if it\n"
     "ran unrecorded because there was no room for the recording; 125 if the options\n"
     "are wrong or the trace could not be written, 126 if PROGRAM cannot be run,\n"
-    "127 if it was not found.\n"
-    "Example: ckineto record -o trace.json -- python3 train.py",
+    "127 if it was not found.",
+    "ckineto record -- python3 train.py\n"
+    "ckineto record --memory --waits -o trace.json.gz -- ./server --port 80",
     option_list,
     KB_COUNT(option_list),
     true};
@@ -226,7 +228,7 @@ static kineto_status parse_record_kinds(uint64_t *kinds)
     if (ok)
         return KINETO_OK;
     kc_plugins_own_names(&plugins, own, sizeof own);
-    return kc_usage_error(verb, "--activities: %s%s%s", err.message,
+    return kc_usage_error(verb, "--kinds: %s%s%s", err.message,
                           own[0] ? "; kinds of plug-ins here: " : "", own);
 }
 
@@ -696,7 +698,8 @@ static const kc_option top_list[] = {
      "sample by timers of the program's threads, as of ckineto record"},
     {"off-cpu", 0, KC_FLAG, &watch.off_cpu, NULL,
      "record where threads are when they get blocked (CAP_PERFMON)"},
-    {"activities", 'a', KC_TEXT, &activities, "LIST", "kinds to show, as of ckineto record"},
+    {"kinds", 'a', KC_TEXT, &activities, "KIND[,...]", "kinds of activities to show"},
+    KC_ALIAS_OPTION("activities", "kinds"),
     {"no-torch", 0, KC_FLAG, &no_torch, NULL, "do not enter Python programs"},
     {"plugin", 0, KC_TEXTS, &plugin_files, "FILE[,rev=R]", "load a plug-in into the program (repeatable)"},
 };
@@ -707,8 +710,9 @@ static const kc_options top_options = {
     "that use the CPU, ranges and calls, devices, counters. Nothing is stopped, and no trace is\n"
     "written (ckineto record --live does both). Keys: q ends it, with the program that it has\n"
     "started; space pauses, s sorts the threads, t sorts functions by their time with callees.\n"
-    "The output of the program is shown at the end.\n"
-    "Example: ckineto top --pid 4711",
+    "The output of the program is shown at the end.",
+    "ckineto top -- ./server --port 80\n"
+    "ckineto top --pid 4711",
     top_list,
     KB_COUNT(top_list),
     true};

@@ -1,18 +1,20 @@
 /* ckineto verify: check whether traces are sound. The rules are in src/analyze/verify. A trace that
  * cannot be read does not prevent the check of the others; the worst result is the exit status. */
+#include "cli/names.h"
 #include "cli/open_many.h"
 #include <ckineto/analyze.h>
 
 #include <errno.h>
 
-static bool as_json, quiet, list_rules;
+static bool quiet, list_rules;
 static kc_texts rules;
 static uint64_t max_places;
 static const kc_option option_list[] = {
-    {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
-    {"rule", 'r', KC_TEXTS, &rules, "ID", "only this rule, or all rules below ID (repeatable)"},
+    KC_JSON_OPTION,
+    {"rule", 'r', KC_TEXTS, &rules, "CHECK", "only this rule, or all rules below ID (repeatable)"},
     {"list", 'l', KC_FLAG, &list_rules, NULL, "list the rules with their meanings"},
-    {"max", 'm', KC_NUMBER, &max_places, "N", "places shown for each finding (default 3)"},
+    {"evidence", 'm', KC_NUMBER, &max_places, "N", "show N places for each finding (3)"},
+    KC_ALIAS_OPTION("max", "evidence"),
     KC_READING_OPTIONS,
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "print nothing; see the exit status"},
 };
@@ -22,8 +24,9 @@ static const kc_options options = {
     "Check whether traces are sound: complete, consistent, and possible. The exit status is 0\n"
     "if they are, 1 if there are errors or warnings (notes do not count), 2 if a trace cannot\n"
     "be read or the output cannot be written. For a directory, check all traces in it, and\n"
-    "whether they belong together.\n"
-    "Example: ckineto verify trace.json",
+    "whether they belong together.",
+    "ckineto verify trace.json\n"
+    "ckineto verify run/",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -346,7 +349,7 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
     kineto_error err = {0};
     kineto_survey *survey = NULL;
     int result = EXIT_SOUND;
-    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, &err);
+    kineto_status status = kb_sink_open_file(kc_json_path, kb_compression_of(kc_json_path), &sink, &err);
     if (status == KINETO_OK) {
         kb_json_init(&j, sink);
         kb_json_object_begin(&j);
@@ -387,6 +390,14 @@ static char *join_rule_names(void)
     return all;
 }
 
+static kineto_status report_unknown_rule(const char *name, size_t size)
+{
+    char word[81];
+    snprintf(word, sizeof word, "%.*s", (int)KB_MIN(size, sizeof word - 1), name);
+    return kc_usage_error("verify", "unknown rule '%s'%s (see --list)", word,
+                          kc_did_you_mean(kc_list_checks, word).s);
+}
+
 /* An unknown rule is a mistake on the command line, whatever the files contain. */
 static kineto_status check_rule_names(const char *list)
 {
@@ -397,8 +408,7 @@ static kineto_status check_rule_names(const char *list)
         for (uint32_t i = 0; !known && kineto_verify_rule_get(i, &rule); i++)
             known = strncmp(rule.id, at, size) == 0 && (!rule.id[size] || rule.id[size] == '.');
         if (!known)
-            return kc_usage_error("verify", "unknown rule '%.*s' (see --list)",
-                                  (int)KB_MIN(size, (size_t)80), at);
+            return report_unknown_rule(at, size);
         at += size + (at[size] == ',');
     }
     return KINETO_OK;
@@ -421,14 +431,14 @@ static int run_verify(int count, char **paths)
         kc_complain("verify: out of memory");
     else if (check_rule_names(list) != KINETO_OK)
         result = KC_EXIT_USAGE;
-    else if (as_json)
+    else if (kc_json_path)
         result = verify_as_json(count, paths, &how);
     else if (list_rules)
         result = (print_verify_rules(), 0);
     else
         result = verify_as_text(count, paths, &how);
     free(list);
-    return as_json ? result : finish_verify_output(result);
+    return kc_json_path ? result : finish_verify_output(result);
 }
 
 /* --list needs no trace. An output that cannot be written is KC_EXIT_USAGE, as 1 would mean
@@ -441,5 +451,7 @@ int kc_verify(int argc, char **argv)
         return finish_verify_output(0);
     if (status == KINETO_OK && !operands && !list_rules)
         status = kc_usage_error("verify", "no trace given");
+    if (status == KINETO_OK)
+        status = kc_check_outputs("verify", argv + 1, operands, &kc_json_path, 1, false);
     return status ? KC_EXIT_USAGE : run_verify(operands, argv + 1);
 }

@@ -2,6 +2,7 @@
  * everything that comes from the trace is escaped. docs/reference/findings.md describes the
  * output. */
 #include "cli/print_findings.h"
+#include "cli/names.h"
 #include "cli/style.h"
 
 #include "analyze/findings/finding.h"
@@ -341,6 +342,15 @@ int kc_finding_rules_print(void)
     return kc_finish_stdout("analyze", 0);
 }
 
+/* The text before a character; cut if it is long. */
+static kb_text cut_at(const char *text, char end)
+{
+    kb_text begin;
+    const char until[] = {end, '\0'};
+    kb_snprintf(begin.s, sizeof begin.s, "%.*s", (int)KB_MIN(strcspn(text, until), sizeof begin.s - 1), text);
+    return begin;
+}
+
 /* Does a gate name a rule, the first words of some rules, or "all"? */
 static bool is_known(const char *gate)
 {
@@ -359,9 +369,10 @@ kineto_status kc_gates_check(const kc_texts *gates)
     for (size_t i = 0; i < gates->count; i++)
         if (!is_known(gates->data[i]))
             return kc_usage_error("analyze",
-                                  "--gate: unknown rule '%.*s'; 'ckineto analyze --findings "
-                                  "--list' lists the rules",
-                                  (int)strcspn(gates->data[i], "="), gates->data[i]);
+                                  "--gate: unknown rule '%s'%s ('ckineto analyze --findings --list' "
+                                  "lists the rules)",
+                                  cut_at(gates->data[i], '=').s,
+                                  kc_did_you_mean(kc_list_rules, cut_at(gates->data[i], '=').s).s);
     return KINETO_OK;
 }
 

@@ -23,7 +23,7 @@ def span(pid, tid, name, ts, dur, cat=None, **args):
 
 def tables(trace, names, *options):
     """Tables of analyze: name → list of rows as dictionaries."""
-    text = run("analyze", trace, "--only", names, "--json", "-", *options)
+    text = run("analyze", trace, "--only", names, "--json", *options)
     if not text.strip():
         return {}
     found = {}
@@ -48,7 +48,7 @@ def check_no_internal_number(what, trace):
     folder = path_of(what.replace(" ", "_"))
     os.makedirs(folder, exist_ok=True)
     text = run("analyze", trace, "--all", "--series") + run("analyze", trace, "--findings", status=None)
-    text += run("analyze", trace, "--json", "-") + run("info", trace) + run("info", trace, "--json")
+    text += run("analyze", trace, "--json") + run("info", trace) + run("info", trace, "--json")
     text += run("table", trace) + run("table", trace, "--json") + run("report", trace, "--text", status=None)
     for table in ("processes", "tracks", "activities", "devices"):
         text += run("query", trace, f"select * from {table}")

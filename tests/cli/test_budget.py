@@ -63,7 +63,7 @@ class Budget(CommandTest):
         self.assertTrue(any(s == "budget" and r.startswith("left out, ") for s, r in lines))
 
     def test_a_large_budget_leaves_nothing_out(self):
-        made, names, cost, lines, _ = self.busy("--budget=100", "--activities", "user_annotation")
+        made, names, cost, lines, _ = self.busy("--budget=100", "--kinds", "user_annotation")
         self.assertEqual(names.count("phase"), made["phases"])
         self.assertEqual(cost["budget"]["levels"], [])
         self.assertTrue(cost["budget"]["kept"])

@@ -7,7 +7,7 @@ import unittest
 
 from command import CommandTest, main
 
-PLACES = (("record",), ("info",), ("analyze",), ("diff",), ("convert",), ("export",), ("table",),
+PLACES = (("record",), ("info",), ("analyze",), ("diff",), ("convert",), ("table",),
           ("plugin", "list"), ("plugin", "check"))
 
 
@@ -66,7 +66,7 @@ class Completion(CommandTest):
         self.assertEqual(self.bash("ckineto", "analyze", "--definitions", "=", "h"), ["hta"])
         self.assertIn("folded", self.bash("ckineto", "convert", "t.json", "-t", "fo"))
         self.assertEqual(self.bash("ckineto", "analyze", "so"), ["some trace.json"])
-        self.assertEqual(self.bash("ckineto", "analyze", "--row-limit", "so"), [])
+        self.assertEqual(self.bash("ckineto", "analyze", "--top", "so"), [])
         self.assertIn("bash", self.bash("ckineto", "record", "-q", "--", "bas"))
         self.assertEqual(self.bash("ckineto", "record", "--on-demand", "--qu"), ["--quiet"])
 

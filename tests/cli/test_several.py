@@ -209,7 +209,7 @@ class Merging(Several):
         for given in (["run"], files, ["run", files[0]]):
             self.run_ok("convert", *given, "-o", "t.json", "-q")
             self.check_merged("t.json", 3)
-            self.run_ok("export", *given, "--chrome", "e.json", "--csv", "e.csv", "-q")
+            self.run_ok("convert", *given, "-o", "e.json", "-o", "csv:e.csv", "-q")
             self.check_merged("e.json", 3)
             self.run_ok("slice", *given, "--kind", "kernel", "-o", "s.json")
             self.assertEqual(len(self.slices("s.json")), 9)
@@ -236,8 +236,8 @@ class Merging(Several):
 
     def test_one_rank_is_chosen(self):
         self.put_ranks(3)
-        for verb in (["convert", "-q"], ["scrub", "--salt", "x"], ["export", "-q"]):
-            where = ["--chrome", "t.json"] if verb[0] == "export" else ["-o", "t.json"]
+        for verb in (["convert", "-q"], ["scrub", "--salt", "x"]):
+            where = ["-o", "t.json"]
             self.run_ok(*verb, "run", "--rank", "2", *where)
             self.assertEqual({e["args"]["of"] for e in self.slices() if "of" in e["args"]} or {2}, {2})
             self.assertEqual(len(self.slices()), 9)

@@ -11,7 +11,7 @@ import unittest
 from command import COMMAND, TARGET, CommandTest, main
 
 VERBS = ("record", "info", "verify", "plugin", "doctor", "recover", "repair",
-         "slice", "scrub", "convert", "export", "analyze", "diff", "daemon", "ps", "trigger")
+         "slice", "scrub", "convert", "analyze", "diff", "daemon", "ps", "trigger")
 
 
 class Help(CommandTest):
@@ -89,7 +89,7 @@ class Mistakes(CommandTest):
                           ["--on-demand=signal="], ["--on-demand=file="], ["--on-demand=socket,"],
                           ["--on-demand=file=" + 5000 * "a"], ["--ring-mb=0", "--ring", "1"], ["--buffer-mb", "64", "--ring", "1"],
                           ["--quiet=yes"], ["--log-level", "9"], ["--log-level", str(2**64 - 1)], ["--output="],
-                          ["--activities", "cpu_op,nonsense"]):
+                          ["--kinds", "cpu_op,nonsense"]):
             self.check(["record", *arguments, "--", "true"], 125, arguments[0].split("=")[0])
         self.check(["record", "-p", "stream", "-k", "5", "--", "true"], 125, "--keep-mb")
         self.check(["record"], 125, "no program given")

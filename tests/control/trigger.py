@@ -226,7 +226,7 @@ class CommandLine(Case):
         self.mistake("one of --iterations", "--pid", 1, "--iterations", 3, "--dump")
         self.mistake("--start-time is", "--pid", 1, "--start-time", "tomorrow")
         self.mistake("--set needs KEY=VALUE", "--pid", 1, "--set", "shapes")
-        self.mistake("ACTIVITY_TYPES", "--pid", 1, "--activities", "nonsense")
+        self.mistake("ACTIVITY_TYPES", "--pid", 1, "--kinds", "nonsense")
         self.mistake("--duration-ms", "--pid", 1, "--duration-ms", 0)
         self.mistake("--wait needs", "--pid", 1, "--wait=soon")
         self.mistake("--out", "--pid", 1, "--out", self.path("nowhere", "t.json"))

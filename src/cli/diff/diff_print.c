@@ -187,7 +187,7 @@ static void print_change_rows(const kc_diff_output *d, uint64_t limit, FILE *out
     if (!rows)
         fprintf(out, "  %.*s\n", (int)info.note.size, info.note.data);
     if (shown < rows)
-        fprintf(out, "  … and %s more: --row-limit 0, --all\n", kc_count(rows - shown).s);
+        fprintf(out, "  … and %s more: --top 0, --all\n", kc_count(rows - shown).s);
 }
 
 /* A finding of both traces with different savings. */

@@ -1,5 +1,6 @@
 /* The schema of the tables, and explanations of mistakes in a query: the line with a mark below the
  * place, and the tables, columns or functions that exist. */
+#include "cli/names.h"
 #include "cli/query/query.h"
 
 
@@ -105,6 +106,15 @@ static void print_function_names(void)
     fputc('\n', stderr);
 }
 
+/* SQLite's messages end in ": NAME". */
+static void print_suggestion(const char *message, kc_name_list *list)
+{
+    const char *colon = strrchr(message, ':');
+    kb_text text = colon ? kc_did_you_mean(list, colon + 2) : (kb_text){""};
+    if (*text.s)
+        fprintf(stderr, "%s\n", text.s + 2);
+}
+
 /* The names that exist are printed for the kind of name that is unknown. */
 void kc_query_explain(kineto_string text, kineto_string statement, const kineto_error *err)
 {
@@ -112,10 +122,12 @@ void kc_query_explain(kineto_string text, kineto_string statement, const kineto_
     size_t place = (size_t)(statement.data - text.data);
     if (err->offset <= statement.size)
         print_marked_line(text, place + (size_t)err->offset);
-    if (strstr(err->message, "no such table"))
+    if (strstr(err->message, "no such table")) {
+        print_suggestion(err->message, kc_list_sql_tables);
         print_table_names();
-    else if (strstr(err->message, "no such column"))
+    } else if (strstr(err->message, "no such column")) {
+        print_suggestion(err->message, kc_list_sql_columns);
         print_mentioned_tables(statement);
-    else if (strstr(err->message, "no such function"))
+    } else if (strstr(err->message, "no such function"))
         print_function_names();
 }
