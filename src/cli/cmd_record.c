@@ -35,7 +35,7 @@ static uint64_t running_pid;
 static const char *seconds;
 static const char *verb = "record"; /* for messages */
 static kc_record_live live;
-static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes;
+static bool preload, no_plugins, no_summary, quiet, verbose, wait_children, no_torch, no_shapes;
 static bool python, python_perf, roctx, openmp;
 static bool uses_mpi; /* by --mpi, or as it seems */
 static kc_texts plugin_files;
@@ -46,7 +46,7 @@ static kc_on_demand_options on_demand_options = {.ring_mb = 64};
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE",
      "the trace (trace.json), in the format of its name: .json.gz or any\n"
-     "of 'ckineto convert'; replaced if it exists, once it is complete;\n"
+     "of 'ckineto convert'; one that exists becomes NAME.old;\n"
      "missing directories are created.\n"
      "{rank} in it is the rank that mpirun, srun or torchrun has set"},
     {"kinds", 'a', KC_TEXT, &activities, "KIND[,...]",
@@ -143,6 +143,7 @@ static const kc_option option_list[] = {
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
     {"no-summary", 0, KC_FLAG, &no_summary, NULL, "do not show the tables at the end"},
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "print only errors"},
+    KC_VERBOSE_OPTION(verbose, "all rows of the tables at the end, and the whole ledger: losses, costs"),
 };
 static const kc_options options = {
     "record",
@@ -255,6 +256,9 @@ static bool are_ring_options_given(void)
 /* -1: keep the level of the environment. */
 static int get_given_log_level(void) { return kc_option_given(&log_level) ? (int)log_level : -1; }
 
+/* A directory of ranks gets no other files. */
+static bool keeps_old = true;
+
 /* The output's name for this rank. Without a name of the user's, ranks of a job do not overwrite each
  * other's trace; tables are printed by one of them. */
 static kineto_status choose_record_output(kineto_error *err)
@@ -268,7 +272,8 @@ static kineto_status choose_record_output(kineto_error *err)
         kc_complain("record: warning: all %lld ranks write to the same file; name it by rank: -o "
                     "'rank" KC_RANK_PLACEHOLDER ".json'",
                     (long long)kc_job_size());
-    if (!strstr(output, KC_RANK_PLACEHOLDER))
+    keeps_old = !strstr(output, KC_RANK_PLACEHOLDER);
+    if (keeps_old)
         return KINETO_OK;
     kineto_status status = kc_job_expand_path(output, path, err);
     output = path;
@@ -464,6 +469,8 @@ static int write_trace(ks_collector *c, const kc_child *child, bool *keep)
     kc_record_report report = {.output = output,
                                .quiet = quiet,
                                .no_summary = no_summary,
+                               .verbose = verbose,
+                               .keeps_old = keeps_old,
                                .memory = memory.given,
                                .python = python,
                                .is_attached = child->is_attached,

@@ -54,15 +54,16 @@ static void print_health(const page *p)
         fwrite(h->lines.data, 1, h->lines.count, p->out);
 }
 
-/* What to type next: names that a shell would split are left to the reader. */
+/* What to type next: names that a shell would split are left to the reader, and what does not fit. */
 static void print_next(const page *p)
 {
+    static const char before[] = "More: ckineto report ", after[] = "; ckineto analyze --findings, --all";
     const char *path = p->asked->path;
-    if (!path || strpbrk(path, " '\"$`\\*?;&|<>()\n") || strlen(path) + 40 > p->width)
+    size_t room = p->width - KB_MIN(p->width, strlen(before) + strlen(after));
+    if (!path || strpbrk(path, " '\"$`\\*?;&|<>()\n") || strlen(path) > room)
         path = "TRACE";
-    fprintf(p->out,
-            "%sMore: ckineto report %s; ckineto analyze --findings, --all%s\n",
-            paint(p, KC_DIM), path, paint(p, KC_PLAIN));
+    fprintf(p->out, "%s%s%s%s%s\n", paint(p, KC_DIM), before, path, strlen(path) <= room ? after : "",
+            paint(p, KC_PLAIN));
 }
 
 static void print_page(const page *p)

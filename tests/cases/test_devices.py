@@ -277,7 +277,7 @@ def check_steps():
     expect("own names: their numbers", [s[0] for s in steps_of(trace, "--step-pattern", "train ")], ["4", "5", "6"])
     expect("own names: alternatives", [s[0] for s in steps_of(trace, "--step-pattern", "tr*n|evaluate")], ["0", "1", "2", "3"])
     part = path_of("part.json")
-    run("slice", trace, "--step", "5", "--step-pattern", "train ", "-o", part)
+    run("slice", trace, "--steps", "5", "--step-pattern", "train ", "-o", part)
     expect("own names: slice", sorted(r["name"] for r in query(part, "select name from activities")), ["aten::mm", "train 5"])
     rows = json.loads(run("table", trace, "--json", "--step-pattern", "train *"))
     expect("own names: table", [r["count"] for r in rows if r["name"].startswith("train")], [3])

@@ -458,7 +458,6 @@ class Output(Report):
     def test_what_is_wrong_is_said(self):
         path = self.trace(usual_events())
         self.run_ok("report", status=2)
-        self.run_ok("report", path, status=2)
         self.run_ok("report", path, "--text", "-o", self.path("r.html"), status=2)
         self.run_ok("report", self.path("nothing.json"), "--text", status=2)
         os.mkdir(self.path("empty"))

@@ -211,7 +211,7 @@ class Merging(Several):
             self.check_merged("t.json", 3)
             self.run_ok("convert", *given, "-o", "e.json", "-o", "csv:e.csv", "-q")
             self.check_merged("e.json", 3)
-            self.run_ok("slice", *given, "--kind", "kernel", "-o", "s.json")
+            self.run_ok("slice", *given, "--kinds", "kernel", "-o", "s.json")
             self.assertEqual(len(self.slices("s.json")), 9)
             self.run_ok("scrub", *given, "--salt", "x", "-o", "x.json")
             self.assertEqual(len(self.slices("x.json")), 27)

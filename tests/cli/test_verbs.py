@@ -55,7 +55,7 @@ class Verbs(CommandTest):
 
     def test_shared_options_have_one_meaning(self):
         """The same name has the same letter everywhere, and the same help but for its first number."""
-        shared = {"--json", "--top", "--rank", "--color", "--absolute", "--mem", "--ts-unit", "--step-pattern", "--quiet"}
+        shared = {"--json", "--top", "--rank", "--color", "--absolute", "--mem", "--ts-unit", "--step-pattern"}
         seen = {}
         for place, text in self.helps():
             for letter, name, about in re.findall(r"^ {2}(-\w, | {4})(--[a-z-]+)\S*(?: \S+)?\s+(.+)", text, re.M):
@@ -109,7 +109,7 @@ class Verbs(CommandTest):
         self.assertTrue(glob.glob(self.path("rows.txt")) and glob.glob(self.path("l.txt")))
 
     def test_unknown_names_get_suggestions(self):
-        for words, meant in ((["analyze", "--only", "kernel"], "kernels"), (["analyze", "--only", "critical_pth"], "critical_path"),
+        for words, meant in ((["analyze", "--only", "kernel"], "kernels"), (["analyze", "--only", "critical_path_operatrs"], "critical_path_operators"),
                              (["analyze", "--gate", "input.dataloader"], "input.data_loader"),
                              (["analyze", "--findings", "--only", "dataloader"], "input.data_loader"),
                              (["verify", "--rule", "order.unsrted"], "order.unsorted"),
