@@ -274,9 +274,9 @@ int kc_print_findings(const kineto_survey *survey, FILE *out)
 {
     kineto_files_finding f;
     for (uint32_t i = 0; kineto_survey_finding(survey, i, &f); i++) {
-        fprintf(out, "  %-7s %s: ", kineto_severity_name(f.severity), f.id);
-        kc_put_name(out, f.sentence, 0);
-        fputc('\n', out);
+        char first[64];
+        snprintf(first, sizeof first, "  %-7s %s: ", kineto_severity_name(f.severity), f.id);
+        kc_put_wrapped(out, kc_page_width(out), first, "          ", 0, f.sentence);
     }
     return kc_worst_finding(survey);
 }

@@ -205,12 +205,14 @@ void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *inde
             fprintf(out, "\n%s", indent);
             column = 0;
             line++;
+            dots = most_lines && line == most_lines ? 2 : 0;
             room = width - KB_MIN(width - 1, count_prefix_columns(indent));
         }
         if (column)
             fputc(' ', out);
-        kc_put_name(out, word, columns > room ? room : 0);
-        column += (column > 0) + KB_MIN(columns, room);
+        size_t most = room - (at < text.size ? KB_MIN(dots, room - 1) : 0);
+        kc_put_name(out, word, columns > most ? most : 0);
+        column += (column > 0) + KB_MIN(columns, most);
     }
     fputc('\n', out);
 }

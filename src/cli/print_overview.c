@@ -40,16 +40,19 @@ static void print_health(const page *p)
 {
     const kc_health *h = p->asked->health;
     bool bad = h->lost || h->is_cut || h->findings[KINETO_SEVERITY_ERROR];
-    fprintf(p->out, "\n%s%s %s; %s lost", paint(p, bad ? KC_YELLOW : KC_DIM),
-            kc_count(h->activities).s, kc_noun(h->activities, "activity", "activities"),
-            kc_lost_text(h->lost, h->is_cut).s);
+    char text[300];
+    int n = snprintf(text, sizeof text, "%s %s; %s lost", kc_count(h->activities).s,
+                     kc_noun(h->activities, "activity", "activities"),
+                     kc_lost_text(h->lost, h->is_cut).s);
     if (h->findings[KINETO_SEVERITY_ERROR] || h->findings[KINETO_SEVERITY_WARNING])
-        fprintf(p->out, "; 'ckineto verify' has %s %s and %s %s",
-                kc_count(h->findings[KINETO_SEVERITY_ERROR]).s,
-                kc_noun(h->findings[KINETO_SEVERITY_ERROR], "error", "errors"),
-                kc_count(h->findings[KINETO_SEVERITY_WARNING]).s,
-                kc_noun(h->findings[KINETO_SEVERITY_WARNING], "warning", "warnings"));
-    fprintf(p->out, "%s\n", paint(p, KC_PLAIN));
+        snprintf(text + n, sizeof text - (size_t)n, "; 'ckineto verify' has %s %s and %s %s",
+                 kc_count(h->findings[KINETO_SEVERITY_ERROR]).s,
+                 kc_noun(h->findings[KINETO_SEVERITY_ERROR], "error", "errors"),
+                 kc_count(h->findings[KINETO_SEVERITY_WARNING]).s,
+                 kc_noun(h->findings[KINETO_SEVERITY_WARNING], "warning", "warnings"));
+    fprintf(p->out, "\n%s", paint(p, bad ? KC_YELLOW : KC_DIM));
+    kc_put_wrapped(p->out, p->width, "", "", 0, kb_string(text));
+    fputs(paint(p, KC_PLAIN), p->out);
     if (p->asked->verbose && h->lines.count)
         fwrite(h->lines.data, 1, h->lines.count, p->out);
 }

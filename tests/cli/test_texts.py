@@ -237,9 +237,23 @@ class Info(CommandTest):
 class Record(CommandTest):
     def test_shows_a_table_the_ledger_and_the_next_step(self):
         err = self.record(TARGET, "ranges", "1234").err.decode()
-        for word in ("outer", "1,234", "ledger", "nothing was lost", "t.json", "ckineto info t.json",
-                     "ui.perfetto.dev"):
+        for word in ("outer", "1,234", "overhead ", "nothing was lost", "next: ckineto t.json"):
             self.assertIn(word, err)
+
+    def test_the_summary_is_short_and_the_ledger_is_there_on_request(self):
+        err = self.record(TARGET, "ranges", "40", "threads", "9", "3", "fork", "2").err.decode()
+        self.assertLessEqual(len(err.splitlines()), 30)
+        self.assertLessEqual(max(map(len, err.splitlines())), 100)
+        self.assertNotIn("self-cost", err)
+        self.assertIn("self-cost", self.record(TARGET, "ranges", "40", options=["-v"]).err.decode())
+
+    def test_an_earlier_trace_is_kept(self):
+        for count in ("5", "6", "7"):
+            self.record(TARGET, "ranges", count)
+        ranges = [sum(e["cat"] == "user_annotation" for e in self.slices(name)) for name in ("t.json.old", "t.json")]
+        self.assertEqual(ranges, [6, 7])
+        self.run_command("record", "-q", "-o", "r{rank}.json", "--", TARGET, "ranges", "5", env={**os.environ, "RANK": "0"})
+        self.assertFalse([name for name in os.listdir(self.directory) if name.startswith("r") and name.endswith(".old")])
 
     def test_only_chosen_kinds_are_recorded(self):
         self.record(TARGET, "ranges", "5", options=["-a", "cpu_op"])

@@ -9,6 +9,7 @@
 #include <ckineto/overview.h>
 
 /* More take too long to look at for the end of a recording; `analyze` has no limit. */
+#define MIN_ROWS 3u
 #define MAX_OVERVIEW_ACTIVITIES UINT64_C(1000000)
 
 /* A summary that is being written. */
@@ -181,6 +182,7 @@ static void print_account(const page *p)
     fprintf(p->out, "%s\n", lost ? "not everything was recorded:" : "nothing was lost");
     if (lost)
         kc_ledger_print_losses(p->trace, p->out);
+    kc_ring_print(p->trace, "  the ring: ", p->out);
     print_gaps(p);
 }
 
@@ -229,10 +231,10 @@ static size_t count_lines(const char *text, size_t size)
     return lines;
 }
 
-/* Fewer rows until it fits; one row at least. */
+/* Fewer rows until it fits, MIN_ROWS at least. */
 static void print_fitting(page *p, FILE *out)
 {
-    uint32_t least = p->report->verbose ? KC_TOP : 1;
+    uint32_t least = p->report->verbose ? KC_TOP : MIN_ROWS;
     for (kc_shown_rows = KC_TOP; kc_shown_rows >= least; kc_shown_rows--) {
         char *text = NULL;
         size_t size = 0;

@@ -369,6 +369,25 @@ void kc_ledger_print_losses(const kineto_trace *trace, FILE *out)
     }
 }
 
+void kc_ring_print(const kineto_trace *trace, const char *before, FILE *out)
+{
+    kineto_ledger_line line;
+    uint64_t overwritten = 0;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_trace_ledger(trace, i, &line);
+        if (kb_string_contains(line.reason, "overwritten in the ring"))
+            overwritten += line.count;
+        if (!kb_string_is(line.source, "ring") || !kb_string_is(line.reason, "shorter than asked for"))
+            continue;
+        fputs(before, out);
+        kc_put_name(out, line.detail, 0);
+        fputc('\n', out);
+    }
+    if (overwritten)
+        fprintf(out, "%s%s %s overwritten in the ring\n", before, kc_count(overwritten).s,
+                kc_noun(overwritten, "event was", "events were"));
+}
+
 void kc_losses_print(const kineto_trace *trace, FILE *out)
 {
     if (kineto_trace_lost(trace) || kt_ledger_lost(trace, KT_LOSS_PROCESSES))

@@ -88,6 +88,9 @@ void kc_summary_free(kc_summary *s);
 void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out);
 /** Ledger lines; unless `all`, only those that report losses or trouble. */
 void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out);
+/** How much of the requested time a ring kept, and how many events were overwritten, as the ledger of its trace has
+ *  it: one line each, which begins with `before`. Nothing of a ring that is whole, and of other traces. */
+void kc_ring_print(const kineto_trace *trace, const char *before, FILE *out);
 /** Only lines that count losses. */
 void kc_ledger_print_losses(const kineto_trace *trace, FILE *out);
 /** The same if events, or those of whole processes, are missing; else nothing. */
