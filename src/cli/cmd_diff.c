@@ -2,6 +2,7 @@
  * comparison is kineto_diff_run (ckineto/diff.h); the outputs are in src/cli/diff. The exit status 1 is
  * reserved for a failed gate: everything else that goes wrong is 2, so that a build server can
  * distinguish both. */
+#include "cli/page.h"
 #include "cli/open_many.h"
 
 #include "cli/diff/diff.h"
@@ -172,6 +173,14 @@ static kineto_status evaluate_gates(diff_work *w, kineto_error *err)
     return status;
 }
 
+static void print_diff(const kc_diff_output *d)
+{
+    kc_page page;
+    FILE *out = kc_page_begin(&page, stdout);
+    kc_diff_print(d, row_limit, all_tables, out);
+    kc_page_end(&page);
+}
+
 /* All output files; the text only if none of them is the standard output. */
 static kineto_status write_outputs(const kc_diff_output *d, kineto_error *err)
 {
@@ -191,7 +200,7 @@ static kineto_status write_outputs(const kc_diff_output *d, kineto_error *err)
         status = files[i].save(d, files[i].path, err);
     }
     if (!status && !to_stdout)
-        kc_diff_print(d, row_limit, all_tables, stdout);
+        print_diff(d);
     return status;
 }
 

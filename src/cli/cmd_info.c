@@ -1,5 +1,6 @@
 /* ckineto info: a summary of a trace: window, processes, kinds, longest activities, losses. The
  * numbers come from src/cli/summary. Several files are a table instead (info_files.c). */
+#include "cli/page.h"
 #include "cli/open_many.h"
 #include "cli/summary/summary.h"
 
@@ -37,16 +38,18 @@ static const char *get_flow_name(size_t type)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+static FILE *page; /* the text, which is wrapped when it is complete */
+
 /* The window, and how far activities reach beyond it. */
 static void print_trace_window(const kc_summary *s)
 {
-    printf("  window from %s", kc_format_utc(s->start_ns).s);
+    fprintf(page, "  window from %s", kc_format_utc(s->start_ns).s);
     if (s->first_ns < s->start_ns)
-        printf("; activities begin %s before it",
+        fprintf(page, "; activities begin %s before it",
                kb_duration(kb_length_ns(s->first_ns, s->start_ns)).s);
     if (s->last_ns > s->end_ns)
-        printf("; activities end %s after it", kb_duration(kb_length_ns(s->end_ns, s->last_ns)).s);
-    putchar('\n');
+        fprintf(page, "; activities end %s after it", kb_duration(kb_length_ns(s->end_ns, s->last_ns)).s);
+    fputc('\n', page);
 }
 
 #define MAX_CATEGORIES 16u
@@ -58,34 +61,34 @@ static void print_categories(const kc_summary *s, const kineto_trace *trace)
 {
     size_t count = KB_MIN(s->categories.count, (size_t)MAX_CATEGORIES);
     for (size_t i = 0; i < count; i++) {
-        fputs(i ? " " : "  other categories: ", stdout);
-        kc_put_name(stdout, kineto_trace_string(trace, s->categories.data[i].name_id), 0);
-        printf(" %s;", kc_count(s->categories.data[i].count).s);
+        fputs(i ? " " : "  other categories: ", page);
+        kc_put_name(page, kineto_trace_string(trace, s->categories.data[i].name_id), 0);
+        fprintf(page, " %s;", kc_count(s->categories.data[i].count).s);
     }
     if (count < s->categories.count)
-        printf(" … and %s more", kc_count(s->categories.count - count).s);
+        fprintf(page, " … and %s more", kc_count(s->categories.count - count).s);
     if (count)
-        putchar('\n');
+        fputc('\n', page);
 }
 
 /* Numbers by kind, steps, and flows by type. */
 static void print_kinds(const kc_summary *s, const kineto_trace *trace)
 {
     if (s->activities)
-        printf("  by kind:");
+        fprintf(page, "  by kind:");
     for (uint32_t k = 0; k <= KINETO_KIND_COUNT; k++)
         if (s->kinds[k])
-            printf(" %s %s;", kineto_kind_name(k), kc_count(s->kinds[k]).s);
+            fprintf(page, " %s %s;", kineto_kind_name(k), kc_count(s->kinds[k]).s);
     if (s->activities)
-        printf("\n");
+        fprintf(page, "\n");
     print_categories(s, trace);
     if (s->steps)
-        printf("  steps: %s\n", kc_count(s->steps).s);
+        fprintf(page, "  steps: %s\n", kc_count(s->steps).s);
     for (size_t i = 0; i < KB_COUNT(s->flows); i++)
         if (s->flows[i])
-            printf("  flows %s: %s\n", get_flow_name(i), kc_count(s->flows[i]).s);
+            fprintf(page, "  flows %s: %s\n", get_flow_name(i), kc_count(s->flows[i]).s);
     if (s->dangling_flows)
-        printf("  flows with one end only: %s\n", kc_count(s->dangling_flows).s);
+        fprintf(page, "  flows with one end only: %s\n", kc_count(s->dangling_flows).s);
 }
 
 /* Processes and devices, at most 32, and one line for those that are folded. */
@@ -93,20 +96,20 @@ static void print_process_list(const kineto_trace *trace, const kc_folded *folde
 {
     uint32_t count = kineto_trace_process_count(trace);
     uint32_t tracks = kineto_trace_track_count(trace);
-    printf("  %u %s, %u %s\n", count, kc_noun(count, "process or device", "processes and devices"),
+    fprintf(page, "  %u %s, %u %s\n", count, kc_noun(count, "process or device", "processes and devices"),
            tracks, kc_noun(tracks, "track", "tracks"));
     uint32_t shown = 0, listed = count - folded->count;
     for (uint32_t i = 0; i < count && shown < MAX_PROCESSES; i++) {
         if (kc_is_folded(folded, i))
             continue;
-        fputs("    ", stdout);
-        kc_put_process(stdout, trace, i);
-        putchar('\n');
+        fputs("    ", page);
+        kc_put_process(page, trace, i);
+        fputc('\n', page);
         shown++;
     }
     if (listed > shown)
-        printf("    … and %u more\n", listed - shown);
-    kc_folded_print(folded, trace, "    ", stdout);
+        fprintf(page, "    … and %u more\n", listed - shown);
+    kc_folded_print(folded, trace, "    ", page);
 }
 
 /* Only the keys: values may be long, and can contain command lines and environments. */
@@ -116,11 +119,11 @@ static void print_metadata(const kineto_trace *trace)
     for (uint32_t i = 0; i < count; i++) {
         kineto_string key, value;
         kineto_trace_metadata(trace, i, &key, &value);
-        fputs(i ? ", " : "\n  header: ", stdout);
-        kc_put_name(stdout, key, 0);
+        fputs(i ? ", " : "\n  header: ", page);
+        kc_put_name(page, key, 0);
     }
     if (count)
-        putchar('\n');
+        fputc('\n', page);
 }
 
 /* Everything that is printed about a trace. */
@@ -135,23 +138,26 @@ typedef struct trace_info {
 static void print_info(const char *path, const trace_info *f, const kineto_trace *trace)
 {
     const kc_summary *s = &f->summary;
-    kc_put_name(stdout, kb_string(path), 0);
-    printf(": %s %s in a window of %s\n", kc_count(s->activities).s,
+    kc_page whole;
+    page = kc_page_begin(&whole, stdout);
+    kc_put_name(page, kb_string(path), 0);
+    fprintf(page, ": %s %s in a window of %s\n", kc_count(s->activities).s,
            kc_noun(s->activities, "activity", "activities"),
            kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
     if (s->activities)
         print_trace_window(s);
     if (*kt_writer_version(trace))
-        printf("  written by ckineto %s\n", kt_writer_version(trace));
+        fprintf(page, "  written by ckineto %s\n", kt_writer_version(trace));
     print_kinds(s, trace);
     print_process_list(trace, &s->folded);
-    kc_summary_tables(s, trace, stdout);
-    kc_memory_print(&f->memory, trace, stdout);
+    kc_summary_tables(s, trace, page);
+    kc_memory_print(&f->memory, trace, page);
     if (s->kinds[KINETO_KIND_BLOCKING_CALL])
-        kc_locks_print(trace, stdout);
-    kc_counters_print(&f->counters, trace, stdout);
+        kc_locks_print(trace, page);
+    kc_counters_print(&f->counters, trace, page);
     print_metadata(trace);
-    kc_ledger_print(trace, true, stdout);
+    kc_ledger_print(trace, true, page);
+    kc_page_end(&whole);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

@@ -144,7 +144,7 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns)
 }
 
 #define PAGE_COLUMNS 100u
-#define MOST_COLUMNS    10000u
+#define MAX_COLUMNS    10000u
 
 size_t kc_page_width(FILE *out)
 {
@@ -152,7 +152,7 @@ size_t kc_page_width(FILE *out)
     const char *asked = kb_setting("COLUMNS");
     if (!columns && asked)
         columns = (size_t)strtoull(asked, NULL, 10);
-    return columns && columns <= MOST_COLUMNS ? columns : PAGE_COLUMNS;
+    return columns && columns <= MAX_COLUMNS ? columns : PAGE_COLUMNS;
 }
 
 size_t kc_name_columns(kineto_string name)

@@ -77,8 +77,12 @@ void kc_health_print(const kc_health *h, FILE *out)
     fprintf(out, "%s %s, %s %s", kc_count(traces).s, kc_noun(traces, "trace", "traces"), kc_count(h->activities).s,
             kc_noun(h->activities, "activity", "activities"));
     fprintf(out, ", %s lost.\n", kc_lost_text(h->lost, h->is_cut).s);
-    if (h->lines.count)
-        fwrite(h->lines.data, 1, h->lines.count, out);
+    for (size_t at = 0; at < h->lines.count;) {
+        size_t size = strcspn(h->lines.data + at, "\n");
+        kc_put_wrapped(out, kc_page_width(out), "  ", "          ", 0,
+                       (kineto_string){h->lines.data + at + 2, size - KB_MIN(size, (size_t)2)});
+        at += size + 1;
+    }
     if (h->lines_left_out)
         fprintf(out, "  … and %s more: 'ckineto verify' has them\n", kc_count(h->lines_left_out).s);
 }
@@ -148,11 +152,18 @@ static void print_reason(const kineto_analysis *a, uint32_t table, FILE *out)
 {
     kineto_fact_table info, other;
     kineto_analysis_table(a, table, &info);
-    fputs("\nNo ", out);
+    char *names = NULL;
+    size_t size = 0;
+    FILE *list = open_memstream(&names, &size);
+    if (!list)
+        return;
     for (uint32_t j = table, n = 0; kineto_analysis_table(a, j, &other); j++)
         if (is_worth_a_word(a, j, &other) && kb_string_equal(other.note, info.note))
-            fprintf(out, "%s%s", n++ ? ", " : "", other.name);
-    fputs(":\n", out);
+            fprintf(list, "%s%s", n++ ? ", " : "", other.name);
+    fputc(':', list);
+    if (fclose(list) == 0)
+        kc_put_wrapped(out, kc_page_width(out), "\nNo ", "   ", 0, (kineto_string){names, size});
+    free(names);
     kc_put_wrapped(out, kc_page_width(out), "  ", "  ", 0,
                    info.note.size ? info.note : kb_string("none in this trace"));
 }

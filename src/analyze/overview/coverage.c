@@ -126,7 +126,7 @@ void ka_coverage_describe(const ka_coverage *c, char *text, size_t size)
 {
     sentence s = {text, size};
     text[0] = '\0';
-    if (c->rank_count < 2) {
+    if (c->rank_count < 2 && !c->unreadable) {
         if (c->traces.count && c->traces.data[0].is_cut)
             say(&s, "The file is cut off: its end is missing.");
         return;
@@ -140,7 +140,7 @@ void ka_coverage_describe(const ka_coverage *c, char *text, size_t size)
     if (c->world_size > c->rank_count)
         say(&s, "%u of %u ranks", c->rank_count, c->world_size);
     else
-        say(&s, "%u ranks", c->rank_count);
+        say(&s, "%u %s", c->rank_count, c->rank_count == 1 ? "rank" : "ranks");
     say_missing_ranks(c, &s);
     say_cut_traces(c, &s);
     say_unreadable(c, &s);
