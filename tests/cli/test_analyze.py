@@ -92,7 +92,8 @@ class Analyze(CommandTest):
         def shown(*options):
             lines = self.analyze("--only", "kernels", *options, self.path("ranks")).out.decode().splitlines()
             rows = [line.split() for line in lines[lines.index("Kernels (kernels)") + 2:] if " k" in line]
-            return [(int(rank), name, float(sum_us)) for rank, _, name, _, sum_us, *_ in rows]
+            units = {"ns": 0.001, "us": 1, "ms": 1000, "s": 1000000}
+            return [(int(rank), name, float(total) * units[unit]) for rank, _, name, _, total, unit, *_ in rows]
 
         table = self.facts("--only", "kernels", self.path("ranks"))["kernels"]
         all_rows = [(row[0], row[2], row[4]) for row in table["rows"]]

@@ -229,7 +229,7 @@ class CommandLine(Case):
         self.mistake("ACTIVITY_TYPES", "--pid", 1, "--kinds", "nonsense")
         self.mistake("--duration-ms", "--pid", 1, "--duration-ms", 0)
         self.mistake("--wait needs", "--pid", 1, "--wait=soon")
-        self.mistake("--out", "--pid", 1, "--out", self.path("nowhere", "t.json"))
+        self.mistake("--output", "--pid", 1, "--output", self.path("nowhere", "t.json"))
         self.mistake("--dump and --cancel reach", "--all", "--hosts", "a", "--cancel")
         self.mistake("invalid daemon address '127.0.0.1:99999'", "--all", "--host", "127.0.0.1:99999")
         self.mistake("'abc' is not the number of a Slurm job", "--slurm", "abc")

@@ -186,17 +186,25 @@ static kineto_status save_to_fallback(kc_record_report *r, ks_collector *c,
     return why->code;
 }
 
-/* A trace of an earlier run becomes NAME.old, as perf does. A link, so that there is a trace of the name at every
- * moment. */
-static void keep_previous(const kc_record_report *r)
+/* A trace of an earlier run becomes NAME.old, as perf does. A link holds it meanwhile, so that there is a trace of the
+ * name at every moment, and NAME.old changes only when the new trace is complete. */
+static bool hold_previous(const kc_record_report *r, char held[KS_PATH_BYTES])
 {
     struct stat st;
+    int n = snprintf(held, KS_PATH_BYTES, "%s.old~", r->output);
+    if (!r->keeps_old || stat(r->output, &st) != 0 || !S_ISREG(st.st_mode) || n < 0 || (size_t)n >= KS_PATH_BYTES)
+        return false;
+    (void)unlink(held);
+    return link(r->output, held) == 0;
+}
+
+static void keep_previous(const kc_record_report *r, const char *held, bool is_replaced)
+{
     char old[KS_PATH_BYTES];
-    int n = snprintf(old, sizeof old, "%s.old", r->output);
-    if (!r->keeps_old || stat(r->output, &st) != 0 || !S_ISREG(st.st_mode) || n < 0 || (size_t)n >= sizeof old)
-        return;
-    (void)unlink(old);
-    if (link(r->output, old) == 0 && r->verbose)
+    snprintf(old, sizeof old, "%.*s", (int)strlen(held) - 1, held);
+    if (!is_replaced || rename(held, old) != 0)
+        (void)unlink(held);
+    else if (r->verbose)
         kc_complain("record: the trace that was in %s is now in %s", r->output, old);
 }
 
@@ -205,8 +213,11 @@ static kineto_status save_trace(kc_record_report *r, ks_collector *c, const kine
                                 kineto_error *err)
 {
     kineto_error ignored;
-    keep_previous(r);
+    char held[KS_PATH_BYTES];
+    bool holds = hold_previous(r, held);
     kineto_status status = kineto_trace_save(trace, r->output, err);
+    if (holds)
+        keep_previous(r, held, status == KINETO_OK);
     return status && kc_record_check_output(r->output, &ignored) ? save_to_fallback(r, c, trace, err)
                                                            : status;
 }
