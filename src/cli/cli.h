@@ -11,6 +11,8 @@ typedef struct kc_verb {
     int (*run)(int argc, char **argv);
     /* its line in the help; NULL: a verb that is not listed */
     const char *about;
+    /* the heading of the help that begins with this verb; NULL: none begins */
+    const char *group;
 } kc_verb;
 
 int kc_record(int argc, char **argv);

@@ -4,6 +4,7 @@
  * failed or the output could not be written, 2 if options are wrong or a trace cannot be read. */
 #include "cli/open_many.h"
 
+#include "cli/names.h"
 #include "cli/time_range.h"
 #include "cli/what_if_option.h"
 #include "cli/print_facts.h"
@@ -12,6 +13,7 @@
 #include "cli/print_table.h"
 #include "analyze/facts/analyses.h"
 #include "analyze/findings/finding.h"
+#include "analyze/overview/overview.h"
 #include "export/export.h"
 #include "trace/trace.h"
 
@@ -30,14 +32,14 @@ static kc_texts what_if;
 static uint64_t threads, row_limit = 10, instance;
 
 static const kc_option option_list[] = {
-    {"only", 0, KC_TEXT, &only, "NAME[,...]",
+    {"only", 0, KC_TEXT, &only, "TABLE[,...]",
      "only these tables, or rules; --list has their names"},
     {"list", 0, KC_FLAG, &list, NULL,
-     "list the tables, with --findings the rules; with --json FILE also what\nthey are and their "
+     "list the tables, with --findings the rules; with --json also what they\nare and their "
      "columns"},
     {"findings", 'f', KC_FLAG, &findings, NULL,
      "report findings instead of tables: bottlenecks, savings and advice"},
-    {"gate", 0, KC_TEXTS, &gates, "ID[=LIMIT]",
+    {"gate", 0, KC_TEXTS, &gates, "RULE[=LIMIT]",
      "exit with 1 if this is found, or saves more than LIMIT (5%, 2ms) of\na step; 'copy' "
      "stands "
      "for all 'copy.…', 'all' for every rule"},
@@ -61,7 +63,7 @@ static const kc_option option_list[] = {
     {"operator", 0, KC_TEXT, &sequence_operator, "TEXT",
      "sequences of kernels under ranges whose name contains this (the\noutermost operators)"},
     {"min-length", 0, KC_NUMBER, &sequence_min, "N", "sequences of at least N kernels (3)"},
-    {"top", 0, KC_NUMBER, &sequence_top, "N", "show N sequences (5)"},
+    {"sequences", 0, KC_NUMBER, &sequence_top, "N", "find the N longest sequences (5)"},
     {"execution-trace", 0, KC_TEXT, &execution_trace, "FILE",
      "also the table execution_trace: schemas and values of operators, from\nPyTorch's execution "
      "trace of the same run"},
@@ -73,16 +75,17 @@ static const kc_option option_list[] = {
      "critical path as rows: what --only names of\nqueue_length_series, bandwidth_series, "
      "sequences, "
      "critical_path_edges"},
-    {"json", 'j', KC_TEXT, &json, "FILE",
-     "write the tables as JSON; - is the standard output"},
+    {"json", 'j', KC_JSON_WORD, &json, "[=FILE]",
+     "write the tables as JSON, to FILE or the standard output"},
     {"brief", 0, KC_FLAG, &brief, NULL,
      "the first answer as JSON of at most 4 KB, to FILE of --json or the\nstandard output"},
     {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
-    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (10; with --json all of tables that --only,\n--all or --series choose); 0: all"},
+    KC_TOP_OPTION(row_limit, "10"),
+    KC_ALIAS_OPTION("row-limit", "top"),
     {"threads", 0, KC_NUMBER, &threads, "N",
      "use N threads (with --mem one); the facts do not depend on it"},
-    {"verbose", 'v', KC_FLAG, &verbose, NULL,
-     "also which rules were skipped and why, and what is doubtful in the\ntrace"},
+    KC_VERBOSE_OPTION(verbose, "also which rules were skipped and why, and what is doubtful in the\n"
+                               "trace"),
     KC_ABSOLUTE_OPTION,
     KC_COLOR_OPTION,
     KC_READING_OPTIONS,
@@ -91,7 +94,9 @@ static const kc_options options = {
     "analyze",
     "[options] TRACE...",
     "Report where the time went, on one rank or on many. Several files, or those in a directory,\n"
-    "are read one after the other; each is a rank. What to change: --findings.",
+    "are read one after the other; each is a rank. 'ckineto TRACE' is the same.",
+    "ckineto analyze trace.json\n"
+    "ckineto analyze --findings run/",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -136,7 +141,7 @@ static kineto_status parse_analyze_options(kineto_analysis_options *o)
                                   .rules = rules,
                                   .sequence_operator = sequence_operator,
                                   .sequence_min = sequence_min,
-                                  .sequence_top = sequence_top,
+                                  .sequence_top = sequence_top || !kc_option_given(&row_limit) ? sequence_top : row_limit,
                                   .execution_trace = execution_trace,
                                   .memory_timeline = memory_timeline,
                                   .annotation = annotation,
@@ -190,6 +195,7 @@ typedef struct work {
     kineto_analysis *facts;
     kineto_findings *found;
     kc_health health;
+    kc_unread unread;
     bool many;    /* traces: what compares them is made when all are there */
     bool is_read; /* all that was named could be */
 } work;
@@ -297,12 +303,17 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
         status = kineto_trace_open_with(path, &kc_reading, &trace, err);
         if (!status)
             status = add_rank(w, trace, path, i, err);
+        else if (!(status = kc_unread_add(&w->unread, err, kineto_files_count(files))))
+            continue;
         w->is_read = !status;
         if (!status && overlay)
             status = write_overlay(w, trace, err);
         kineto_trace_release(trace);
     }
     kc_show_reading(0, 0, NULL);
+    w->health.coverage.unreadable = w->unread.count;
+    if (w->seen)
+        w->seen->coverage.unreadable = w->unread.count;
     if (!status && w->facts)
         status = ka_facts_complete(w->facts, err);
     if (!status && w->found)
@@ -361,7 +372,7 @@ static kineto_status show_results(const work *w, const char *path, kineto_error 
     if (!json && !csv) {
         kc_health_print(&w->health, stdout);
         kc_facts_print(w->facts, row_limit,
-                       w->health.ranks > 1 && w->options.definitions != KINETO_DEFINITIONS_HTA,
+                       w->health.coverage.rank_count > 1 && w->options.definitions != KINETO_DEFINITIONS_HTA,
                        stdout);
     }
     return status;
@@ -426,13 +437,13 @@ static kineto_status check_findings(void)
                      {&overlay, "overlay"},
                      {&what_if, "what-if"},
                      {&every, "all"},
-                     {&row_limit, "row-limit"},
+                     {&row_limit, "top"},
                      {&definitions, "definitions"},
                      {&annotation, "annotation"},
                      {&instance, "instance"},
                      {&sequence_operator, "operator"},
                      {&sequence_min, "min-length"},
-                     {&sequence_top, "top"}};
+                     {&sequence_top, "sequences"}};
     if (!findings && kc_option_given(&evidence))
         return kc_usage_error("analyze", "--evidence is about --findings");
     for (size_t i = 0; i < KB_COUNT(of_tables) && findings; i++)
@@ -441,6 +452,33 @@ static kineto_status check_findings(void)
                                   "--findings and --gate go with --json, not with --%s, which is "
                                   "about tables",
                                   of_tables[i].name);
+    return KINETO_OK;
+}
+
+static bool is_table(const char *name)
+{
+    for (uint32_t i = 0; i < kineto_fact_table_count(); i++)
+        if (strcmp(kineto_fact_table_name(i), name) == 0)
+            return true;
+    return false;
+}
+
+/* --only, before a trace is read: tables, or with --findings rules or the first words of some. */
+static kineto_status check_names(void)
+{
+    ka_rule_set rule_set;
+    kineto_error err;
+    char name[81];
+    for (const char *at = only; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        snprintf(name, sizeof name, "%.*s", (int)KB_MIN(strcspn(at, ","), sizeof name - 1), at);
+        bool known = findings ? ka_parse_rules(name, &rule_set, &err) == KINETO_OK : is_table(name);
+        if (!known)
+            return kc_usage_error(
+                "analyze", "unknown %s '%s'%s ('ckineto analyze %s--list' lists them)",
+                findings ? "rule" : "table", name,
+                kc_did_you_mean(findings ? kc_list_rules : kc_list_tables, name).s,
+                findings ? "--findings " : "");
+    }
     return KINETO_OK;
 }
 
@@ -490,6 +528,8 @@ int kc_analyze(int argc, char **argv)
     if (status == KINETO_OK)
         status = check_exclusive_options();
     if (status == KINETO_OK)
+        status = check_names();
+    if (status == KINETO_OK)
         status = kc_check_color("analyze");
     w.overview = is_overview_wanted();
     if (status == KINETO_OK && brief && !w.overview)
@@ -511,5 +551,6 @@ int kc_analyze(int argc, char **argv)
     kineto_analysis_destroy(w.facts);
     kineto_findings_destroy(w.found);
     kc_health_free(&w.health);
-    return kc_finish_stdout("analyze", exit_status(&w, status, passed));
+    int result = kc_unread_finish(&w.unread, "analyze", exit_status(&w, status, passed));
+    return kc_finish_stdout("analyze", result);
 }

@@ -35,8 +35,9 @@ static const kc_options options = {
     "say which is faster and why, with confidence intervals over runs.\n"
     "Times are those of steps; without steps of whole runs.\n"
     "The exit status is 0 if all gates passed, 1 if one failed, 2 if one could not be evaluated,\n"
-    "a command failed, or something else did.\n"
-    "Example: ckineto bench --ab './main data' './branch data' --gate 'step>3%'",
+    "a command failed, or something else did.",
+    "ckineto bench --repeat 10 -- ./program data\n"
+    "ckineto bench --ab './main data' './branch data' --gate 'step>3%'",
     option_list,
     KB_COUNT(option_list),
     false};

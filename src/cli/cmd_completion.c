@@ -2,7 +2,7 @@
  * they cannot differ from the help. The build installs them; other installations use: source
  * <(ckineto completion bash). */
 #include "cli/completion.h"
-#include "export/export.h"
+#include "cli/names.h"
 
 static const kc_shell *const shells[] = {&kc_bash, &kc_zsh, &kc_fish};
 static const kc_shell *chosen_shell;
@@ -35,11 +35,10 @@ static void append_alternatives(const char *argument, char *words)
     }
 }
 
-static void append_format_names(char *words)
+/* A kc_name_receiver. */
+static void append_name(const char *name, void *words)
 {
-    kineto_export_format f = {.size = sizeof f};
-    for (uint32_t i = 0; kineto_export_format_get(i, &f); i++)
-        append_completion_word(words, f.name, strlen(f.name));
+    append_completion_word(words, name, strlen(name));
 }
 
 static bool has_prefix(const char *text, const char *with)
@@ -49,21 +48,23 @@ static bool has_prefix(const char *text, const char *with)
 
 /* The type follows from the name of the argument in the help: DIR, FILE, a|b and so on. A table
  * therefore needs no separate data for completion. */
-kc_value_type kc_value_of(const kc_options *options, const kc_option *o, char *words)
+kc_value_type kc_value_of(const kc_option *o, char *words)
 {
+    bool several;
     words[0] = 0;
     if (o->type == KC_FLAG || o->type == KC_OPTIONAL_SIZE || o->type == KC_OPTIONAL_TEXT ||
-        !o->argument)
+        o->type == KC_JSON || o->type == KC_JSON_WORD || !o->argument)
         return KC_VALUE_NONE;
-    if (strcmp(options->verb, "convert") == 0 && strcmp(o->argument, "FORMAT") == 0)
-        append_format_names(words);
+    kc_name_list *list = kc_names_of_argument(o->argument, &several);
+    if (list)
+        list(append_name, words);
     else if (strchr(o->argument, '|'))
         append_alternatives(o->argument, words);
     if (words[0])
-        return KC_VALUE_WORDS;
+        return list && several ? KC_VALUE_LIST : KC_VALUE_WORDS;
     if (has_prefix(o->argument, "DIR"))
         return KC_VALUE_DIRECTORY;
-    static const char *const files[] = {"FILE", "OUT", "TRACE", "PATH", "SOCKET"};
+    static const char *const files[] = {"FILE", "OUT", "[FORMAT:]OUT", "TRACE", "PATH", "SOCKET"};
     for (size_t i = 0; i < KB_COUNT(files); i++)
         if (has_prefix(o->argument, files[i]))
             return KC_VALUE_FILE;

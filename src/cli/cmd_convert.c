@@ -2,14 +2,19 @@
  * the file and accounts for every activity. All options are checked before the trace is read, which
  * may take long. */
 #include "cli/convert.h"
+#include "cli/names.h"
 #include "export/export.h"
 
-static const char *output, *format, *by, *unit, *weight, *rank;
+static const char *format, *by, *unit, *weight, *rank;
+static kc_texts outputs;
 static bool split_lanes, list, quiet;
 static const kc_option option_list[] = {
-    {"output", 'o', KC_TEXT, &output, "OUT", "the new file; - is the standard output"},
+    {"output", 'o', KC_TEXTS, &outputs, "[FORMAT:]OUT",
+     "a new file; - is the standard output. Repeatable: the trace is\n"
+     "read once"},
     {"to", 't', KC_TEXT, &format, "FORMAT",
-     "the format (see --list), if the name of OUT does not\nend in it; FORMAT.gz, FORMAT.zst"},
+     "the format (see --list) of files whose names do not end in\n"
+     "theirs; FORMAT.gz, FORMAT.zst"},
     {"by", 'b', KC_TEXT, &by, "ROOTS",
      "folded, flame, pprof: first frame of stacks: track\n(the default), kind, or none: tracks are "
      "merged"},
@@ -21,19 +26,20 @@ static const kc_option option_list[] = {
     {"split-lanes", 's', KC_FLAG, &split_lanes, NULL,
      "chrome: activities of a thread or stream that overlap\nwithout nesting get thread ids of "
      "their own"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank, of several files or of a merged trace"},
+    KC_RANK_OPTION(rank),
     KC_READING_OPTIONS,
     {"list", 'l', KC_FLAG, &list, NULL, "list the formats"},
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "print only errors"},
 };
 static const kc_options options = {
     "convert",
-    "TRACE... -o OUT [options]",
+    "TRACE... -o OUT [-o OUT...] [options]",
     "Write a trace of ckineto, Kineto or PyTorch in another format, by default the one\n"
     "that the name of OUT ends in, and print the numbers of activities that were written and\n"
     "that the format cannot hold. A TRACE of - is the standard input. Several files, and\n"
-    "those in a directory, become one trace.\n"
-    "Example: ckineto convert trace.json.gz -o trace.pftrace",
+    "those in a directory, become one trace.",
+    "ckineto convert trace.json.gz -o trace.pftrace\n"
+    "ckineto convert run/ -o merged.json.gz -o flame.svg -o csv:rows.txt",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -83,17 +89,49 @@ static kineto_status parse_unit(kineto_export_options *o)
     return unit ? kc_usage_error("convert", "--unit is ns, us or ms, not '%s'", unit) : KINETO_OK;
 }
 
+/* An output of -o: its file, and the format if one is named. */
+typedef struct convert_output {
+    const char *path;
+    char format[32]; /* "": by the ending of the path */
+} convert_output;
+
+/* "csv:rows.txt". A word before a colon that is no format is a part of the name. */
+static convert_output parse_output(const char *text)
+{
+    convert_output o = {.path = text};
+    kineto_export_format f = {.size = sizeof f};
+    snprintf(o.format, sizeof o.format, "%s", format ? format : "");
+    const char *colon = strchr(text, ':');
+    size_t size = colon ? (size_t)(colon - text) : 0;
+    for (uint32_t i = 0; size && colon[1] && kineto_export_format_get(i, &f); i++) {
+        size_t name = strlen(f.name);
+        if (strncmp(text, f.name, name) != 0 || (size != name && text[name] != '.'))
+            continue;
+        snprintf(o.format, sizeof o.format, "%.*s", (int)KB_MIN(size, sizeof o.format - 1), text);
+        o.path = colon + 1;
+    }
+    return o;
+}
+
+static const char *get_format(const convert_output *o) { return *o->format ? o->format : NULL; }
+
 /* Before a long trace is read. */
-static kineto_status check_convert_output(char *const *inputs, int count)
+static kineto_status check_convert_outputs(char *const *inputs, int count)
 {
     kineto_error err;
-    if (!output)
+    const char *paths[KB_COUNT(outputs.data)];
+    if (!outputs.count)
         return kc_usage_error("convert", "no output given, for example -o trace.pftrace");
-    if (!format && strcmp(output, "-") == 0)
-        return kc_usage_error("convert", "the standard output needs --to FORMAT");
-    if (ke_check_format(output, format, &err))
-        return kc_usage_error("convert", "%s", err.message);
-    return kc_check_outputs("convert", inputs, count, &output, 1, true);
+    for (size_t i = 0; i < outputs.count; i++) {
+        convert_output o = parse_output(outputs.data[i]);
+        paths[i] = o.path;
+        if (!*o.format && strcmp(o.path, "-") == 0)
+            return kc_usage_error("convert", "the standard output needs --to FORMAT");
+        if (ke_check_format(o.path, get_format(&o), &err))
+            return kc_usage_error("convert", "%s%s", err.message,
+                                  kc_did_you_mean(kc_list_formats, o.format).s);
+    }
+    return kc_check_outputs("convert", inputs, count, paths, outputs.count, true);
 }
 
 /* Everything that can be checked before the trace is read. */
@@ -106,7 +144,21 @@ static kineto_status check_convert_options(int operands, char **argv, kineto_exp
         status = parse_unit(o);
     if (status == KINETO_OK)
         status = parse_weight(o);
-    return status ? status : check_convert_output(argv + 1, operands);
+    return status ? status : check_convert_outputs(argv + 1, operands);
+}
+
+/* All outputs are tried; the result is the worst exit status. */
+static int write_outputs(const kineto_trace *trace, kineto_export_options *how)
+{
+    int result = 0;
+    for (size_t i = 0; i < outputs.count; i++) {
+        convert_output o = parse_output(outputs.data[i]);
+        how->format = get_format(&o);
+        how->trace_name = strcmp(o.path, "-") ? NULL : "trace";
+        int one = kc_convert_write("convert", trace, o.path, how, quiet);
+        result = KB_MAX(result, one);
+    }
+    return result;
 }
 
 /* --list needs no trace. A trace that cannot be read is KC_EXIT_USAGE, an output that cannot
@@ -129,10 +181,8 @@ int kc_convert(int argc, char **argv)
         kc_parse_rank("convert", rank, &of_rank) ||
         kc_convert_open("convert", argv + 1, operands, of_rank, &trace, &err))
         return KC_EXIT_USAGE;
-    o.format = format;
     o.split_lanes = split_lanes;
-    o.trace_name = strcmp(output, "-") ? NULL : "trace";
-    int exit_status = kc_convert_write("convert", trace, output, &o, quiet);
+    int exit_status = write_outputs(trace, &o);
     kineto_trace_release(trace);
     return exit_status;
 }

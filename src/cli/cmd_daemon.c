@@ -37,8 +37,8 @@ static const kc_options options = {
     "[options]",
     "Serve processes that are traced on demand: processes with KINETO_USE_DAEMON set, with\n"
     "stock PyTorch or with ckineto, poll this daemon, and 'ckineto trigger' and dyno send it\n"
-    "requests. SIGTERM or SIGINT ends it.\n"
-    "Example: ckineto daemon --background --pid-file ~/ckineto.pid",
+    "requests. SIGTERM or SIGINT ends it.",
+    "ckineto daemon --background --pid-file ~/ckineto.pid",
     option_list,
     KB_COUNT(option_list),
     false,

@@ -2,6 +2,7 @@
  * comparison is kineto_diff_run (ckineto/diff.h); the outputs are in src/cli/diff. The exit status 1 is
  * reserved for a failed gate: everything else that goes wrong is 2, so that a build server can
  * distinguish both. */
+#include "cli/page.h"
 #include "cli/open_many.h"
 
 #include "cli/diff/diff.h"
@@ -34,14 +35,16 @@ static const kc_option option_list[] = {
     {"device", 0, KC_TEXT, &devices, "all|host|device",
      "hta: only names of the host, or of devices"},
     {"short-names", 0, KC_FLAG, &short_names, NULL, "hta: without template arguments"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank of merged traces"},
+    KC_RANK_OPTION(rank),
     KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"rules", 0, KC_TEXT, &rules, "FILE",
      "more rules for names of kernels: docs/reference/kernel-rules.md"},
     {"all", 'a', KC_FLAG, &all_tables, NULL, "print every table"},
-    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (20); 0: all"},
-    {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
+    KC_TOP_OPTION(row_limit, "20"),
+    KC_ALIAS_OPTION("row-limit", "top"),
+    {"json", 'j', KC_JSON_WORD, &json, "[=FILE]",
+     "write all facts as JSON, to FILE or the standard output"},
     {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
     {"junit", 0, KC_TEXT, &junit, "FILE", "write gates as JUnit XML, a test case for each"},
     {"sarif", 0, KC_TEXT, &sarif, "FILE", "write gates and new findings as SARIF 2.1.0"},
@@ -57,9 +60,10 @@ static const kc_options options = {
     "[options] BEFORE AFTER | --runs [options] BEFORE... -- AFTER...",
     "Compare two traces with confidence intervals, and evaluate regression gates.\n"
     "The exit status is 0 if all gates passed, 1 if one failed, 2 if one could not be evaluated\n"
-    "or something else failed.\n"
-    "Example: ckineto diff before.json after.json --fail-on 'step>3%'\n"
-    "         ckineto diff --runs main-*.json -- branch-*.json",
+    "or something else failed.",
+    "ckineto diff before.json after.json\n"
+    "ckineto diff --fail-on 'step>3%' --junit gates.xml before.json after.json\n"
+    "ckineto diff --runs main-*.json -- branch-*.json",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -155,6 +159,14 @@ static kineto_status divide_operands(kc_diff_output *d, char *const *paths, int 
     return KINETO_OK;
 }
 
+static void print_diff(const kc_diff_output *d)
+{
+    kc_page page;
+    FILE *out = kc_page_begin(&page, stdout);
+    kc_diff_print(d, row_limit, all_tables, out);
+    kc_page_end(&page);
+}
+
 /* All output files; the text only if none of them is the standard output. */
 static kineto_status write_outputs(const kc_diff_output *d, kineto_error *err)
 {
@@ -174,7 +186,7 @@ static kineto_status write_outputs(const kc_diff_output *d, kineto_error *err)
         status = files[i].save(d, files[i].path, err);
     }
     if (!status && !to_stdout)
-        kc_diff_print(d, row_limit, all_tables, stdout);
+        print_diff(d);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* ckineto doctor: what can be recorded on this machine. Probes that run foreign code (drivers,
  * plug-ins) run in a child process with a time limit, so that a crash or a hang is a verdict. */
+#include "cli/page.h"
 #include "cli/cli.h"
 #include "cli/install_paths.h"
 #include "cli/doctor_probes.h"
@@ -15,16 +16,15 @@
 /* Of one probe: loading the driver of a device may take seconds. */
 #define PROBE_TIMEOUT_MS 30000
 
-static bool as_json;
 static const kc_option option_list[] = {
-    {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
+    KC_JSON_OPTION,
 };
 static const kc_options options = {
     "doctor",
     "[options]",
     "Show what can be recorded on this machine, with a reason where it cannot. The exit\n"
-    "status is 1 if something that every recording needs is broken.\n"
-    "Example: ckineto doctor --json",
+    "status is 1 if something that every recording needs is broken.",
+    "ckineto doctor",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -134,6 +134,8 @@ static void put_doctor_report(kb_json *j, const void *what)
     kb_json_object_end(j);
 }
 
+static FILE *page; /* the text, which is wrapped when it is complete */
+
 /* Without the files that are installed with it, the command can record few programs. */
 static void print_doctor_conclusion(bool works)
 {
@@ -141,9 +143,9 @@ static void print_doctor_conclusion(bool works)
     if (!works)
         puts("\nRecording does not work here; see the broken probes above.");
     else if (kc_find_rt(path, sizeof path))
-        puts("\nRecording works. Next: ckineto record -o trace.json -- PROGRAM ARGS");
+        fprintf(page, "%s\n", "\nRecording works. Next: ckineto record -o trace.json -- PROGRAM ARGS");
     else
-        puts("\nOnly programs that are linked with ckineto can be recorded: its libraries and "
+        fprintf(page, "%s\n", "\nOnly programs that are linked with ckineto can be recorded: its libraries and "
              "plug-ins were\n"
              "not found, neither in ../lib (from the directory of the command) nor "
              "in " CKINETO_LIBDIR ".\n"
@@ -154,13 +156,16 @@ static void print_doctor_conclusion(bool works)
 /* A line for each probe, then the conclusion. */
 static void print_probe_results(const kc_probe_result *findings, bool works)
 {
+    kc_page whole;
+    page = kc_page_begin(&whole, stdout);
     for (size_t i = 0; i < kc_probe_count; i++) {
-        printf("%-7s %-15s ", verdict_names[findings[i].verdict % KB_COUNT(verdict_names)],
+        fprintf(page, "%-7s %-15s ", verdict_names[findings[i].verdict % KB_COUNT(verdict_names)],
                kc_probes[i].name);
-        kc_put_name(stdout, kb_string(findings[i].text), 0);
-        putchar('\n');
+        kc_put_name(page, kb_string(findings[i].text), 0);
+        fputc('\n', page);
     }
     print_doctor_conclusion(works);
+    kc_page_end(&whole);
 }
 
 /* Probes run in the order of the table. Recording works unless a needed probe is broken. */
@@ -185,7 +190,7 @@ int kc_doctor(int argc, char **argv)
     }
     doctor_report all = {findings, works};
     kineto_error err = {0};
-    if (findings && as_json)
+    if (findings && kc_json_path)
         status = kc_put_json(put_doctor_report, &all, &err);
     else if (findings)
         print_probe_results(findings, works);

@@ -1,5 +1,6 @@
 /* ckineto info: a summary of a trace: window, processes, kinds, longest activities, losses. The
  * numbers come from src/cli/summary. Several files are a table instead (info_files.c). */
+#include "cli/page.h"
 #include "cli/open_many.h"
 #include "cli/summary/summary.h"
 
@@ -7,12 +8,12 @@
 
 #include <time.h>
 
-static bool as_json, timing;
+static bool timing;
 static const char *rank;
 static const kc_option option_list[] = {
-    {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
+    KC_JSON_OPTION,
     {"timing", 't', KC_FLAG, &timing, NULL, "print the reading speed on the standard error"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank, of several files or of a merged trace"},
+    KC_RANK_OPTION(rank),
     KC_READING_OPTIONS,
 };
 static const kc_options options = {
@@ -20,8 +21,9 @@ static const kc_options options = {
     "[options] TRACE...",
     "Print a summary of a trace of ckineto, Kineto or PyTorch: its window, processes,\n"
     "devices, the longest activities, and losses. Of several files, or those in a\n"
-    "directory: a table with their ranks and hosts, and findings about the set.\n"
-    "Example: ckineto info trace.json",
+    "directory: a table with their ranks and hosts, and findings about the set.",
+    "ckineto info trace.json\n"
+    "ckineto info --json=facts.json run/",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -36,16 +38,18 @@ static const char *get_flow_name(size_t type)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+static FILE *page; /* the text, which is wrapped when it is complete */
+
 /* The window, and how far activities reach beyond it. */
 static void print_trace_window(const kc_summary *s)
 {
-    printf("  window from %s", kc_format_utc(s->start_ns).s);
+    fprintf(page, "  window from %s", kc_format_utc(s->start_ns).s);
     if (s->first_ns < s->start_ns)
-        printf("; activities begin %s before it",
+        fprintf(page, "; activities begin %s before it",
                kb_duration(kb_length_ns(s->first_ns, s->start_ns)).s);
     if (s->last_ns > s->end_ns)
-        printf("; activities end %s after it", kb_duration(kb_length_ns(s->end_ns, s->last_ns)).s);
-    putchar('\n');
+        fprintf(page, "; activities end %s after it", kb_duration(kb_length_ns(s->end_ns, s->last_ns)).s);
+    fputc('\n', page);
 }
 
 #define MAX_CATEGORIES 16u
@@ -57,34 +61,34 @@ static void print_categories(const kc_summary *s, const kineto_trace *trace)
 {
     size_t count = KB_MIN(s->categories.count, (size_t)MAX_CATEGORIES);
     for (size_t i = 0; i < count; i++) {
-        fputs(i ? " " : "  other categories: ", stdout);
-        kc_put_name(stdout, kineto_trace_string(trace, s->categories.data[i].name_id), 0);
-        printf(" %s;", kc_count(s->categories.data[i].count).s);
+        fputs(i ? " " : "  other categories: ", page);
+        kc_put_name(page, kineto_trace_string(trace, s->categories.data[i].name_id), 0);
+        fprintf(page, " %s;", kc_count(s->categories.data[i].count).s);
     }
     if (count < s->categories.count)
-        printf(" … and %s more", kc_count(s->categories.count - count).s);
+        fprintf(page, " … and %s more", kc_count(s->categories.count - count).s);
     if (count)
-        putchar('\n');
+        fputc('\n', page);
 }
 
 /* Numbers by kind, steps, and flows by type. */
 static void print_kinds(const kc_summary *s, const kineto_trace *trace)
 {
     if (s->activities)
-        printf("  by kind:");
+        fprintf(page, "  by kind:");
     for (uint32_t k = 0; k <= KINETO_KIND_COUNT; k++)
         if (s->kinds[k])
-            printf(" %s %s;", kineto_kind_name(k), kc_count(s->kinds[k]).s);
+            fprintf(page, " %s %s;", kineto_kind_name(k), kc_count(s->kinds[k]).s);
     if (s->activities)
-        printf("\n");
+        fprintf(page, "\n");
     print_categories(s, trace);
     if (s->steps)
-        printf("  steps: %s\n", kc_count(s->steps).s);
+        fprintf(page, "  steps: %s\n", kc_count(s->steps).s);
     for (size_t i = 0; i < KB_COUNT(s->flows); i++)
         if (s->flows[i])
-            printf("  flows %s: %s\n", get_flow_name(i), kc_count(s->flows[i]).s);
+            fprintf(page, "  flows %s: %s\n", get_flow_name(i), kc_count(s->flows[i]).s);
     if (s->dangling_flows)
-        printf("  flows with one end only: %s\n", kc_count(s->dangling_flows).s);
+        fprintf(page, "  flows with one end only: %s\n", kc_count(s->dangling_flows).s);
 }
 
 /* Processes and devices, at most 32, and one line for those that are folded. */
@@ -92,20 +96,20 @@ static void print_process_list(const kineto_trace *trace, const kc_folded *folde
 {
     uint32_t count = kineto_trace_process_count(trace);
     uint32_t tracks = kineto_trace_track_count(trace);
-    printf("  %u %s, %u %s\n", count, kc_noun(count, "process or device", "processes and devices"),
+    fprintf(page, "  %u %s, %u %s\n", count, kc_noun(count, "process or device", "processes and devices"),
            tracks, kc_noun(tracks, "track", "tracks"));
     uint32_t shown = 0, listed = count - folded->count;
     for (uint32_t i = 0; i < count && shown < MAX_PROCESSES; i++) {
         if (kc_is_folded(folded, i))
             continue;
-        fputs("    ", stdout);
-        kc_put_process(stdout, trace, i);
-        putchar('\n');
+        fputs("    ", page);
+        kc_put_process(page, trace, i);
+        fputc('\n', page);
         shown++;
     }
     if (listed > shown)
-        printf("    … and %u more\n", listed - shown);
-    kc_folded_print(folded, trace, "    ", stdout);
+        fprintf(page, "    … and %u more\n", listed - shown);
+    kc_folded_print(folded, trace, "    ", page);
 }
 
 /* Only the keys: values may be long, and can contain command lines and environments. */
@@ -115,11 +119,11 @@ static void print_metadata(const kineto_trace *trace)
     for (uint32_t i = 0; i < count; i++) {
         kineto_string key, value;
         kineto_trace_metadata(trace, i, &key, &value);
-        fputs(i ? ", " : "\n  header: ", stdout);
-        kc_put_name(stdout, key, 0);
+        fputs(i ? ", " : "\n  header: ", page);
+        kc_put_name(page, key, 0);
     }
     if (count)
-        putchar('\n');
+        fputc('\n', page);
 }
 
 /* Everything that is printed about a trace. */
@@ -134,23 +138,26 @@ typedef struct trace_info {
 static void print_info(const char *path, const trace_info *f, const kineto_trace *trace)
 {
     const kc_summary *s = &f->summary;
-    kc_put_name(stdout, kb_string(path), 0);
-    printf(": %s %s in a window of %s\n", kc_count(s->activities).s,
+    kc_page whole;
+    page = kc_page_begin(&whole, stdout);
+    kc_put_name(page, kb_string(path), 0);
+    fprintf(page, ": %s %s in a window of %s\n", kc_count(s->activities).s,
            kc_noun(s->activities, "activity", "activities"),
            kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
     if (s->activities)
         print_trace_window(s);
     if (*kt_writer_version(trace))
-        printf("  written by ckineto %s\n", kt_writer_version(trace));
+        fprintf(page, "  written by ckineto %s\n", kt_writer_version(trace));
     print_kinds(s, trace);
     print_process_list(trace, &s->folded);
-    kc_summary_tables(s, trace, stdout);
-    kc_memory_print(&f->memory, trace, stdout);
+    kc_summary_tables(s, trace, page);
+    kc_memory_print(&f->memory, trace, page);
     if (s->kinds[KINETO_KIND_BLOCKING_CALL])
-        kc_locks_print(trace, stdout);
-    kc_counters_print(&f->counters, trace, stdout);
+        kc_locks_print(trace, page);
+    kc_counters_print(&f->counters, trace, page);
     print_metadata(trace);
-    kc_ledger_print(trace, true, stdout);
+    kc_ledger_print(trace, true, page);
+    kc_page_end(&whole);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -355,7 +362,7 @@ static int show_info(char *const *paths, int count, int32_t of_rank)
         status = kc_counters_make(trace, &f.counters, &err);
     if (status == KINETO_OK && f.summary.kinds[KINETO_KIND_MEMORY])
         status = kc_memory_make(trace, &f.memory, &err);
-    if (status == KINETO_OK && as_json)
+    if (status == KINETO_OK && kc_json_path)
         status = kc_put_json(put_info, &(info_document){path, &f, trace}, &err);
     else if (status == KINETO_OK)
         print_info(path, &f, trace);
@@ -384,8 +391,10 @@ int kc_info(int argc, char **argv)
     bool table = of_rank < 0 && !kc_is_one_file(argv + 1, operands);
     if (status == KINETO_OK && table && timing)
         status = kc_usage_error("info", "--timing needs exactly one trace");
+    if (status == KINETO_OK)
+        status = kc_check_outputs("info", argv + 1, operands, &kc_json_path, 1, false);
     if (status)
         return KC_EXIT_USAGE;
-    return table ? kc_info_files(argv + 1, operands, as_json)
+    return table ? kc_info_files(argv + 1, operands)
                  : show_info(argv + 1, operands, of_rank);
 }

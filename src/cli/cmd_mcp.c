@@ -21,6 +21,7 @@ static const kc_options options = {
     "  {\"mcpServers\": {\"ckineto\": {\"command\": \"ckineto\", \"args\": [\"mcp\"]}}}\n\n"
     "Its tools are open, findings, analyze, query, diff, timeline_picture and slice. Each answer is\n"
     "JSON of at most 4 KB. Only traces that the client names are read.",
+    "ckineto mcp --output-dir slices",
     option_list,
     KB_COUNT(option_list),
     false};

@@ -1,19 +1,19 @@
 /* ckineto plugin list: find plug-ins, load each in a process of its own, and print their profilers
  * and kinds. `plugin check` is in cmd_plugin_check.c. */
+#include "cli/page.h"
 #include "cli/cli.h"
 #include "cli/install_paths.h"
 #include "cli/launch/plugins.h"
 
 #include <limits.h>
 
-static bool as_json;
 static const char *directories;
 static uint64_t limit_s = KC_PLUGIN_TIMEOUT_MS / 1000;
 
 static const kc_option option_list[] = {
     {"dir", 'd', KC_TEXT, &directories, "DIRS", "list these directories, separated by ':'"},
     {"limit", 0, KC_NUMBER, &limit_s, "SECONDS", "time limit for loading one (30)"},
-    {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
+    KC_JSON_OPTION,
 };
 static const kc_options options = {
     "plugin list",
@@ -22,8 +22,8 @@ static const kc_options options = {
     "kinds of activities that these record. Without FILE and --dir these are the\n"
     "plug-ins that recording would use: those in the directories of\n"
     "KINETO_PLUGIN_LIB_DIR_PATH, those of the installation, and ckineto's own.\n"
-    "The exit status is 1 if a plug-in cannot be loaded.\n"
-    "Example: ckineto plugin list ./libmyplugin.so",
+    "The exit status is 1 if a plug-in cannot be loaded.",
+    "ckineto plugin list ./libmyplugin.so",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -56,49 +56,51 @@ static size_t count_plugins_in(const kc_plugins *p, kc_plugin_state state)
 
 /* ---- as text --------------------------------------------------------------------------------- */
 
-static void print_name(const char *text) { kc_put_name(stdout, kb_string(text), 0); }
+static FILE *page; /* the text, which is wrapped when it is complete */
+
+static void print_name(const char *text) { kc_put_name(page, kb_string(text), 0); }
 
 /* One line: name, vendor, revision, and kinds with their numbers. */
 static void print_plugin_profiler(const kc_plugin_profiler *p)
 {
-    fputs("           ", stdout);
+    fputs("           ", page);
     print_name(p->name);
-    fputs(" (", stdout);
+    fputs(" (", page);
     if (p->vendor[0]) {
-        fputs("vendor ", stdout);
+        fputs("vendor ", page);
         print_name(p->vendor);
-        fputs(", ", stdout);
+        fputs(", ", page);
     }
-    fputs("revision ", stdout);
+    fputs("revision ", page);
     print_name(p->revision);
-    fputs("):", stdout);
+    fputs("):", page);
     for (uint32_t i = 0; i < p->type_count; i++) {
-        fputs(i ? ", " : " ", stdout);
+        fputs(i ? ", " : " ", page);
         print_name(p->types[i].name);
-        printf(" %d%s", p->types[i].number, p->types[i].own ? " (its own)" : "");
+        fprintf(page, " %d%s", p->types[i].number, p->types[i].own ? " (its own)" : "");
     }
-    puts(p->type_count ? "" : " no kinds");
+    fprintf(page, "%s\n", p->type_count ? "" : " no kinds");
 }
 
 /* The state and path of a file, then its profilers or the reason why it was not loaded. */
 static void print_plugin_entry(const kc_plugin_file *p)
 {
-    printf("%-10s ", kc_plugin_state_name(p->state));
+    fprintf(page, "%-10s ", kc_plugin_state_name(p->state));
     print_name(p->path);
     if (p->revision[0])
-        printf(",rev=%s", p->revision);
+        fprintf(page, ",rev=%s", p->revision);
     if (p->interface)
-        printf(" (loaded through %s)", p->interface);
-    putchar('\n');
+        fprintf(page, " (loaded through %s)", p->interface);
+    fputc('\n', page);
     for (size_t i = 0; i < p->profilers.count; i++)
         print_plugin_profiler(&p->profilers.data[i]);
     if (p->state == KC_PLUGIN_LOADED)
         return;
-    fputs("           ", stdout);
+    fputs("           ", page);
     print_name(p->interface && p->state == KC_PLUGIN_SKIPPED /* one of ours: no error */
                    ? "not a plug-in: it records by itself once a program has loaded it"
                    : p->reason);
-    putchar('\n');
+    fputc('\n', page);
 }
 
 /* Which directories were searched. */
@@ -107,9 +109,9 @@ static void print_no_plugins(void)
     char installed[PATH_MAX] = "";
     (void)kc_plugins_directory(installed, sizeof installed);
     if (directories)
-        printf("No plug-in in %s.\n", directories);
+        fprintf(page, "No plug-in in %s.\n", directories);
     else
-        printf("No plug-in: %s, and none in %s.\n",
+        fprintf(page, "No plug-in: %s, and none in %s.\n",
                kb_setting("KINETO_PLUGIN_LIB_DIR_PATH")
                    ? "none in the directories of KINETO_PLUGIN_LIB_DIR_PATH"
                    : "KINETO_PLUGIN_LIB_DIR_PATH is not set",
@@ -128,11 +130,19 @@ static void print_plugin_list(const kc_plugins *p)
         size_t count = count_plugins_in(p, (kc_plugin_state)state);
         if (count == 0)
             continue;
-        printf("%s%zu %s", separator, count, kc_plugin_state_name((kc_plugin_state)state));
+        fprintf(page, "%s%zu %s", separator, count, kc_plugin_state_name((kc_plugin_state)state));
         separator = ", ";
     }
     if (p->list.count)
-        puts(".");
+        fprintf(page, "%s\n", ".");
+}
+
+static void print_plugin_page(const kc_plugins *p)
+{
+    kc_page whole;
+    page = kc_page_begin(&whole, stdout);
+    print_plugin_list(p);
+    kc_page_end(&whole);
 }
 
 /* ---- as JSON --------------------------------------------------------------------------------- */
@@ -233,10 +243,10 @@ static int list_plugins(char **files, int count)
     kineto_status status = find_listed_plugins(&plugins, files, count, &err);
     if (status == KINETO_OK)
         status = kc_plugins_probe(&plugins, (uint32_t)limit_s * 1000u, &err);
-    if (status == KINETO_OK && as_json)
+    if (status == KINETO_OK && kc_json_path)
         status = kc_put_json(put_plugin_list, &plugins, &err);
     else if (status == KINETO_OK)
-        print_plugin_list(&plugins);
+        print_plugin_page(&plugins);
     if (status)
         kc_complain_of("plugin list", &err);
     for (size_t i = 0; i < plugins.list.count; i++)

@@ -15,12 +15,12 @@
 #define DEFAULT_LIMIT_S 60u
 #define MAX_LIMIT_S     3600
 
-static bool as_json, list_rules;
+static bool list_rules;
 static uint64_t limit_s = DEFAULT_LIMIT_S;
 static kc_texts wanted;
 static kc_optional_text torch_python;
 static const kc_option option_list[] = {
-    {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of a table"},
+    KC_JSON_OPTION,
     {"rule", 'r', KC_TEXTS, &wanted, "ID", "only this rule, and those it needs (repeatable)"},
     {"list-rules", 'l', KC_FLAG, &list_rules, NULL, "list all rules with their texts"},
     {"limit", 0, KC_NUMBER, &limit_s, "SECONDS", "time limit of each part of the check (60)"},
@@ -35,8 +35,8 @@ static const kc_options options = {
     "may make, and report which rules of the interface it keeps. If it exports\n"
     "KinetoPlugin_exercise, its device is made to work and the delivered events are checked.\n"
     "Everything runs in child processes: a crash is a verdict. The exit status is 0 if no\n"
-    "rule is broken, 1 if one is, 2 if nothing could be checked.\n"
-    "Example: ckineto plugin check ./libmyplugin.so",
+    "rule is broken, 1 if one is, 2 if nothing could be checked.",
+    "ckineto plugin check ./libmyplugin.so",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -47,7 +47,7 @@ static const kc_options options = {
 static kineto_status check_options(int operands)
 {
     bool has_other_options =
-        operands || as_json || wanted.count || kc_option_given(&limit_s) || torch_python.given;
+        operands || kc_json_path || wanted.count || kc_option_given(&limit_s) || torch_python.given;
     if (list_rules && has_other_options)
         return kc_usage_error(VERB, "--list-rules takes no FILE.so and no other options");
     if (list_rules)
@@ -121,7 +121,7 @@ static int print_report(const kv_check_report *r)
     if (blocked)
         kc_complain(VERB ": a precondition of these rules does not hold%s",
                     wanted.count ? "; run it without --rule" : "");
-    if (!as_json) {
+    if (!kc_json_path) {
         kc_check_report_print(r);
     } else if (kc_check_report_json(r, &err)) {
         kc_complain_of(VERB, &err);
@@ -179,7 +179,7 @@ static int check_with_torch(const char *path)
     kv_torch_options o = {.python = torch_python.text,
                           .script = script,
                           .plugin = path,
-                          .as_json = as_json,
+                          .as_json = (kc_json_path != NULL),
                           .limit_ms = (uint32_t)limit_s * 1000u};
     kv_torch_result result;
     kineto_error err;

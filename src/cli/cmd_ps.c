@@ -10,19 +10,19 @@
 #define SILENT_MS 15000u
 
 static const char *host, *token_file;
-static bool as_json;
 static const kc_option option_list[] = {
     {"host", 'H', KC_TEXT, &host, "HOST[:PORT]",
      "query this daemon, ckineto's or Dynolog's (127.0.0.1:1778)"},
     {"token-file", 't', KC_TEXT, &token_file, "FILE", "the secret that the daemon requires"},
-    {"json", 'j', KC_FLAG, &as_json, NULL, "all information as JSON"},
+    KC_JSON_OPTION,
 };
 static const kc_options options = {
     "ps",
     "[options]",
     "List the processes that can be traced now: those with a control socket of their own on\n"
-    "this machine, and those that poll a daemon.\n"
-    "Example: ckineto ps --host node7",
+    "this machine, and those that poll a daemon.",
+    "ckineto ps\n"
+    "ckineto ps --host node7",
     option_list,
     KB_COUNT(option_list),
     false,
@@ -253,8 +253,8 @@ static kineto_status find_processes(kc_traceable *r, const ko_rpc_daemon *daemon
 static kineto_status show_processes(const kc_traceable *r, kineto_error *err)
 {
     bool is_missing = host && !r->version[0];
-    kineto_status status = as_json ? kc_put_json(put_process_list, r, err) : KINETO_OK;
-    if (!as_json && (r->processes.count || !is_missing))
+    kineto_status status = kc_json_path ? kc_put_json(put_process_list, r, err) : KINETO_OK;
+    if (!kc_json_path && (r->processes.count || !is_missing))
         print_process_table(r);
     if (status == KINETO_OK && is_missing) {
         *err = r->daemon_error;

@@ -18,7 +18,7 @@ static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output_path, "FILE", "write there instead of the standard output"},
     {"file", 'f', KC_TEXT, &query_file, "FILE", "read the query from a file; '-': standard input"},
     {"width", 0, KC_NUMBER, &width, "N", "columns of a text in a table (60); 0: never cut"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank, of several files or of a merged trace"},
+    KC_RANK_OPTION(rank),
     KC_READING_OPTIONS,
     {"schema", 0, KC_FLAG, &schema, NULL, "list the tables, their columns and the functions"},
 };
@@ -26,9 +26,9 @@ static const kc_options options = {
     "query",
     "[options] TRACE... SQL",
     "Query a trace in SQL. Nothing is copied or written: the tables are the trace.\n"
-    "Times are nanoseconds. Several statements may follow each other.\n"
-    "Example: ckineto query t.json \"SELECT name, sum(dur_ns) FROM activities\n"
-    "                               WHERE kind = 'kernel' GROUP BY name ORDER BY 2 DESC\"",
+    "Times are nanoseconds. Several statements may follow each other.",
+    "ckineto query trace.json \"SELECT kind, count(*) FROM activities GROUP BY kind\"\n"
+    "ckineto query --schema",
     option_list,
     KB_COUNT(option_list),
     false};

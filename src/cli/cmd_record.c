@@ -35,7 +35,7 @@ static uint64_t running_pid;
 static const char *seconds;
 static const char *verb = "record"; /* for messages */
 static kc_record_live live;
-static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes;
+static bool preload, no_plugins, no_summary, quiet, verbose, wait_children, no_torch, no_shapes;
 static bool python, python_perf, roctx, openmp;
 static bool uses_mpi; /* by --mpi, or as it seems */
 static kc_texts plugin_files;
@@ -46,12 +46,13 @@ static kc_on_demand_options on_demand_options = {.ring_mb = 64};
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE",
      "the trace (trace.json), in the format of its name: .json.gz or any\n"
-     "of 'ckineto convert'; replaced if it exists, once it is complete;\n"
+     "of 'ckineto convert'; one that exists becomes NAME.old;\n"
      "missing directories are created.\n"
      "{rank} in it is the rank that mpirun, srun or torchrun has set"},
-    {"activities", 'a', KC_TEXT, &activities, "LIST",
-     "kinds to record, separated by commas; also 'all', and 'default', which\n"
+    {"kinds", 'a', KC_TEXT, &activities, "KIND[,...]",
+     "kinds of activities to record; also 'all', and 'default', which\n"
      "includes gpu_pm_counter and the kinds that plug-ins announce"},
+    KC_ALIAS_OPTION("activities", "kinds"),
     {"buffer-mb", 'b', KC_NUMBER, &buffer_mb, "N",
      "memory for data that is not yet copied to disk (64)"},
     {"policy", 'p', KC_TEXT, &policy, "NAME",
@@ -142,6 +143,7 @@ static const kc_option option_list[] = {
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
     {"no-summary", 0, KC_FLAG, &no_summary, NULL, "do not show the tables at the end"},
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "print only errors"},
+    KC_VERBOSE_OPTION(verbose, "all rows of the tables at the end, and the whole ledger: losses, costs"),
 };
 static const kc_options options = {
     "record",
@@ -151,8 +153,9 @@ static const kc_options options = {
     "The exit status is the program's (128 + N if signal N killed it), also if it\n"
     "ran unrecorded because there was no room for the recording; 125 if the options\n"
     "are wrong or the trace could not be written, 126 if PROGRAM cannot be run,\n"
-    "127 if it was not found.\n"
-    "Example: ckineto record -o trace.json -- python3 train.py",
+    "127 if it was not found.",
+    "ckineto record -- python3 train.py\n"
+    "ckineto record --memory --waits -o trace.json.gz -- ./server --port 80",
     option_list,
     KB_COUNT(option_list),
     true};
@@ -226,7 +229,7 @@ static kineto_status parse_record_kinds(uint64_t *kinds)
     if (ok)
         return KINETO_OK;
     kc_plugins_own_names(&plugins, own, sizeof own);
-    return kc_usage_error(verb, "--activities: %s%s%s", err.message,
+    return kc_usage_error(verb, "--kinds: %s%s%s", err.message,
                           own[0] ? "; kinds of plug-ins here: " : "", own);
 }
 
@@ -253,6 +256,9 @@ static bool are_ring_options_given(void)
 /* -1: keep the level of the environment. */
 static int get_given_log_level(void) { return kc_option_given(&log_level) ? (int)log_level : -1; }
 
+/* A directory of ranks gets no other files. */
+static bool keeps_old = true;
+
 /* The output's name for this rank. Without a name of the user's, ranks of a job do not overwrite each
  * other's trace; tables are printed by one of them. */
 static kineto_status choose_record_output(kineto_error *err)
@@ -266,7 +272,8 @@ static kineto_status choose_record_output(kineto_error *err)
         kc_complain("record: warning: all %lld ranks write to the same file; name it by rank: -o "
                     "'rank" KC_RANK_PLACEHOLDER ".json'",
                     (long long)kc_job_size());
-    if (!strstr(output, KC_RANK_PLACEHOLDER))
+    keeps_old = !strstr(output, KC_RANK_PLACEHOLDER);
+    if (keeps_old)
         return KINETO_OK;
     kineto_status status = kc_job_expand_path(output, path, err);
     output = path;
@@ -462,6 +469,8 @@ static int write_trace(ks_collector *c, const kc_child *child, bool *keep)
     kc_record_report report = {.output = output,
                                .quiet = quiet,
                                .no_summary = no_summary,
+                               .verbose = verbose,
+                               .keeps_old = keeps_old,
                                .memory = memory.given,
                                .python = python,
                                .is_attached = child->is_attached,
@@ -696,7 +705,8 @@ static const kc_option top_list[] = {
      "sample by timers of the program's threads, as of ckineto record"},
     {"off-cpu", 0, KC_FLAG, &watch.off_cpu, NULL,
      "record where threads are when they get blocked (CAP_PERFMON)"},
-    {"activities", 'a', KC_TEXT, &activities, "LIST", "kinds to show, as of ckineto record"},
+    {"kinds", 'a', KC_TEXT, &activities, "KIND[,...]", "kinds of activities to show"},
+    KC_ALIAS_OPTION("activities", "kinds"),
     {"no-torch", 0, KC_FLAG, &no_torch, NULL, "do not enter Python programs"},
     {"plugin", 0, KC_TEXTS, &plugin_files, "FILE[,rev=R]", "load a plug-in into the program (repeatable)"},
 };
@@ -707,8 +717,9 @@ static const kc_options top_options = {
     "that use the CPU, ranges and calls, devices, counters. Nothing is stopped, and no trace is\n"
     "written (ckineto record --live does both). Keys: q ends it, with the program that it has\n"
     "started; space pauses, s sorts the threads, t sorts functions by their time with callees.\n"
-    "The output of the program is shown at the end.\n"
-    "Example: ckineto top --pid 4711",
+    "The output of the program is shown at the end.",
+    "ckineto top -- ./server --port 80\n"
+    "ckineto top --pid 4711",
     top_list,
     KB_COUNT(top_list),
     true};

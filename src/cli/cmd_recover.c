@@ -22,8 +22,9 @@ static const kc_options options = {
     "[options] [POOL|SPOOL]",
     "Make a trace from the raw recording of a recorder that was killed or could not\n"
     "write its output, or from the ring of a program that crashed (.ckpool). Without\n"
-    "a file, list the raw recordings. Without -o no file is replaced.\n"
-    "Example: ckineto recover -o trace.json --remove /dev/shm/ckineto-1234.ckpool",
+    "a file, list the raw recordings. Without -o no file is replaced.",
+    "ckineto recover\n"
+    "ckineto recover -o trace.json --remove /dev/shm/ckineto-1234.ckpool",
     option_list,
     KB_COUNT(option_list),
     false};

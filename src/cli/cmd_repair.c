@@ -7,22 +7,23 @@
 
 #include <errno.h>
 
-static bool as_json, in_place;
+static bool in_place;
 static const char *output;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "write the repaired trace to FILE; else only report"},
     {"in-place", 'f', KC_FLAG, &in_place, NULL,
      "replace TRACE, unless --output names another file"},
     KC_TS_UNIT_OPTION,
-    {"json", 'j', KC_FLAG, &as_json, NULL, "print the report as one JSON object instead of text"},
+    KC_JSON_OPTION,
 };
 static const kc_options options = {
     "repair",
     "[options] TRACE",
     "Repair a trace file that is broken or cut off, and list the changes with their places.\n"
     "Sound parts are copied unchanged. Nothing is guessed: an ambiguous part is removed.\n"
-    "The exit status is 0 even if something was lost, 2 if TRACE cannot be read.\n"
-    "Example: ckineto repair broken.json -o sound.json",
+    "The exit status is 0 even if something was lost, 2 if TRACE cannot be read.",
+    "ckineto repair broken.json\n"
+    "ckineto repair broken.json -o sound.json",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -200,7 +201,7 @@ static int run_repair(repair_work *r)
         status = write_repaired_file(r, &err);
     if (status == KINETO_OK) {
         count_lossy_changes(r);
-        if (!as_json)
+        if (!kc_json_path)
             print_repair_report(r);
         else
             status = kc_put_json(put_repair_report, r, &err);

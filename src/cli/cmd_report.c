@@ -3,11 +3,13 @@
 #include "cli/report/report.h"
 #include "cli/open_many.h"
 
+#include <unistd.h>
+
 static const char *output, *title, *streams, *rules, *before, *flame;
 static uint64_t row_limit, activity_limit, threads, width;
 static bool text;
 static const kc_option option_list[] = {
-    {"output", 'o', KC_TEXT, &output, "FILE", "the page; - is the standard output"},
+    {"output", 'o', KC_TEXT, &output, "FILE", "the page (NAME.html); - is the standard output"},
     {"text", 't', KC_FLAG, &text, NULL, "print text with bars on the standard output instead"},
     {"width", 0, KC_NUMBER, &width, "N",
      "columns of the text, 60 to 400 (0: those of the terminal, or 100)"},
@@ -20,7 +22,8 @@ static const kc_option option_list[] = {
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"rules", 0, KC_TEXT, &rules, "FILE",
      "more rules for names of kernels: docs/reference/kernel-rules.md"},
-    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of each table (5000)"},
+    KC_TOP_OPTION(row_limit, "5000"),
+    KC_ALIAS_OPTION("row-limit", "top"),
     {"activity-limit", 0, KC_NUMBER, &activity_limit, "N",
      "omit the timeline if there are more activities (2000000)"},
     {"threads", 0, KC_NUMBER, &threads, "N", "use N threads; the page does not depend on it"},
@@ -28,11 +31,12 @@ static const kc_option option_list[] = {
 };
 static const kc_options options = {
     "report",
-    "TRACE... -o FILE | --text [options]",
+    "TRACE... [options]",
     "Write findings, all tables and the timeline as one HTML page without external resources:\n"
-    "it opens from the disk, and can be sent to others. Several files, and those in a\n"
-    "directory, are ranks.\n"
-    "Example: ckineto report trace.json -o report.html",
+    "it opens from the disk, and can be sent to others. Without -o the page of NAME.json is\n"
+    "NAME.html in the current directory. Several files, and those in a directory, are ranks.",
+    "ckineto report trace.json\n"
+    "ckineto report run/ -o report.html",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -42,14 +46,57 @@ static kineto_status check_report_options(void)
 {
     if (output && text)
         return kc_usage_error("report", "-o cannot be used with --text");
-    if (!output && !text && !flame)
-        return kc_usage_error("report", "no output given, for example -o report.html or --text");
-    if (before && !output)
-        return kc_usage_error("report", "--before needs -o; 'ckineto diff' prints differences");
+    if (before && text)
+        return kc_usage_error("report", "--before is for a page; 'ckineto diff' prints differences");
     if (width && (width < KC_MIN_WIDTH || width > KC_MAX_WIDTH))
         return kc_usage_error("report", "--width is from %d to %d, not %llu", KC_MIN_WIDTH,
                               KC_MAX_WIDTH, (unsigned long long)width);
     return KINETO_OK;
+}
+
+/* Names of traces and pages are this long at most. */
+#define MAX_NAME_BYTES 250
+
+/* Is there a file of this name that is no page of ckineto? It is not replaced without -o. */
+static bool is_foreign_file(const char *path)
+{
+    enum { HEAD_BYTES = 1 << 18 }; /* a page begins with its styles */
+    char *head = access(path, F_OK) == 0 ? malloc(HEAD_BYTES) : NULL;
+    if (!head)
+        return false;
+    size_t size = kb_os_read_file(path, head, HEAD_BYTES);
+    bool is_page = size && memmem(head, size, "ckineto", strlen("ckineto"));
+    free(head);
+    return !is_page;
+}
+
+/* "dir/step.json.gz" → "step.html", "run/" → "run.html", "-" and ".." → "report.html". */
+static kineto_status choose_page_name(const char *trace)
+{
+    static char name[MAX_NAME_BYTES + sizeof ".html"];
+    static const char *const endings[] = {".gz", ".zst", ".json", ".pftrace", ".trace"};
+    size_t size = strlen(trace);
+    while (size > 1 && trace[size - 1] == '/')
+        size--;
+    const char *slash = memrchr(trace, '/', size), *begin = slash ? slash + 1 : trace;
+    size -= (size_t)(begin - trace);
+    for (size_t i = 0; i < KB_COUNT(endings); i++) {
+        size_t length = strlen(endings[i]);
+        if (size > length && memcmp(begin + size - length, endings[i], length) == 0)
+            size -= length;
+    }
+    bool is_name = size && *begin != '.' && *begin != '-' && size <= MAX_NAME_BYTES;
+    snprintf(name, sizeof name, "%.*s.html", is_name ? (int)size : 6, is_name ? begin : "report");
+    if (is_foreign_file(name))
+        return kc_usage_error("report", "%s exists and is no page of ckineto; name the page with -o", name);
+    output = name;
+    return KINETO_OK;
+}
+
+/* Where the page is, if its name was not given. */
+static void print_page_place(void)
+{
+    kc_print(stdout, "ckineto: the report is in %s; open it in a browser\n", output);
 }
 
 /* Page, text and flame graph are made one after the other; each reads the traces again.
@@ -65,6 +112,9 @@ int kc_report(int argc, char **argv)
         status = kc_usage_error("report", "no trace given");
     if (!status)
         status = check_report_options();
+    bool is_chosen_here = !output && !text && (!flame || before);
+    if (!status && is_chosen_here)
+        status = choose_page_name(argv[1]);
     const char *written[] = {output, flame};
     if (!status)
         status = kc_check_outputs("report", argv + 1, operands, written, KB_COUNT(written), false);
@@ -74,6 +124,7 @@ int kc_report(int argc, char **argv)
     if (status)
         return KC_EXIT_USAGE;
     bool is_read = true;
+    kc_unread unread = {0};
     kc_report_page page = {.paths = argv + 1,
                            .count = operands,
                            .title = title,
@@ -85,14 +136,18 @@ int kc_report(int argc, char **argv)
                                        .rules = rules,
                                        .step_pattern = kc_step_pattern,
                                        .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)},
-                           .is_read = &is_read};
+                           .is_read = &is_read,
+                           .unread = &unread};
     if (text)
         status = kc_report_print_text(&page, width, stdout, &err);
     if (output && !status)
         status = kc_report_save_page(&page, output, &err);
+    if (is_chosen_here && !status)
+        print_page_place();
     if (flame && !status)
         status = kc_report_save_flame(&page, flame, &err);
     if (status)
         kc_complain_of("report", &err);
-    return kc_finish_stdout("report", kc_exit_of(status, is_read));
+    int result = kc_unread_finish(&unread, "report", kc_exit_of(status, is_read));
+    return kc_finish_stdout("report", result);
 }

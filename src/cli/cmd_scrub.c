@@ -12,7 +12,7 @@ static bool scrub_names, scrub_paths, scrub_hosts, scrub_stacks, drop_stacks, sc
     scrub_header, scrub_shapes, known_names, all;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension determines the format"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank, of several files or of a merged trace"},
+    KC_RANK_OPTION(rank),
     KC_READING_OPTIONS,
     {"names", 0, KC_FLAG, &scrub_names, NULL,
      "functions, modules, annotations, threads, processes,\n"
@@ -45,8 +45,9 @@ static const kc_options options = {
     "Replace names of people, machines and code in a trace by pseudonyms, so that it\n"
     "can be shared. Times, numbers and structure stay. The default is --names --paths\n"
     "--hosts --stacks --args --header. Several files, and those in a directory, become\n"
-    "one trace.\n"
-    "Example: ckineto scrub trace.json -o shared.json.gz",
+    "one trace.",
+    "ckineto scrub trace.json -o shared.json.gz\n"
+    "ckineto scrub --all --salt-file secret run/ -o shared.json.gz",
     option_list,
     KB_COUNT(option_list),
     false};

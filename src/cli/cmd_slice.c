@@ -18,13 +18,15 @@ static const kc_option option_list[] = {
      "start of the trace, -200ms from its end, 10% of it, or a time\n"
      "since 1970; the unit is ns, us, ms or s (ns); A and B may be\n"
      "omitted"},
-    {"step", 's', KC_TEXT, &steps, "N..M", "steps N to M, or one step N (ProfilerStep#N)"},
+    {"steps", 's', KC_TEXT, &steps, "N..M", "steps N to M, or one step N (ProfilerStep#N)"},
     KC_STEP_OPTION,
-    {"kind", 'k', KC_TEXT, &kinds, "LIST", "kinds, as in ACTIVITY_TYPES: kernel,gpu_memcpy"},
+    KC_ALIAS_OPTION("step", "steps"),
+    {"kinds", 'k', KC_TEXT, &kinds, "KIND[,...]", "kinds of activities, for example kernel,gpu_memcpy"},
+    KC_ALIAS_OPTION("kind", "kinds"),
     {"name", 'n', KC_TEXT, &name, "RE",
      "names that match this extended regular expression;\n"
      "^ and $ match the ends"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "processes of this rank and device work they launched"},
+    KC_RANK_OPTION(rank),
     KC_READING_OPTIONS,
     {"process", 'p', KC_TEXT, &process, "PID", "this process and device work it launched"},
     {"track", 0, KC_TEXT, &track, "N|RE",
@@ -52,8 +54,9 @@ static const kc_options options = {
     "slice",
     "[options] TRACE... -o FILE",
     "Write the activities of a trace that match all options, with their flows, names,\n"
-    "header and ledger. Several files, and those in a directory, become one trace.\n"
-    "Example: ckineto slice trace.json --step 3..5 -o part.json",
+    "header and ledger. Several files, and those in a directory, become one trace.",
+    "ckineto slice trace.json --steps 3..5 -o part.json\n"
+    "ckineto slice trace.json --kinds kernel --top 100 -o longest.json",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -74,15 +77,15 @@ static kineto_status select_time(const kineto_trace *trace, kineto_selection *ho
     return KINETO_OK;
 }
 
-/* --step: N, or N..M. */
+/* --steps: N, or N..M. */
 static kineto_status select_steps(kineto_selection *how)
 {
     if (!steps)
-        return kc_step_pattern ? kc_usage_error("slice", "--step-pattern needs --step") : KINETO_OK;
+        return kc_step_pattern ? kc_usage_error("slice", "--step-pattern needs --steps") : KINETO_OK;
     how->use |= KINETO_SELECT_STEPS;
     how->step_pattern = kc_step_pattern;
     if (!kc_parse_number_range(steps, &how->first_step, &how->last_step))
-        return kc_usage_error("slice", "--step needs N or N..M, not '%s'", steps);
+        return kc_usage_error("slice", "--steps needs N or N..M, not '%s'", steps);
     return KINETO_OK;
 }
 
@@ -125,12 +128,12 @@ static kineto_status select_longest(kineto_selection *how)
     return kc_usage_error("slice", "--per needs kind, track or name, not '%s'", top_per);
 }
 
-/* Without --kind, how->kinds stays 0: all kinds. */
+/* Without --kinds, how->kinds stays 0: all kinds. */
 static kineto_status select_kinds(kineto_selection *how)
 {
     kineto_error err = {.message = ""};
     if (kinds && kineto_kinds_parse(kinds, &how->kinds, &err) != KINETO_OK)
-        return kc_usage_error("slice", "--kind: %s", err.message);
+        return kc_usage_error("slice", "--kinds: %s", err.message);
     return KINETO_OK;
 }
 
@@ -181,8 +184,8 @@ static void format_selectors(char *text, size_t size)
     const struct {
         const char *option, *value;
     } rows[] = {{"--time", time_range},
-                {"--step", steps},
-                {"--kind", kinds},
+                {"--steps", steps},
+                {"--kinds", kinds},
                 {"--name", name},
                 {"--rank", rank},
                 {"--process", process},

@@ -2,13 +2,14 @@
  * tables are those of ckineto/summary.h. One output form is selected by an option, and options that
  * the form does not have are refused. */
 #include "cli/open_many.h"
+#include "analyze/summary/summary.h"
+#include "cli/names.h"
 #include "cli/summary/summary.h"
 
 #include <ckineto/summary.h>
 
 static bool by_shape, by_overload, each_event, top_level, python, flops, as_torch, csv;
-static kc_optional_text json;
-static bool functions, merge;
+static bool functions, merge, is_object;
 static const char *sort_by = "self_cpu_time_total", *time_unit = "auto", *header, *stacks, *rank;
 static const char *output = "-", *memory_device, *categories;
 static bool memory, by_category, execution;
@@ -29,7 +30,8 @@ static const kc_option option_list[] = {
     {"python", 0, KC_FLAG, &python, NULL, "also list Python functions"},
     {"top-level", 0, KC_FLAG, &top_level, NULL, "only functions that were not called by others"},
     KC_STEP_OPTION,
-    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows (100 in a table); 0: all"},
+    KC_TOP_OPTION(row_limit, "100"),
+    KC_ALIAS_OPTION("row-limit", "top"),
     {"time-unit", 0, KC_TEXT, &time_unit, "UNIT", "unit of all times: s, ms, us or auto"},
     {"flops", 0, KC_FLAG, &flops, NULL,
      "count floating point operations even if the profiler did not\nrecord them"},
@@ -38,8 +40,8 @@ static const kc_option option_list[] = {
     {"shapes-width", 0, KC_NUMBER, &shapes_width, "N", "characters of shapes (80); 0: all"},
     {"source-width", 0, KC_NUMBER, &source_width, "N", "characters of source lines (75); 0: all"},
     {"csv", 0, KC_FLAG, &csv, NULL, "all columns as CSV"},
-    {"json", 'j', KC_OPTIONAL_TEXT, &json, "[=object]",
-     "all columns as a JSON array of objects; =object: as an object\nthat names its schema"},
+    {"json", 'j', KC_JSON, &kc_json_path, "[=FILE]",
+     "write all columns as JSON, to FILE or the standard output;\n=object: as an object that names its schema"},
     {"stacks", 0, KC_TEXT, &stacks, "METRIC",
      "print folded stacks for flame graphs instead of a table:\nself_cpu_time_total or "
      "self_device_time_total"},
@@ -59,7 +61,7 @@ static const kc_option option_list[] = {
     {"as-torch", 0, KC_FLAG, &as_torch, NULL,
      "attribute memory and device work to functions like PyTorch"},
     {"output", 'o', KC_TEXT, &output, "FILE", "write to FILE instead of the standard output"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank, of several files or of a merged trace"},
+    KC_RANK_OPTION(rank),
     KC_READING_OPTIONS,
 };
 static const kc_options options = {
@@ -67,8 +69,9 @@ static const kc_options options = {
     "[options] TRACE...",
     "Print the cost of each function of a trace, itself and with its callees: the table of\n"
     "PyTorch's profiler, for any trace. Several files, and those in a directory, become one\n"
-    "trace.\n"
-    "Example: ckineto table trace.json --sort-by cuda_time_total --row-limit 20",
+    "trace.",
+    "ckineto table trace.json\n"
+    "ckineto table trace.json --sort-by cuda_time_total --top 20",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -97,7 +100,7 @@ static kineto_averages_options make_averages_options(void)
 /* -1: all rows, the default of CSV and JSON. */
 static int64_t choose_row_limit(void)
 {
-    bool usual = !kc_option_given(&row_limit) && (csv || json.given);
+    bool usual = !kc_option_given(&row_limit) && (csv || kc_json_path);
     return row_limit && !usual ? (int64_t)KB_MIN(row_limit, (uint64_t)INT64_MAX) : -1;
 }
 
@@ -117,7 +120,7 @@ static const struct {
     {&python, "python", TABLES},
     {&kc_step_pattern, "step-pattern", TABLES | STACKS},
     {&top_level, "top-level", TABLES},
-    {&row_limit, "row-limit", TABLES},
+    {&row_limit, "top", TABLES},
     {&flops, "flops", TABLES},
     {&time_unit, "time-unit", TEXT},
     {&header, "header", TEXT | MEMORY},
@@ -138,7 +141,7 @@ static const struct {
     uint32_t form;
 } form_options[] = {
     {&csv, "csv", NUMBERS},
-    {&json, "json", NUMBERS},
+    {&kc_json_path, "json", NUMBERS},
     {&stacks, "stacks", STACKS},
     {&memory, "memory", MEMORY},
     {&execution, "execution-trace", GRAPH},
@@ -182,13 +185,31 @@ static kineto_status check_table_options(void)
     return KINETO_OK;
 }
 
+/* Before the trace is read. */
+static kineto_status check_metric(const char *name)
+{
+    ka_metric metric;
+    kineto_error err;
+    if (!name || strcmp(name, "none") == 0 || ka_metric_parse(name, &metric, &err) == KINETO_OK)
+        return KINETO_OK;
+    return kc_usage_error("table", "%s%s", err.message, kc_did_you_mean(kc_list_metrics, name).s);
+}
+
 /* The unit, and combinations of options. */
 static kineto_status check_table_arguments(uint32_t *unit)
 {
+    if (check_metric(sort_by) || check_metric(stacks))
+        return KINETO_E_ARGUMENT;
     if (!kineto_time_unit_parse(time_unit, unit))
         return kc_usage_error("table", "--time-unit is s, ms, us or auto, not '%s'", time_unit);
-    if (json.text && strcmp(json.text, "object") != 0)
-        return kc_usage_error("table", "--json takes no value but object, not '%s'", json.text);
+    is_object = kc_json_path && strcmp(kc_json_path, "object") == 0;
+    if (is_object)
+        kc_json_path = "-";
+    if (kc_json_path && strcmp(kc_json_path, "-") != 0) {
+        if (kc_option_given(&output))
+            return kc_usage_error("table", "--json=FILE and -o name two files for one table");
+        output = kc_json_path;
+    }
     if (memory && strcmp(output, "-") == 0)
         return kc_usage_error("table", "--memory needs -o FILE.html, .json or .raw.json");
     return check_table_options();
@@ -278,8 +299,8 @@ static kineto_status write_averages_table(kineto_function_events *events, uint32
         return status;
     kineto_table_options o = {.size = sizeof o,
                               .format = csv    ? KINETO_TABLE_CSV
-                                        : json.text  ? KINETO_TABLE_JSON_OBJECT
-                                        : json.given ? KINETO_TABLE_JSON
+                                        : is_object    ? KINETO_TABLE_JSON_OBJECT
+                                        : kc_json_path ? KINETO_TABLE_JSON
                                                : KINETO_TABLE_TEXT,
                               .time_unit = unit,
                               .sort_by = strcmp(sort_by, "none") == 0 ? NULL : sort_by,

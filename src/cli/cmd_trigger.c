@@ -14,7 +14,7 @@
 static kc_texts pid_texts, set;
 static const char *job, *start_time, *activities, *out, *host, *hosts, *slurm, *token_file,
     *socket_directory, *discover;
-static bool all, dump, cancel, separately, json, shapes, memory, stack, flops, modules;
+static bool all, dump, cancel, separately, shapes, memory, stack, flops, modules;
 static uint64_t duration_ms = KC_NOT_GIVEN, iterations = KC_NOT_GIVEN,
                 start_iteration = KC_NOT_GIVEN, roundup = KC_NOT_GIVEN, warmup_ms = KC_NOT_GIVEN,
                 warmup_iterations = KC_NOT_GIVEN, snapshot_ms = KC_NOT_GIVEN, limit = 1000, port,
@@ -40,10 +40,12 @@ static const kc_option option_list[] = {
      "let devices warm up this long, in whole seconds (0; 5000 for\n"
      "processes that poll Dynolog's socket)"},
     {"warmup-iterations", 0, KC_NUMBER, &warmup_iterations, "N", "the same by iteration (0)"},
-    {"activities", 'a', KC_TEXT, &activities, "LIST", "kinds to record, separated by commas"},
-    {"out", 'o', KC_TEXT, &out, "FILE",
+    {"kinds", 'a', KC_TEXT, &activities, "KIND[,...]", "kinds of activities to record"},
+    KC_ALIAS_OPTION("activities", "kinds"),
+    {"output", 'o', KC_TEXT, &out, "FILE",
      "the trace (trace.json); the pid of each process is inserted:\n"
      "trace_1234.json"},
+    KC_ALIAS_OPTION("out", "output"),
     {"shapes", 0, KC_FLAG, &shapes, NULL, "record shapes of operators' inputs"},
     {"memory", 0, KC_FLAG, &memory, NULL, "record allocations of operators"},
     {"stack", 0, KC_FLAG, &stack, NULL, "record call stacks"},
@@ -53,7 +55,7 @@ static const kc_option option_list[] = {
      "a snapshot of memory in place of a trace"},
     {"set", 0, KC_TEXTS, &set, "KEY=VALUE", "a further setting of the request (repeatable)"},
     {"wait", 'w', KC_OPTIONAL_TEXT, &wait_text, "[=SECONDS]",
-     "wait until every trace is complete, move it to --out, and count\n"
+     "wait until every trace is complete, move it to -o, and count\n"
      "its activities: an empty trace is a failure"},
     {"retry", 0, KC_NUMBER, &retry, "N",
      "with --wait: repeat the request up to N times (2) if a trace has\n"
@@ -72,7 +74,8 @@ static const kc_option option_list[] = {
     {"socket-dir", 0, KC_TEXT, &socket_directory, "DIR",
      "directory of Dynolog's socket (KINETO_IPC_SOCKET_DIR; else an\n"
      "abstract socket)"},
-    {"json", 0, KC_FLAG, &json, NULL, "print the result as JSON"},
+    {"json", 0, KC_JSON, &kc_json_path, "[=FILE]",
+     "write JSON instead of text, to FILE or the standard output"},
 };
 static const kc_options options = {
     VERB,
@@ -81,8 +84,9 @@ static const kc_options options = {
     "'ckineto record --on-demand' are reached by their control sockets, others, for example\n"
     "PyTorch, through a daemon ('ckineto daemon', dynologd). If no daemon runs, this command\n"
     "acts as one: programs with KINETO_USE_DAEMON in their environment poll every 5 s.\n"
-    "'ckineto ps' lists traceable processes.\n"
-    "Example: ckineto trigger --pid 1234 --duration-ms 500 --wait -o trace.json",
+    "'ckineto ps' lists traceable processes.",
+    "ckineto trigger --pid 1234 --duration-ms 500 --wait -o trace.json\n"
+    "ckineto trigger --all --dump --wait",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -249,7 +253,7 @@ static kineto_status report_missing_target(const kc_request *request)
     return KINETO_E_ARGUMENT;
 }
 
-/* --out as an absolute path, or the default name. */
+/* --output as an absolute path, or the default name. */
 static kineto_status parse_output(kc_request *request)
 {
     kineto_error err = {0};
@@ -259,7 +263,7 @@ static kineto_status parse_output(kc_request *request)
         memcpy(request->out, out, strlen(out) + 1);
     else if (kc_absolute_path(out ? out : kc_default_name(request), request->out, &err) !=
              KINETO_OK)
-        return kc_usage_error(VERB, "--out: %s", err.message);
+        return kc_usage_error(VERB, "--output: %s", err.message);
     return KINETO_OK;
 }
 
@@ -270,7 +274,7 @@ static void copy_trigger_options(kc_request *request)
     request->dump = dump;
     request->cancel = cancel;
     request->separately = separately;
-    request->json = json;
+    request->json = kc_json_path != NULL;
     request->duration_ms = duration_ms;
     request->iterations = iterations;
     request->start_iteration = start_iteration;

@@ -1,19 +1,25 @@
 /* ckineto verify: check whether traces are sound. The rules are in src/analyze/verify. A trace that
  * cannot be read does not prevent the check of the others; the worst result is the exit status. */
+#include "cli/names.h"
 #include "cli/open_many.h"
+#include "cli/verify_text.h"
 #include <ckineto/analyze.h>
 
 #include <errno.h>
 
-static bool as_json, quiet, list_rules;
+static bool quiet, list_rules, verbose;
+static kc_verify_text text;
+static kc_unread unread;
 static kc_texts rules;
 static uint64_t max_places;
 static const kc_option option_list[] = {
-    {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
-    {"rule", 'r', KC_TEXTS, &rules, "ID", "only this rule, or all rules below ID (repeatable)"},
+    KC_JSON_OPTION,
+    {"rule", 'r', KC_TEXTS, &rules, "CHECK", "only this rule, or all rules below ID (repeatable)"},
     {"list", 'l', KC_FLAG, &list_rules, NULL, "list the rules with their meanings"},
-    {"max", 'm', KC_NUMBER, &max_places, "N", "places shown for each finding (default 3)"},
+    {"evidence", 'm', KC_NUMBER, &max_places, "N", "show N places for each finding (3)"},
+    KC_ALIAS_OPTION("max", "evidence"),
     KC_READING_OPTIONS,
+    KC_VERBOSE_OPTION(verbose, "also notes, which are no defects, and traces that are sound"),
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "print nothing; see the exit status"},
 };
 static const kc_options options = {
@@ -22,8 +28,9 @@ static const kc_options options = {
     "Check whether traces are sound: complete, consistent, and possible. The exit status is 0\n"
     "if they are, 1 if there are errors or warnings (notes do not count), 2 if a trace cannot\n"
     "be read or the output cannot be written. For a directory, check all traces in it, and\n"
-    "whether they belong together.\n"
-    "Example: ckineto verify trace.json",
+    "whether they belong together.",
+    "ckineto verify trace.json\n"
+    "ckineto verify run/",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -31,83 +38,7 @@ static const kc_options options = {
 /* Exit statuses of verify, in rising order of severity: the worst of all traces is the result. */
 enum { EXIT_SOUND = 0, EXIT_FINDINGS = 1, EXIT_UNREADABLE = 2 };
 
-/* ---- text ------------------------------------------------------------------------------------ */
-
-/* Time from the start of the window, track and name, or a text and an offset. */
-static void print_finding_place(const kineto_verify_place *place, int64_t origin_ns)
-{
-    fputs("      ", stdout);
-    if (place->row != KINETO_NO_ROW) {
-        printf("at %s", kb_duration(kb_length_ns(origin_ns, place->start_ns)).s);
-        printf(" for %s, ", kb_duration(kb_length_ns(place->start_ns, place->end_ns)).s);
-        kc_put_name(stdout, place->where, 0);
-        fputs(": ", stdout);
-        kc_put_name(stdout, place->name, 0);
-        printf(" (row %u)", place->row);
-    }
-    kc_put_name(stdout, place->text, 0);
-    if (place->offset != KINETO_NO_OFFSET)
-        printf(" (byte %llu)", (unsigned long long)place->offset);
-    putchar('\n');
-}
-
-/* Places of notes, which are not defects, are shown only with --max. */
-static void print_finding_places(const kineto_verify_report *report, uint32_t index,
-                                 const kineto_verify_finding *f, int64_t origin_ns)
-{
-    kineto_verify_place place;
-    if (f->severity == KINETO_SEVERITY_NOTE && !max_places)
-        return;
-    for (uint32_t i = 0; kineto_verify_report_place(report, index, i, &place); i++)
-        print_finding_place(&place, origin_ns);
-    if (kineto_verify_report_place(report, index, 0, &place) && place.row != KINETO_NO_ROW &&
-        f->count > f->place_count)
-        printf("      … and %s more\n", kc_count(f->count - f->place_count).s);
-}
-
-/* Severity, rule, number and sentence; then places and, except for notes, advice. */
-static void print_verify_finding(const kineto_verify_report *report, uint32_t index,
-                                 int64_t origin_ns)
-{
-    kineto_verify_finding f;
-    kineto_verify_rule rule;
-    kineto_verify_report_finding(report, index, &f);
-    kineto_verify_rule_get(f.rule, &rule);
-    printf("  %-7s %s: %s: ", kineto_severity_name(f.severity), rule.id, kc_count(f.count).s);
-    kc_put_name(stdout, f.sentence, 0);
-    putchar('\n');
-    print_finding_places(report, index, &f, origin_ns);
-    if (f.severity > KINETO_SEVERITY_NOTE)
-        printf("      why it matters: %s\n      what to do: %s\n", rule.why, rule.remedy);
-}
-
-/* "PATH: sound", or the numbers of errors, warnings and notes. */
-static void print_trace_verdict(const char *path, const kineto_verify_report *report)
-{
-    uint32_t errors = kineto_verify_report_severity_count(report, KINETO_SEVERITY_ERROR);
-    uint32_t warnings = kineto_verify_report_severity_count(report, KINETO_SEVERITY_WARNING);
-    uint32_t notes = kineto_verify_report_severity_count(report, KINETO_SEVERITY_NOTE);
-    kc_put_name(stdout, kb_string(path), 0);
-    if (errors || warnings)
-        printf(": %u %s, %u %s", errors, kc_noun(errors, "error", "errors"), warnings,
-               kc_noun(warnings, "warning", "warnings"));
-    else
-        fputs(": sound", stdout);
-    if (notes)
-        printf(", %u %s", notes, kc_noun(notes, "note", "notes"));
-    putchar('\n');
-}
-
-/* The verdict, then each finding. */
-static void print_verify_report(const char *path, const kineto_trace *trace,
-                                const kineto_verify_report *report)
-{
-    int64_t start, end;
-    kineto_trace_window(trace, &start, &end);
-    print_trace_verdict(path, report);
-    for (uint32_t i = 0; i < kineto_verify_report_count(report); i++)
-        print_verify_finding(report, i, start);
-}
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 /* All rules with severity, meaning, reason and remedy, for --list. */
 static void print_verify_rules(void)
@@ -219,8 +150,8 @@ static int output_report(const char *path, const kineto_trace *trace,
 {
     if (j)
         put_verify_report(j, report);
-    else if (!quiet)
-        print_verify_report(path, trace, report);
+    else
+        kc_verify_text_add(&text, path, trace, report);
     return kineto_verify_report_severity_count(report, KINETO_SEVERITY_ERROR) ||
                    kineto_verify_report_severity_count(report, KINETO_SEVERITY_WARNING)
                ? EXIT_FINDINGS
@@ -243,6 +174,8 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
         result = output_report(path, trace, report, j);
     else if (j)
         put_trace_error(j, err);
+    if (status != KINETO_OK && !j && text.is_set)
+        status = kc_unread_add(&unread, err, UINT32_MAX);
     if (status != KINETO_OK)
         kc_complain_of("verify", err);
     if (j)
@@ -297,15 +230,6 @@ static int verify_file_set(int count, char **paths, verify_visitor *v, kineto_su
     return EXIT_UNREADABLE;
 }
 
-/* Returns the worst severity, also with --quiet; -1 without findings. */
-static int print_set_findings(const kineto_survey *survey)
-{
-    if (quiet || !kineto_survey_finding_count(survey))
-        return kc_worst_finding(survey);
-    puts("the set of traces:");
-    return kc_print_findings(survey, stdout);
-}
-
 /* @param survey receives the survey if a directory is among the paths. @return the worst result. */
 static int verify_files(int count, char **paths, const kineto_verify_options *how, kb_json *j,
                         kineto_survey **survey)
@@ -327,15 +251,23 @@ static int raise_result(int result, int severity)
     return severity > KINETO_SEVERITY_NOTE ? KB_MAX(result, (int)EXIT_FINDINGS) : result;
 }
 
-/* Each trace, then findings about the set. */
+/* What was found in the traces, then findings about the set, then what could not be read. */
 static int verify_as_text(int count, char **paths, const kineto_verify_options *how)
 {
     kineto_survey *survey = NULL;
+    text.has_notes = verbose || rules.count || kc_option_given(&max_places);
+    text.has_note_places = kc_option_given(&max_places);
+    text.is_verbose = verbose;
+    text.is_set = !kc_is_one_file(paths, count);
     int result = verify_files(count, paths, how, NULL, &survey);
+    text.coverage.unreadable = unread.count;
     if (survey)
-        result = raise_result(result, print_set_findings(survey));
+        result = raise_result(result, kc_worst_finding(survey));
+    if (!quiet)
+        kc_verify_text_print(&text, survey, stdout);
+    kc_verify_text_free(&text);
     kineto_survey_destroy(survey);
-    return result;
+    return kc_unread_finish(&unread, "verify", result);
 }
 
 /* All traces, or the list of rules, as one object on the standard output. */
@@ -346,7 +278,7 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
     kineto_error err = {0};
     kineto_survey *survey = NULL;
     int result = EXIT_SOUND;
-    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, &err);
+    kineto_status status = kb_sink_open_file(kc_json_path, kb_compression_of(kc_json_path), &sink, &err);
     if (status == KINETO_OK) {
         kb_json_init(&j, sink);
         kb_json_document_begin(&j, list_rules ? "ckineto.verify_rules/1" : "ckineto.verify/1");
@@ -387,6 +319,14 @@ static char *join_rule_names(void)
     return all;
 }
 
+static kineto_status report_unknown_rule(const char *name, size_t size)
+{
+    char word[81];
+    snprintf(word, sizeof word, "%.*s", (int)KB_MIN(size, sizeof word - 1), name);
+    return kc_usage_error("verify", "unknown rule '%s'%s (see --list)", word,
+                          kc_did_you_mean(kc_list_checks, word).s);
+}
+
 /* An unknown rule is a mistake on the command line, whatever the files contain. */
 static kineto_status check_rule_names(const char *list)
 {
@@ -397,8 +337,7 @@ static kineto_status check_rule_names(const char *list)
         for (uint32_t i = 0; !known && kineto_verify_rule_get(i, &rule); i++)
             known = strncmp(rule.id, at, size) == 0 && (!rule.id[size] || rule.id[size] == '.');
         if (!known)
-            return kc_usage_error("verify", "unknown rule '%.*s' (see --list)",
-                                  (int)KB_MIN(size, (size_t)80), at);
+            return report_unknown_rule(at, size);
         at += size + (at[size] == ',');
     }
     return KINETO_OK;
@@ -421,14 +360,14 @@ static int run_verify(int count, char **paths)
         kc_complain("verify: out of memory");
     else if (check_rule_names(list) != KINETO_OK)
         result = KC_EXIT_USAGE;
-    else if (as_json)
+    else if (kc_json_path)
         result = verify_as_json(count, paths, &how);
     else if (list_rules)
         result = (print_verify_rules(), 0);
     else
         result = verify_as_text(count, paths, &how);
     free(list);
-    return as_json ? result : finish_verify_output(result);
+    return kc_json_path ? result : finish_verify_output(result);
 }
 
 /* --list needs no trace. An output that cannot be written is KC_EXIT_USAGE, as 1 would mean
@@ -441,5 +380,7 @@ int kc_verify(int argc, char **argv)
         return finish_verify_output(0);
     if (status == KINETO_OK && !operands && !list_rules)
         status = kc_usage_error("verify", "no trace given");
+    if (status == KINETO_OK)
+        status = kc_check_outputs("verify", argv + 1, operands, &kc_json_path, 1, false);
     return status ? KC_EXIT_USAGE : run_verify(operands, argv + 1);
 }

@@ -16,22 +16,25 @@
 #define PERFETTO      "https://ui.perfetto.dev"
 #define PERFETTO_PORT 9001u /* the only port that it fetches from */
 
-static bool perfetto, open_browser;
+static bool perfetto, open_browser, no_open;
 static uint64_t port;
 static const kc_option option_list[] = {
     {"perfetto", 0, KC_FLAG, &perfetto, NULL,
      "serve the trace to the Perfetto UI, which fetches it from this\nmachine, port 9001"},
     {"port", 'p', KC_NUMBER, &port, "N",
      "serve the report on this port of 127.0.0.1 (any free one)"},
-    {"open", 0, KC_FLAG, &open_browser, NULL, "open it in the default browser (xdg-open)"},
+    {"no-open", 0, KC_FLAG, &no_open, NULL, "only print the address"},
+    {"open", 0, KC_FLAG, &open_browser, NULL,
+     "open it in the default browser (xdg-open) also where no desktop is\nfound"},
     KC_READING_OPTIONS,
 };
 static const kc_options options = {
     "view",
     "TRACE... [options]",
     "Serve the report of a trace, and the trace, on 127.0.0.1, under a random path, until\n"
-    "Ctrl-C. Nothing leaves this machine.\n"
-    "Example: ckineto view trace.json --open",
+    "Ctrl-C, and open it in a browser if there is a desktop. Nothing leaves this machine.",
+    "ckineto view trace.json\n"
+    "ckineto view --perfetto trace.json",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -43,6 +46,7 @@ typedef struct view_work {
     pthread_t watcher;
     /* the trace could be read */
     bool is_read;
+    kc_unread unread;
     /* protects `directory` while the signal thread runs */
     pthread_mutex_t lock;
     bool is_watched;
@@ -160,6 +164,12 @@ static void fill_documents(view_work *v, const char *token)
         (kc_document){v->paths[1], "application/gzip", v->trace, perfetto ? PERFETTO : NULL};
 }
 
+/* Is somebody there to see a browser? Not in scripts, and not on machines without a display. */
+static bool has_desktop(void)
+{
+    return isatty(STDOUT_FILENO) && (kb_setting("DISPLAY") || kb_setting("WAYLAND_DISPLAY"));
+}
+
 /* Fork twice, so that the browser is not our child and is not waited for. */
 static void open_in_browser(const view_work *v, const char *url)
 {
@@ -189,7 +199,7 @@ static kineto_status print_address(const kc_server *server, const view_work *v, 
     printf("%s\nCtrl-C stops serving it.\n", url);
     if (fflush(stdout) != 0)
         return kb_fail_os(err, errno, "cannot print the address");
-    if (open_browser)
+    if (open_browser || (!no_open && has_desktop()))
         open_in_browser(v, url);
     return KINETO_OK;
 }
@@ -223,7 +233,8 @@ static kineto_status write_documents(view_work *v, char *const *paths, int count
     kc_report_page page = {.paths = once ? &made : paths,
                            .count = once ? 1 : count,
                            .analyze = {.size = sizeof page.analyze},
-                           .is_read = &v->is_read};
+                           .is_read = &v->is_read,
+                           .unread = &v->unread};
     kineto_status status = save_view_trace(v, paths, count, err);
     return status || perfetto ? status : kc_report_save_page(&page, v->report, err);
 }

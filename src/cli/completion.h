@@ -11,12 +11,13 @@ typedef enum kc_value_type {
     KC_VALUE_FILE,
     KC_VALUE_DIRECTORY,
     KC_VALUE_WORDS, /* one of a few */
+    KC_VALUE_LIST,  /* some of a few, with commas between them */
     KC_VALUE_OTHER  /* a value that cannot be completed */
 } kc_value_type;
 
-enum { KC_WORDS_BYTES = 512 };
+enum { KC_WORDS_BYTES = 8192 };
 /** What may follow `o`. @param words  KC_WORDS_BYTES; receives the words, separated by blanks. */
-kc_value_type kc_value_of(const kc_options *options, const kc_option *o, char *words);
+kc_value_type kc_value_of(const kc_option *o, char *words);
 
 /** Words that follow the verb, each with its own options, separated by blanks; NULL: none. */
 const char *kc_subverbs_of(const kc_verb *verb);

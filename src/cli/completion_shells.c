@@ -33,7 +33,7 @@ static void print_bash_head(const kc_verb *verbs, size_t count)
     puts("# bash completion of ckineto; made by 'ckineto completion bash'.\n"
          "_ckineto()\n{\n"
          "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-         "    local place=${COMP_WORDS[1]} first=2 options='' value=file words='' command='' i\n"
+         "    local place=${COMP_WORDS[1]} first=2 options='' value=file words='' command='' before='' i\n"
          "    COMPREPLY=()");
     fputs("    local verbs='", stdout);
     print_verb_names(verbs, count);
@@ -61,19 +61,19 @@ static void print_bash_head(const kc_verb *verbs, size_t count)
 
 /* A case of the previous word: which value may follow the option. Nothing for options without
  * a value. */
-static void print_bash_value(const kc_options *options, const kc_option *o)
+static void print_bash_value(const kc_option *o)
 {
     static const char *const names[] = {
         [KC_VALUE_FILE] = "file", [KC_VALUE_DIRECTORY] = "directory", [KC_VALUE_OTHER] = "other"};
     char words[KC_WORDS_BYTES];
-    kc_value_type value = kc_value_of(options, o, words);
+    kc_value_type value = kc_value_of(o, words);
     if (value == KC_VALUE_NONE)
         return;
     printf("        --%s", o->name);
     if (o->letter)
         printf("|-%c", o->letter);
-    if (value == KC_VALUE_WORDS)
-        printf(") value=words words='%s' ;;\n", words);
+    if (value == KC_VALUE_WORDS || value == KC_VALUE_LIST)
+        printf(") value=%s words='%s' ;;\n", value == KC_VALUE_LIST ? "list" : "words", words);
     else
         printf(") value=after-%s ;;\n", names[value]);
 }
@@ -84,6 +84,8 @@ static void print_bash_table(const kc_options *options)
     printf("    '%s')\n        options='", options->verb);
     for (size_t i = 0; i < options->count; i++) {
         const kc_option *o = &options->list[i];
+        if (o->type == KC_ALIAS)
+            continue;
         printf("--%s ", o->name);
         if (o->letter)
             printf("-%c ", o->letter);
@@ -93,7 +95,8 @@ static void print_bash_table(const kc_options *options)
         puts("        command=yes");
     puts("        case $previous in");
     for (size_t i = 0; i < options->count; i++)
-        print_bash_value(options, &options->list[i]);
+        if (options->list[i].type != KC_ALIAS)
+            print_bash_value(&options->list[i]);
     puts("        esac ;;");
 }
 
@@ -118,6 +121,9 @@ static void print_bash_tail(const kc_verb *verbs, size_t count)
          "    done\n"
          "    case $value in\n"
          "    words) COMPREPLY=($(compgen -W \"$words\" -- \"$current\")) ;;\n"
+         "    list)\n"
+         "        [[ $current == *,* ]] && before=${current%,*},\n"
+         "        COMPREPLY=($(compgen -P \"$before\" -W \"$words\" -- \"${current##*,}\")) ;;\n"
          "    after-directory) mapfile -t COMPREPLY < <(compgen -d -- \"$current\") ;;\n"
          "    after-other) ;;\n"
          "    *)\n"
@@ -169,10 +175,10 @@ static void print_zsh_head(const kc_verb *verbs, size_t count)
 }
 
 /* One specification of _arguments. */
-static void print_zsh_option(const kc_options *options, const kc_option *o)
+static void print_zsh_option(const kc_option *o)
 {
     char words[KC_WORDS_BYTES];
-    kc_value_type value = kc_value_of(options, o, words);
+    kc_value_type value = kc_value_of(o, words);
     const char *equals = value == KC_VALUE_NONE ? "" : "=";
     if (o->letter)
         printf("      '(-%c --%s)'{-%c%s,--%s%s}'[", o->letter, o->name, o->letter,
@@ -192,6 +198,8 @@ static void print_zsh_option(const kc_options *options, const kc_option *o)
         fputs("_files -/", stdout);
     else if (value == KC_VALUE_WORDS)
         printf("(%s)", words);
+    else if (value == KC_VALUE_LIST)
+        printf("_values -s , name %s", words);
     puts("' \\");
 }
 
@@ -200,7 +208,8 @@ static void print_zsh_table(const kc_options *options)
 {
     printf("  '%s')\n    _arguments -s -S \\\n", options->verb);
     for (size_t i = 0; i < options->count; i++)
-        print_zsh_option(options, &options->list[i]);
+        if (options->list[i].type != KC_ALIAS)
+            print_zsh_option(&options->list[i]);
     printf("      '(- *)'{-h,--help}'[show this text]' \\\n      '%s' ;;\n",
            options->stop_at_operand ? "*::program:_normal" : "*:trace:_files");
 }
@@ -256,7 +265,7 @@ static void print_fish_condition(const char *verb)
 static void print_fish_option(const kc_options *options, const kc_option *o)
 {
     char words[KC_WORDS_BYTES];
-    kc_value_type value = kc_value_of(options, o, words);
+    kc_value_type value = kc_value_of(o, words);
     print_fish_condition(options->verb);
     printf(" -l %s", o->name);
     if (o->letter)
@@ -265,7 +274,7 @@ static void print_fish_option(const kc_options *options, const kc_option *o)
         fputs(" -r -F", stdout);
     else if (value == KC_VALUE_DIRECTORY)
         fputs(" -x -a '(__fish_complete_directories)'", stdout);
-    else if (value == KC_VALUE_WORDS)
+    else if (value == KC_VALUE_WORDS || value == KC_VALUE_LIST)
         printf(" -x -a '%s'", words);
     else if (value == KC_VALUE_OTHER)
         fputs(" -x", stdout);
@@ -278,7 +287,8 @@ static void print_fish_option(const kc_options *options, const kc_option *o)
 static void print_fish_table(const kc_options *options)
 {
     for (size_t i = 0; i < options->count; i++)
-        print_fish_option(options, &options->list[i]);
+        if (options->list[i].type != KC_ALIAS)
+            print_fish_option(options, &options->list[i]);
     print_fish_condition(options->verb);
     puts(" -l help -s h -d 'show this text'");
     if (options->stop_at_operand) {

@@ -171,7 +171,7 @@ static bool show_surveyed_file(const kineto_visit *visit, void *user)
 
 /* Files are opened one after the other by the survey. An unreadable file makes the exit status
  * KC_EXIT_USAGE. */
-int kc_info_files(char *const *paths, int count, bool as_json)
+int kc_info_files(char *const *paths, int count)
 {
     kineto_error err = {0};
     kineto_files *files = NULL;
@@ -186,7 +186,7 @@ int kc_info_files(char *const *paths, int count, bool as_json)
     kc_show_reading(0, 0, NULL);
     if (status == KINETO_OK) {
         unreadable = sum_files(survey).unreadable > 0;
-        if (as_json)
+        if (kc_json_path)
             status = kc_put_json(put_survey,
                                  &(survey_document){survey, kineto_files_skipped(files)}, &err);
         else

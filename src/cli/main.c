@@ -27,50 +27,59 @@ static int refuse_static(int argc, char **argv)
         argv[0]);
     return strcmp(argv[0], "record") == 0 ? KC_EXIT_OWN_FAILURE : KC_EXIT_FAILURE;
 }
-#define LOADS(run, about) refuse_static, NULL
+#define LOADS(run, about) refuse_static, NULL /* not listed */
 #else
 #define LOADS(run, about) run, about
 #endif
 
+/* In the order of the help, where a group begins with its name. */
 static const kc_verb verbs[] = {
-    {"record", LOADS(kc_record, "run a program and record its timeline")},
-    {"top", LOADS(kc_top, "show what a program does, while it runs")},
-    {"bench", LOADS(kc_bench, "record a command many times, or two in turn, and compare")},
-    {"info", kc_info, "print a summary of a trace"},
-    {"verify", kc_verify, "check whether a trace is sound"},
-    {"analyze", kc_analyze, "show where the time went, for one rank or many"},
-    {"report", kc_report, "write findings, tables and the timeline as one HTML page"},
-    {"view", kc_view, "show the report in a browser, or the trace in the Perfetto UI"},
-    {"diff", kc_diff, "compare two traces, and evaluate regression gates"},
-    {"table", kc_table, "print the cost of each function, as PyTorch's profiler does"},
-    {"query", kc_query, "query a trace in SQL"},
-    {"mcp", kc_mcp, "serve traces to programs that use language models"},
-    {"convert", kc_convert, "write a trace in another format"},
-    {"export", kc_export, "write a trace in several formats at once"},
-    {"trigger", kc_trigger, "request traces of running programs"},
-    {"ps", kc_ps, "list traceable processes"},
-    {"daemon", kc_daemon, "serve processes that are traced on demand"},
-    {"plugin", LOADS(kc_plugin, "list plug-ins, or check one")},
-    {"doctor", LOADS(kc_doctor, "show what can be recorded on this machine")},
-    {"recover", kc_recover, "make a trace from the files of a recorder that was killed"},
-    {"slice", kc_slice, "select a part of a trace: a time range, steps, the longest …"},
-    {"scrub", kc_scrub, "replace names of people, machines and code, to share a trace"},
-    {"repair", kc_repair, "repair a broken or cut trace, and list the changes"},
-    {"help", run_help, "show the help of a verb: ckineto help VERB"},
-    {"completion", run_completion, NULL}, /* for the build */
+    {"record", LOADS(kc_record, "run a program and record its timeline"), "Record"},
+    {"top", LOADS(kc_top, "show what a program does, while it runs"), NULL},
+    {"bench", LOADS(kc_bench, "record a command many times, or two in turn, and compare"), NULL},
+    {"doctor", LOADS(kc_doctor, "show what can be recorded on this machine"), NULL},
+    {"plugin", LOADS(kc_plugin, "list plug-ins, or check one"), NULL},
+    {"recover", kc_recover, "make a trace from the files of a recorder that was killed", NULL},
+    {"analyze", kc_analyze, "show where the time went, and what to change", "Look"},
+    {"report", kc_report, "write findings, tables and the timeline as one HTML page", NULL},
+    {"view", kc_view, "show the report in a browser, or the trace in the Perfetto UI", NULL},
+    {"info", kc_info, "print a summary of a trace", NULL},
+    {"table", kc_table, "print the cost of each function, as PyTorch's profiler does", NULL},
+    {"query", kc_query, "query a trace in SQL", NULL},
+    {"diff", kc_diff, "compare two traces, and evaluate regression gates", "Compare"},
+    {"trigger", kc_trigger, "request traces of running programs", "Serve"},
+    {"mcp", kc_mcp, "serve traces to programs that use language models", NULL},
+    {"ps", kc_ps, "list traceable processes", NULL},
+    {"daemon", kc_daemon, "serve processes that are traced on demand", NULL},
+    {"convert", kc_convert, "write a trace in other formats", "Files"},
+    {"slice", kc_slice, "select a part of a trace: a time range, steps, the longest …", NULL},
+    {"scrub", kc_scrub, "replace names of people, machines and code, to share a trace", NULL},
+    {"verify", kc_verify, "check whether a trace is sound", NULL},
+    {"repair", kc_repair, "repair a broken or cut trace, and list the changes", NULL},
+    {"help", run_help, "show the help of a verb: ckineto help VERB", ""},
+    {"export", kc_export, NULL, NULL},         /* the old name of convert with several outputs */
+    {"completion", run_completion, NULL, NULL}, /* for the build */
 };
 
-/* The list of verbs. */
+/* The list of verbs, in groups. */
 static void print_main_usage(FILE *out)
 {
-    fputs("Usage: ckineto VERB [options] …\n\n"
-          "Record the timeline of any program and of the devices it uses; read traces.\n\n",
+    fputs("Usage: ckineto VERB [options] …, or ckineto TRACE\n\n"
+          "Record the timeline of any program and of the devices it uses; read traces.\n",
           out);
-    for (size_t i = 0; i < KB_COUNT(verbs); i++)
-        if (verbs[i].about)
-            fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].about);
-    fputs("\n'ckineto VERB --help' lists the options of a verb; 'ckineto --version' the version.\n"
-          "First steps: ckineto record -- PROGRAM ARGS; ckineto TRACE (is ckineto analyze TRACE)\n",
+    for (size_t i = 0; i < KB_COUNT(verbs); i++) {
+        if (!verbs[i].about)
+            continue;
+        if (verbs[i].group)
+            fprintf(out, "\n%s%s", verbs[i].group, *verbs[i].group ? "\n" : "");
+        fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].about);
+    }
+    fputs("\n'ckineto VERB --help' lists the options of a verb, with examples; 'ckineto --version' the\n"
+          "version.\n\n"
+          "First steps:\n"
+          "  ckineto record -- PROGRAM ARGS    record a program\n"
+          "  ckineto trace.json                what the trace shows, and what to change\n"
+          "  ckineto view trace.json           the timeline in a browser\n",
           out);
 }
 
@@ -109,7 +118,7 @@ static const char *guess_verb(const char *name)
         if (strcmp(name, synonyms[i].given) == 0)
             return synonyms[i].meant;
     for (size_t i = 0; i < KB_COUNT(verbs); i++) {
-        size_t d = kc_edit_distance(name, verbs[i].name);
+        size_t d = verbs[i].about ? kc_edit_distance(name, verbs[i].name) : best_distance;
         if (d < best_distance) {
             best_distance = d;
             best = verbs[i].name;

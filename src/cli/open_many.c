@@ -174,8 +174,8 @@ static bool would_overwrite_input(char *const *paths, int count, const char *out
     return would;
 }
 
-/* By its first bytes: enough to catch `--json TRACE OTHER`, a likely mistake. */
-static bool is_trace_file(const char *path)
+/* By its first bytes: enough to catch an output that is named like a trace, a likely mistake. */
+bool kc_is_trace_file(const char *path)
 {
     enum { HEAD_BYTES = 1 << 16 };
     static const char key[] = "\"traceEvents\"";
@@ -219,12 +219,43 @@ kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
             continue;
         if (would_overwrite_input(paths, count, outputs[i]))
             return kc_usage_error(verb, "%s would overwrite the trace that is read", outputs[i]);
-        if (!are_traces && is_trace_file(outputs[i]))
+        if (!are_traces && kc_is_trace_file(outputs[i]))
             return kc_usage_error(
                 verb, "%s is a trace and would be overwritten; name another output file",
                 outputs[i]);
     }
     return check_distinct_outputs(verb, outputs, output_count);
+}
+
+/* ---- files that cannot be read --------------------------------------------------------------- */
+
+kineto_status kc_unread_add(kc_unread *u, kineto_error *err, uint32_t of)
+{
+    size_t size = strlen(err->message);
+    if (of < 2 || err->code == KINETO_E_MEMORY)
+        return err->code;
+    u->status = err->code;
+    if (++u->count == of) /* none can be read */
+        return err->code;
+    if (kb_vec_reserve(&u->text, u->text.count + size + 1)) {
+        memcpy(u->text.data + u->text.count, err->message, size);
+        u->text.data[u->text.count + size] = '\n';
+        u->text.count += size + 1;
+    }
+    *err = (kineto_error){0};
+    return KINETO_OK;
+}
+
+int kc_unread_finish(kc_unread *u, const char *verb, int exit_status)
+{
+    for (size_t at = 0; at < u->text.count;) {
+        size_t size = strcspn(u->text.data + at, "\n");
+        kc_complain("%s: %.*s", verb, (int)size, u->text.data + at);
+        at += size + 1;
+    }
+    bool any = u->count > 0;
+    kb_vec_free(&u->text);
+    return any && exit_status == 0 ? KC_EXIT_FAILURE : exit_status;
 }
 
 /* ---- findings -------------------------------------------------------------------------------- */
@@ -243,9 +274,9 @@ int kc_print_findings(const kineto_survey *survey, FILE *out)
 {
     kineto_files_finding f;
     for (uint32_t i = 0; kineto_survey_finding(survey, i, &f); i++) {
-        fprintf(out, "  %-7s %s: ", kineto_severity_name(f.severity), f.id);
-        kc_put_name(out, f.sentence, 0);
-        fputc('\n', out);
+        char first[64];
+        snprintf(first, sizeof first, "  %-7s %s: ", kineto_severity_name(f.severity), f.id);
+        kc_put_wrapped(out, kc_page_width(out), first, "          ", 0, f.sentence);
     }
     return kc_worst_finding(survey);
 }

@@ -44,10 +44,23 @@ kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto
                       kineto_error *err);
 /** Do both paths lead to the same existing file? */
 bool kc_is_same_file(const char *one, const char *other);
+/** Is this a JSON file with a list of trace events? Looks at its first bytes only. */
+bool kc_is_trace_file(const char *path);
 /** Check that writing the outputs does not replace an input, another output or, unless the outputs
  * are traces, any trace. NULLs are skipped. KINETO_E_ARGUMENT: it would, and was reported. */
 kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
                                const char *const *outputs, size_t output_count, bool are_traces);
+/** Files of several that cannot be read: the others are read nevertheless, and these named at the end. */
+typedef struct kc_unread {
+    uint32_t count;
+    kineto_status status; /* of the last one */
+    KB_VEC(char) text;    /* a line for each */
+} kc_unread;
+/** Note that one of `of` files cannot be read. @return KINETO_OK: read on; else the error of the only file. */
+kineto_status kc_unread_add(kc_unread *u, kineto_error *err, uint32_t of);
+/** Print the lines on stderr, and free them. @return the exit status to use: at least KC_EXIT_FAILURE if there is
+ *  a line. */
+int kc_unread_finish(kc_unread *u, const char *verb, int exit_status);
 /** Show on a terminal which file is being read, if it takes long. @param path  NULL: reading has
  *    ended. */
 void kc_show_reading(uint32_t index, uint32_t count, const char *path);
@@ -60,5 +73,5 @@ int kc_put_findings(const kineto_survey *survey, kb_json *j);
 
 /* ---- info_files.c ---------------------------------------------------------------------------- */
 /** `info` of several files: a table of them, and findings. @return the exit status. */
-int kc_info_files(char *const *paths, int count, bool as_json);
+int kc_info_files(char *const *paths, int count);
 #endif

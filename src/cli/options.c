@@ -2,11 +2,14 @@
  * the help; error lines. Which options were given is kept in a list of their values, so that a verb
  * can distinguish a default from the same value on the command line. */
 #include "cli/options.h"
+#include "cli/open_many.h"
 #include "cli/print.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 
 void (*kc_help_hook)(const kc_options *options);
+const char *kc_json_path;
 
 enum { HELP_COLUMN = 28 };
 
@@ -142,7 +145,13 @@ void kc_complain_at(const char *verb, kineto_status status, uint64_t offset, con
 /* Their value can only be joined with '=': a following word is an operand. */
 static bool is_value_optional(const kc_option *o)
 {
-    return o->type == KC_OPTIONAL_SIZE || o->type == KC_OPTIONAL_TEXT;
+    return o->type == KC_OPTIONAL_SIZE || o->type == KC_OPTIONAL_TEXT || o->type == KC_JSON ||
+           o->type == KC_JSON_WORD;
+}
+
+void kc_notice_renamed(const char *old, const char *now)
+{
+    kc_complain("'%s' is now '%s'; the old form goes with the next minor version", old, now);
 }
 
 /* One option: names and argument, then the help at HELP_COLUMN. */
@@ -169,15 +178,27 @@ static void print_option_help(const kc_option *o, FILE *out)
     fputc('\n', out);
 }
 
+/* Each line of `examples`, indented. */
+static void print_examples(const char *examples, FILE *out)
+{
+    if (!examples)
+        return;
+    fputs(strchr(examples, '\n') ? "\nExamples:\n" : "\nExample:\n", out);
+    for (const char *at = examples; *at; at += strcspn(at, "\n"), at += *at == '\n')
+        fprintf(out, "  %.*s\n", (int)strcspn(at, "\n"), at);
+}
+
 /* The same layout for every verb; --help itself is the last option. */
 static void print_help(const kc_options *options, FILE *out)
 {
     fprintf(out, "Usage: ckineto %s %s\n\n%s\n\nOptions:\n", options->verb, options->usage,
             options->about);
     for (size_t i = 0; i < options->count; i++)
-        print_option_help(&options->list[i], out);
+        if (options->list[i].type != KC_ALIAS)
+            print_option_help(&options->list[i], out);
     kc_option help = {"help", 'h', KC_FLAG, NULL, NULL, "show this text"};
     print_option_help(&help, out);
+    print_examples(options->examples, out);
 }
 
 /* NULL: unknown. The name need not be NUL-terminated. */
@@ -206,6 +227,8 @@ static kineto_status report_unknown_option(const kc_options *options, const char
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)KB_MIN(size, sizeof name - 1), text);
     for (size_t i = 0; i < options->count && name[1] == '-'; i++) {
+        if (options->list[i].type == KC_ALIAS)
+            continue;
         const char *known = options->list[i].name;
         bool begins = size > 3 && strncmp(known, name + 2, strlen(name + 2)) == 0;
         size_t d = begins ? 0 : kc_edit_distance(name + 2, known);
@@ -268,7 +291,7 @@ static kineto_status store_value(const kc_options *options, const kc_option *o, 
         ((kc_optional_text *)o->value)->text = text;
         return KINETO_OK;
     }
-    if (o->type == KC_TEXT) {
+    if (o->type == KC_TEXT || o->type == KC_JSON || o->type == KC_JSON_WORD) {
         *(const char **)o->value = text;
         return KINETO_OK;
     }
@@ -315,24 +338,81 @@ static void mark_given(const kc_option *o)
         given_values[given_count++] = o->value;
 }
 
+/* The option that a word names, and its value if that is in the same word. */
+static const kc_option *find_option(const kc_options *options, const char *word, size_t *size,
+                                    const char **text)
+{
+    if (word[1] != '-') {
+        *size = 2;
+        *text = word[2] ? word + 2 : NULL;
+        return find_letter_option(options, word[1]);
+    }
+    const char *equals = strchr(word, '=');
+    *size = equals ? (size_t)(equals - word) : strlen(word);
+    *text = equals ? equals + 1 : NULL;
+    const kc_option *o = find_long_option(options, word + 2, *size - 2);
+    if (!o || o->type != KC_ALIAS)
+        return o;
+    char old[64], now[64];
+    snprintf(old, sizeof old, "--%s", o->name);
+    snprintf(now, sizeof now, "--%s", o->argument);
+    kc_notice_renamed(old, now);
+    return find_long_option(options, o->argument, strlen(o->argument));
+}
+
+/* May this word be the file of a --json before it? A new file, a device, or an earlier result. Every other
+ * file is a trace to read. */
+static bool is_json_file(const char *word)
+{
+    static const char *const keys[] = {"\"version\"", "\"schema\"", "\"tables\"", "\"facts\""};
+    char head[512];
+    struct stat st;
+    if (word[0] == '-')
+        return !word[1];
+    if (stat(word, &st) != 0)
+        return true;
+    if (!S_ISREG(st.st_mode))
+        return !S_ISDIR(st.st_mode) && !S_ISFIFO(st.st_mode);
+    if (st.st_size == 0)
+        return true;
+    size_t size = kb_os_read_file(word, head, sizeof head);
+    bool is_result = false;
+    for (size_t i = 0; i < KB_COUNT(keys); i++)
+        is_result |= size && head[0] == '{' && memmem(head, size, keys[i], strlen(keys[i]));
+    return is_result && !kc_is_trace_file(word);
+}
+
+/* The word after --json, if it is its value in the old form. */
+static const char *take_json_word(const kc_option *o, char *next)
+{
+    if (o->type != KC_JSON_WORD || !next || !is_json_file(next))
+        return NULL;
+    if (strcmp(next, "-") != 0)
+        kc_complain("'--json %s' is now '--json=%s'; the old form goes with the next minor version",
+                    next, next);
+    return next;
+}
+
+/* An option whose value may be left out. */
+static kineto_status parse_optional(const kc_options *options, const kc_option *o, const char *text)
+{
+    if (o->type == KC_OPTIONAL_SIZE)
+        ((kc_optional_size *)o->value)->given = true;
+    else if (o->type == KC_OPTIONAL_TEXT)
+        ((kc_optional_text *)o->value)->given = true;
+    else
+        *(const char **)o->value = "-";
+    return text ? store_value(options, o, text) : KINETO_OK;
+}
+
 /* The option at argv[*at]; *at is left at the last word that belongs to it. */
 static kineto_status parse_option(const kc_options *options, int argc, char **argv, int *at)
 {
-    const char *word = argv[*at], *text = NULL;
-    const kc_option *o;
+    const char *text;
     size_t size;
-    if (word[1] == '-') {
-        const char *equals = strchr(word, '=');
-        size = equals ? (size_t)(equals - word) : strlen(word);
-        o = find_long_option(options, word + 2, size - 2);
-        text = equals ? equals + 1 : NULL;
-    } else {
-        size = 2;
-        o = find_letter_option(options, word[1]);
-        text = word[2] ? word + 2 : NULL;
-    }
+    const kc_option *o = find_option(options, argv[*at], &size, &text);
     if (!o)
-        return report_unknown_option(options, word, size);
+        return report_unknown_option(options, argv[*at], size);
     mark_given(o);
     if (o->type == KC_FLAG) {
         if (text)
@@ -341,11 +421,9 @@ static kineto_status parse_option(const kc_options *options, int argc, char **ar
         return KINETO_OK;
     }
     if (is_value_optional(o)) {
-        if (o->type == KC_OPTIONAL_SIZE)
-            ((kc_optional_size *)o->value)->given = true;
-        else
-            ((kc_optional_text *)o->value)->given = true;
-        return text ? store_value(options, o, text) : KINETO_OK;
+        if (!text && *at + 1 < argc && (text = take_json_word(o, argv[*at + 1])))
+            ++*at;
+        return parse_optional(options, o, text);
     }
     if (!text && ++*at >= argc)
         return kc_usage_error(options->verb, "--%s needs a value: %s", o->name, o->argument);

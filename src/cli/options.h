@@ -27,7 +27,10 @@ typedef enum kc_option_type {
     KC_SIZE,
     KC_TS_UNIT,       /* ns, us, ms or s: the unit in ns */
     KC_OPTIONAL_SIZE, /* --name or --name=SIZE */
-    KC_OPTIONAL_TEXT  /* --name or --name=TEXT */
+    KC_OPTIONAL_TEXT, /* --name or --name=TEXT */
+    KC_JSON,          /* --json or --json=FILE: const char *, "-" without a value */
+    KC_JSON_WORD,     /* KC_JSON that also takes its file as the next word, as it did until 0.9 */
+    KC_ALIAS          /* an old name, not listed: `argument` is the option that it means now */
 } kc_option_type;
 
 /* Values of an option that may be repeated, in the order of the command line. */
@@ -62,13 +65,42 @@ typedef struct kc_option {
 } kc_option;
 
 typedef struct kc_options {
-    /* usage: what follows "ckineto VERB" */
-    const char *verb, *usage, *about;
+    /* usage: what follows "ckineto VERB"; examples: complete command lines, one a line */
+    const char *verb, *usage, *about, *examples;
     const kc_option *list;
     size_t count;
     /* the operands are another program's command line */
     bool stop_at_operand;
 } kc_options;
+
+/* ---- options that several verbs share: one name, one meaning ---------------------------------- */
+
+/** Value of --json; NULL: not given, "-": the standard output. kc_put_json writes there. */
+extern const char *kc_json_path;
+#define KC_JSON_OPTION                                                                             \
+    {                                                                                              \
+        "json", 'j', KC_JSON, &kc_json_path, "[=FILE]",                                            \
+            "write JSON instead of text, to FILE or the standard output"                           \
+    }
+/** `usual` is a literal, the number without the option. */
+#define KC_TOP_OPTION(value, usual)                                                                \
+    {                                                                                              \
+        "top", 0, KC_NUMBER, &(value), "N", "show N rows of a table (" usual "); 0: all"           \
+    }
+#define KC_RANK_OPTION(value)                                                                      \
+    {                                                                                              \
+        "rank", 'r', KC_TEXT, &(value), "N",                                                       \
+            "use only this rank, of several files or of a merged trace"                            \
+    }
+#define KC_VERBOSE_OPTION(value, more)                                                             \
+    {                                                                                              \
+        "verbose", 'v', KC_FLAG, &(value), NULL, more                                              \
+    }
+/** `old` is accepted with a notice. */
+#define KC_ALIAS_OPTION(old, now)                                                                  \
+    {                                                                                              \
+        old, 0, KC_ALIAS, NULL, now, NULL                                                          \
+    }
 
 /** Parse argv[1..]; operands are moved to the front of argv+1.
  *  @param operands  receives their number.
@@ -79,6 +111,8 @@ kineto_status kc_parse_options(const kc_options *options, int argc, char **argv,
 int kc_operands_before_dashes(void);
 /** Was the option with this value (kc_option.value) on the command line? */
 bool kc_option_given(const void *value);
+/** Say that a name from the command line has a new one. */
+void kc_notice_renamed(const char *old, const char *now);
 /** Receives a verb's table in place of printing its help; NULL: print it. For completion.c. */
 extern void (*kc_help_hook)(const kc_options *options);
 /** Print "ckineto VERB: message" and "Try 'ckineto VERB --help'." on stderr.

@@ -296,10 +296,10 @@ kineto_status kc_save_json(const char *path, kc_json_writer *put, const void *wh
     return kb_sink_close(sink, err);
 }
 
-/* On the standard output, with a line break after the object. */
+/* To the file of --json, with a line break after the object. */
 kineto_status kc_put_json(kc_json_writer *put, const void *what, kineto_error *err)
 {
-    return kc_save_json("-", put, what, err);
+    return kc_save_json(kc_json_path ? kc_json_path : "-", put, what, err);
 }
 
 int kc_exit_of(kineto_status status, bool is_read)

@@ -52,7 +52,7 @@ typedef void kc_json_writer(kb_json *j, const void *what);
 /** A JSON value and a line break to a file ("-": stdout), which appears complete or not at all. */
 kineto_status kc_save_json(const char *path, kc_json_writer *put, const void *what,
                            kineto_error *err);
-/** The same to the standard output. */
+/** The same to the file of --json, by default the standard output. */
 kineto_status kc_put_json(kc_json_writer *put, const void *what, kineto_error *err);
 /** Exit status of a verb that reads traces. @param is_read  the traces were read, so that a failure
  *  came later. */

@@ -51,11 +51,8 @@ static void add_finding(kc_health *h, const kineto_verify_finding *f, int32_t ra
 void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank)
 {
     kineto_verify_report *report = NULL;
-    kineto_identity identity = {.size = sizeof identity};
-    kineto_trace_identity(trace, NULL, &identity);
-    rank = identity.rank_count > 1 ? -1 : rank; /* it has several */
-    h->ranks += KB_MAX(identity.rank_count, 1u);
-    h->traces++;
+    if (ka_coverage_add(&h->coverage, trace, rank >= 0 ? &rank : NULL))
+        rank = KB_MIN(rank, (int32_t)h->coverage.traces.data[h->coverage.traces.count - 1].rank);
     h->activities += kineto_trace_count(trace);
     h->lost += kineto_trace_lost(trace);
     h->is_cut = h->is_cut || kt_ledger_is_cut(trace);
@@ -72,19 +69,29 @@ void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank)
 
 void kc_health_print(const kc_health *h, FILE *out)
 {
-    fprintf(out, "%s %s, ", kc_count(h->traces).s, kc_noun(h->traces, "trace", "traces"));
-    if (h->ranks > h->traces)
-        fprintf(out, "%s ranks, ", kc_count(h->ranks).s);
-    fprintf(out, "%s %s", kc_count(h->activities).s,
+    char coverage[400];
+    uint64_t traces = h->coverage.traces.count;
+    ka_coverage_describe(&h->coverage, coverage, sizeof coverage);
+    if (*coverage)
+        kc_put_wrapped(out, kc_page_width(out), "", "", 0, kb_string(coverage));
+    fprintf(out, "%s %s, %s %s", kc_count(traces).s, kc_noun(traces, "trace", "traces"), kc_count(h->activities).s,
             kc_noun(h->activities, "activity", "activities"));
     fprintf(out, ", %s lost.\n", kc_lost_text(h->lost, h->is_cut).s);
-    if (h->lines.count)
-        fwrite(h->lines.data, 1, h->lines.count, out);
+    for (size_t at = 0; at < h->lines.count;) {
+        size_t size = strcspn(h->lines.data + at, "\n");
+        kc_put_wrapped(out, kc_page_width(out), "  ", "          ", 0,
+                       (kineto_string){h->lines.data + at + 2, size - KB_MIN(size, (size_t)2)});
+        at += size + 1;
+    }
     if (h->lines_left_out)
         fprintf(out, "  … and %s more: 'ckineto verify' has them\n", kc_count(h->lines_left_out).s);
 }
 
-void kc_health_free(kc_health *h) { kb_vec_free(&h->lines); }
+void kc_health_free(kc_health *h)
+{
+    kb_vec_free(&h->lines);
+    ka_coverage_free(&h->coverage);
+}
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -113,7 +120,7 @@ static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t 
         kc_table_print(&view, out);
     free(order);
     if (rows < info.row_count)
-        fprintf(out, "  … %s more rows: --row-limit 0 or --csv DIR has them\n",
+        fprintf(out, "  … %s more rows: --top 0 or --csv DIR has them\n",
                 kc_count(info.row_count - rows).s);
 }
 
@@ -145,11 +152,18 @@ static void print_reason(const kineto_analysis *a, uint32_t table, FILE *out)
 {
     kineto_fact_table info, other;
     kineto_analysis_table(a, table, &info);
-    fputs("\nNo ", out);
+    char *names = NULL;
+    size_t size = 0;
+    FILE *list = open_memstream(&names, &size);
+    if (!list)
+        return;
     for (uint32_t j = table, n = 0; kineto_analysis_table(a, j, &other); j++)
         if (is_worth_a_word(a, j, &other) && kb_string_equal(other.note, info.note))
-            fprintf(out, "%s%s", n++ ? ", " : "", other.name);
-    fputs(":\n", out);
+            fprintf(list, "%s%s", n++ ? ", " : "", other.name);
+    fputc(':', list);
+    if (fclose(list) == 0)
+        kc_put_wrapped(out, kc_page_width(out), "\nNo ", "   ", 0, (kineto_string){names, size});
+    free(names);
     kc_put_wrapped(out, kc_page_width(out), "  ", "  ", 0,
                    info.note.size ? info.note : kb_string("none in this trace"));
 }

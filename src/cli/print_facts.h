@@ -2,13 +2,15 @@
 #ifndef KC_FACTS_H
 #define KC_FACTS_H
 
+#include "analyze/overview/coverage.h"
 #include "cli/cli.h"
 
 #include <ckineto/analyze.h>
 
 /** What was lost and what `verify` finds, of all ranks. */
 typedef struct kc_health {
-    uint64_t traces, ranks, activities, lost;
+    ka_coverage coverage; /* which ranks there are */
+    uint64_t activities, lost;
     /* the end of one of their files is missing */
     bool is_cut;
     uint64_t findings[3]; /* by severity */

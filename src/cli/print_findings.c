@@ -2,6 +2,7 @@
  * everything that comes from the trace is escaped. docs/reference/findings.md describes the
  * output. */
 #include "cli/print_findings.h"
+#include "cli/names.h"
 #include "cli/style.h"
 
 #include "analyze/findings/finding.h"
@@ -73,13 +74,15 @@ static void put_evidence(const kineto_finding_evidence *e, int64_t origin_ns, bo
 }
 
 /* Severity and savings, in columns of fixed width. */
-static void put_savings(const kineto_finding *f, FILE *out)
+static kb_text format_savings(const kineto_finding *f)
 {
+    kb_text t;
     if (f->has_savings)
-        fprintf(out, "%-6s %10s %5.1f %%  ", kineto_finding_severity_name(f->severity),
-                kb_duration(f->savings_ns).s, f->savings_pct);
+        kb_snprintf(t.s, sizeof t.s, "%-6s %10s %5.1f %%  ", kineto_finding_severity_name(f->severity),
+                    kb_duration(f->savings_ns).s, f->savings_pct);
     else
-        fprintf(out, "%-6s %18s  ", kineto_finding_severity_name(f->severity), "");
+        kb_snprintf(t.s, sizeof t.s, "%-6s %18s  ", kineto_finding_severity_name(f->severity), "");
+    return t;
 }
 
 #define TITLE_INDENT "                           " /* as wide as severity and savings */
@@ -119,7 +122,7 @@ static void put_title(const kineto_findings *found, uint32_t index, const kineto
     if (f->rank_count > 1)
         fprintf(l.out, ", on %u ranks, worst on %d", f->rank_count, f->rank);
     put_base(found, f, l.out);
-    line_close(&l, p, "", TITLE_INDENT);
+    line_close(&l, p, format_savings(f).s, TITLE_INDENT);
 }
 
 /* Headline, sentence, advice, and all evidence that was kept. */
@@ -128,7 +131,6 @@ static void print_finding(const kineto_findings *found, uint32_t index, const ki
 {
     kineto_finding_evidence e;
     fputc('\n', p->out);
-    put_savings(f, p->out);
     put_title(found, index, f, p);
     put_wrapped(p, "    ", "    ", f->sentence);
     put_wrapped(p, "    -> ", "       ", f->advice);
@@ -280,24 +282,31 @@ static void print_top_finding(const kineto_finding *f, const page *p, FILE *term
     kc_put_wrapped(p->out, p->width, TOP_INDENT "-> ", TOP_INDENT "   ", 2, f->advice);
 }
 
+/* What does not fit into the width is left out. */
+static void print_top_heading(const kineto_findings *found, uint32_t limit, size_t width,
+                              FILE *terminal, FILE *out)
+{
+    static const char *const titles[] = {"What to change, by the time that it can save",
+                                         "What to change", "Nothing to change was found"};
+    uint32_t steps, count = kineto_findings_count(found);
+    int64_t step_ns = kineto_findings_mean_step_ns(found, &steps);
+    char more[80] = "";
+    const char *title = titles[!count ? 2 : width < strlen(titles[0]) ? 1 : 0];
+    if (count > limit)
+        snprintf(more, sizeof more, " (%u of %u; --findings has all)", limit, count);
+    else if (count && steps)
+        snprintf(more, sizeof more, ", of a step of %s", kb_short_duration(step_ns).s);
+    bool fits = strlen(title) + strlen(more) <= width;
+    fprintf(out, "\n%s%s%s%s\n", kc_paint(terminal, KC_BOLD), title, kc_paint(terminal, KC_PLAIN),
+            fits ? more : "");
+}
+
 void kc_findings_print_top(const kineto_findings *found, uint32_t limit, size_t width, bool verbose,
                            FILE *terminal, FILE *out)
 {
     page p = {out, KB_MAX(width, (size_t)MIN_WIDTH)};
-    uint32_t steps, count = kineto_findings_count(found);
-    int64_t step_ns = kineto_findings_mean_step_ns(found, &steps);
     kineto_finding f;
-    line l;
-    fputc('\n', out);
-    if (line_open(&l)) {
-        fputs(count ? "What to change, by the time that it can save" : "Nothing to change was found", l.out);
-        if (count > limit)
-            fprintf(l.out, " (%u of %u; --findings has all)", limit, count);
-        else if (count && steps)
-            fprintf(l.out, ", of a step of %s", kb_short_duration(step_ns).s);
-        line_close(&l, &p, kc_paint(terminal, KC_BOLD), "");
-        fputs(kc_paint(terminal, KC_PLAIN), out);
-    }
+    print_top_heading(found, limit, width, terminal, out);
     for (uint32_t i = 0; i < limit && kineto_findings_get(found, i, &f); i++)
         print_top_finding(&f, &p, terminal);
     if (verbose)
@@ -305,8 +314,6 @@ void kc_findings_print_top(const kineto_findings *found, uint32_t limit, size_t 
     else
         put_skipped_count(found, &p);
 }
-
-#define MAX_BRIEF 6u
 
 #define BRIEF_INDENT "           " /* as wide as savings */
 
@@ -320,7 +327,7 @@ static void print_brief_finding(const kineto_finding *f, const page *p)
     put_wrapped(p, BRIEF_INDENT "-> ", BRIEF_INDENT "   ", f->advice);
 }
 
-void kc_findings_print_brief(const kineto_findings *found, size_t width, FILE *out)
+void kc_findings_print_brief(const kineto_findings *found, uint32_t limit, size_t width, FILE *out)
 {
     page p = {out, width ? KB_MAX(width, (size_t)MIN_WIDTH) : KC_FINDINGS_WIDTH};
     uint32_t count = kineto_findings_count(found);
@@ -328,10 +335,10 @@ void kc_findings_print_brief(const kineto_findings *found, size_t width, FILE *o
     if (!count)
         return;
     fputs("\n  findings, by the time that each would save at most ('ckineto analyze --findings' shows where)\n", out);
-    for (uint32_t i = 0; i < MAX_BRIEF && kineto_findings_get(found, i, &f); i++)
+    for (uint32_t i = 0; i < limit && kineto_findings_get(found, i, &f); i++)
         print_brief_finding(&f, &p);
-    if (count > MAX_BRIEF)
-        fprintf(out, "  … and %s more\n", kc_count(count - MAX_BRIEF).s);
+    if (count > limit)
+        fprintf(out, "  … and %s more\n", kc_count(count - limit).s);
 }
 
 /* ---- rules and gates ------------------------------------------------------------------------- */
@@ -342,6 +349,15 @@ int kc_finding_rules_print(void)
     for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++)
         printf("%-*s %s\n", ID_COLUMNS, rule.id, rule.title);
     return kc_finish_stdout("analyze", 0);
+}
+
+/* The text before a character; cut if it is long. */
+static kb_text cut_at(const char *text, char end)
+{
+    kb_text begin;
+    const char until[] = {end, '\0'};
+    kb_snprintf(begin.s, sizeof begin.s, "%.*s", (int)KB_MIN(strcspn(text, until), sizeof begin.s - 1), text);
+    return begin;
 }
 
 /* Does a gate name a rule, the first words of some rules, or "all"? */
@@ -362,9 +378,10 @@ kineto_status kc_gates_check(const kc_texts *gates)
     for (size_t i = 0; i < gates->count; i++)
         if (!is_known(gates->data[i]))
             return kc_usage_error("analyze",
-                                  "--gate: unknown rule '%.*s'; 'ckineto analyze --findings "
-                                  "--list' lists the rules",
-                                  (int)strcspn(gates->data[i], "="), gates->data[i]);
+                                  "--gate: unknown rule '%s'%s ('ckineto analyze --findings --list' "
+                                  "lists the rules)",
+                                  cut_at(gates->data[i], '=').s,
+                                  kc_did_you_mean(kc_list_rules, cut_at(gates->data[i], '=').s).s);
     return KINETO_OK;
 }
 

@@ -15,8 +15,8 @@ void kc_findings_print(const kineto_findings *found, size_t width, FILE *out);
  *  colours. */
 void kc_findings_print_top(const kineto_findings *found, uint32_t limit, size_t width, bool verbose,
                            FILE *terminal, FILE *out);
-/** The first ones, with what to do, below the summary of a recording. Nothing without any. */
-void kc_findings_print_brief(const kineto_findings *found, size_t width, FILE *out);
+/** The first `limit` ones, with what to do, below the summary of a recording. Nothing without any. */
+void kc_findings_print_brief(const kineto_findings *found, uint32_t limit, size_t width, FILE *out);
 /** The rules there are, on the standard output. @return the exit status. */
 int kc_finding_rules_print(void);
 /** Checks the gates as far as that is possible before traces are read. A mistake is explained on

@@ -110,11 +110,12 @@ static void put_tables(kb_json *j, kineto_overview *o, bool brief)
  * several ranks. */
 static void put_ranks(kb_json *j, const kineto_overview *o)
 {
-    const ka_overview_trace *t;
-    kb_json_put_uint(j, "world_size", ka_overview_world_size(o));
+    const ka_coverage *c = ka_overview_coverage(o);
+    kb_json_put_uint(j, "world_size", c->world_size);
     kb_json_key_z(j, "ranks");
     kb_json_array_begin(j);
-    for (uint32_t i = 0; (t = ka_overview_trace_at(o, i)) != NULL; i++) {
+    for (size_t i = 0; i < c->traces.count; i++) {
+        const ka_covered_trace *t = &c->traces.data[i];
         kb_json_object_begin(j);
         kb_json_put_int(j, "rank", t->rank);
         kb_json_put_us(j, "start_us", t->start_ns);

@@ -31,7 +31,7 @@ This page is generated from `src/analyze/tables/tables.def`: `python3 tests/abi/
 
 
 def read_tables(command):
-    listed = subprocess.run([command, "analyze", "--list", "--json", "-"], stdout=subprocess.PIPE, check=True,
+    listed = subprocess.run([command, "analyze", "--list", "--json"], stdout=subprocess.PIPE, check=True,
                             timeout=60)
     return json.loads(listed.stdout)["tables"]
 

@@ -89,11 +89,11 @@ def check_windows():
     other = [{**e, "tid": 6} for e in ranges(("aten::add", 200, 300, "cpu_op"))]
     path = write_trace("windows.json", STEP + other + ranges(("ProfilerStep#30", 2000, 2500, "user_annotation")))
     found = {}
-    for option, value in (("--step", "3"), ("--under", "ProfilerStep#3$"), ("--under", "ProfilerStep#3")):
+    for option, value in (("--steps", "3"), ("--under", "ProfilerStep#3$"), ("--under", "ProfilerStep#3")):
         part = path_of("window.json")
         run("slice", path, option, value, "-o", part)
         found[value] = window_of(part)
-        expect(f"{option} {value}: other threads", "aten::add" in names_of(part), option == "--step")
+        expect(f"{option} {value}: other threads", "aten::add" in names_of(part), option == "--steps")
     expect("windows", found, {"3": 1000000, "ProfilerStep#3$": 1000000, "ProfilerStep#3": 2490000})
 
 

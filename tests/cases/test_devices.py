@@ -23,7 +23,7 @@ def span(pid, tid, name, ts, dur, cat=None, **args):
 
 def tables(trace, names, *options):
     """Tables of analyze: name → list of rows as dictionaries."""
-    text = run("analyze", trace, "--only", names, "--json", "-", *options)
+    text = run("analyze", trace, "--only", names, "--json", *options)
     if not text.strip():
         return {}
     found = {}
@@ -48,7 +48,7 @@ def check_no_internal_number(what, trace):
     folder = path_of(what.replace(" ", "_"))
     os.makedirs(folder, exist_ok=True)
     text = run("analyze", trace, "--all", "--series") + run("analyze", trace, "--findings", status=None)
-    text += run("analyze", trace, "--json", "-") + run("info", trace) + run("info", trace, "--json")
+    text += run("analyze", trace, "--json") + run("info", trace) + run("info", trace, "--json")
     text += run("table", trace) + run("table", trace, "--json") + run("report", trace, "--text", status=None)
     for table in ("processes", "tracks", "activities", "devices"):
         text += run("query", trace, f"select * from {table}")
@@ -277,7 +277,7 @@ def check_steps():
     expect("own names: their numbers", [s[0] for s in steps_of(trace, "--step-pattern", "train ")], ["4", "5", "6"])
     expect("own names: alternatives", [s[0] for s in steps_of(trace, "--step-pattern", "tr*n|evaluate")], ["0", "1", "2", "3"])
     part = path_of("part.json")
-    run("slice", trace, "--step", "5", "--step-pattern", "train ", "-o", part)
+    run("slice", trace, "--steps", "5", "--step-pattern", "train ", "-o", part)
     expect("own names: slice", sorted(r["name"] for r in query(part, "select name from activities")), ["aten::mm", "train 5"])
     rows = json.loads(run("table", trace, "--json", "--step-pattern", "train *"))
     expect("own names: table", [r["count"] for r in rows if r["name"].startswith("train")], [3])

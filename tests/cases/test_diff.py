@@ -24,7 +24,7 @@ def steps_of(loader_us, batch=32, device="A", world=2, version="2.5"):
 
 
 def tables(before, after):
-    return json.loads(run("diff", "--no-findings", "--json", "-", before, after))["facts"]["tables"]
+    return json.loads(run("diff", "--no-findings", "--json", before, after))["facts"]["tables"]
 
 
 def rows(table):

@@ -76,7 +76,7 @@ def program(name, pid, functions=None, sleeps=(), locks=(50000,) * 6, files=(200
 
 
 def tables(before, after, *options):
-    found = json.loads(run("diff", "--no-findings", "--json", "-", *options, before, after))["facts"]["tables"]
+    found = json.loads(run("diff", "--no-findings", "--json", *options, before, after))["facts"]["tables"]
     return {name: [dict(zip(t["columns"], r)) for r in t["rows"]] for name, t in found.items()}
 
 
@@ -130,7 +130,7 @@ def check_times_count_once():
     for path in (BEFORE, program("slow", 4711, functions={"parse": 55}, sleeps=(1000, 70000))):
         found = tables(path, path)["diff_threads"]
         whole = sum(r["before_us"] for r in found if r["kind"] in ("function", "call", "lock", "state"))
-        states = json.loads(run("analyze", "--only", "thread_states", "--json", "-", path))["tables"]["thread_states"]
+        states = json.loads(run("analyze", "--only", "thread_states", "--json", path))["tables"]["thread_states"]
         life = sum(r[states["columns"].index("lifetime_us")] for r in states["rows"])
         expect("time of all threads", round(whole), round(life))
         expect("a trace and itself", [r for r in found if r["delta_us"] or r["change"] != "same"], [])

@@ -7,14 +7,14 @@ from harness import expect, finish, given, path_of, run, write_trace
 
 def table(trace, name, *options):
     """A table of `analyze` as (rows as dictionaries, note)."""
-    run("analyze", trace, "--only", name, "--json", path_of("out.json"), *options)
+    run("analyze", trace, "--only", name, "--json=" + path_of("out.json"), *options)
     with open(path_of("out.json"), encoding="utf-8") as file:
         found = json.load(file)["tables"][name]
     return [dict(zip(found["columns"], row)) for row in found["rows"]], found["note"]
 
 
 def findings(trace):
-    return json.loads(run("analyze", "--findings", "--json", "-", trace))["findings"]
+    return json.loads(run("analyze", "--findings", "--json", trace))["findings"]
 
 
 def event(name, category, start, length, tid=5, pid=5, **args):

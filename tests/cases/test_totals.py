@@ -24,7 +24,7 @@ def document(events, ledger=(), **header):
 
 def unfit(trace):
     """The finding of a trace as (sentence, advice), or None."""
-    report = json.loads(run("analyze", "--findings", "--json", "-", trace))
+    report = json.loads(run("analyze", "--findings", "--json", trace))
     found = [f for f in report["findings"] if f["id"] == "trace.unfit"]
     return (found[0]["sentence"], found[0]["advice"]) if found else None
 
@@ -91,7 +91,7 @@ def check_devices():
     events = [op("a", 0, 100), on_device("kernel", 10, 20), on_device("cuda_runtime", 30, 50), on_device("gpu_memset", 80, 5)]
     trace = write_trace("busy.json", events)
     expect("busy", busy_lines(trace), ["device 0: busy for 25.000 us, 25.0 % of 100.000 us (2 kernels, copies and memsets)"])
-    run("analyze", trace, "--only", "temporal_breakdown", "--json", path_of("out.json"))
+    run("analyze", trace, "--only", "temporal_breakdown", "--json=" + path_of("out.json"))
     with open(path_of("out.json"), encoding="utf-8") as file:
         table = json.load(file)["tables"]["temporal_breakdown"]
     row = dict(zip(table["columns"], table["rows"][0]))

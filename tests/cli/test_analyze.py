@@ -42,7 +42,7 @@ class Analyze(CommandTest):
         return done
 
     def facts(self, *arguments):
-        return json.loads(self.analyze("--json", "-", *arguments).out)["tables"]
+        return json.loads(self.analyze("--json", *arguments).out)["tables"]
 
     def row(self, table, *arguments, number=0):
         found = self.facts("--only", table, *arguments)[table]
@@ -92,24 +92,24 @@ class Analyze(CommandTest):
         def shown(*options):
             lines = self.analyze("--only", "kernels", *options, self.path("ranks")).out.decode().splitlines()
             rows = [line.split() for line in lines[lines.index("Kernels (kernels)") + 2:] if " k" in line]
-            us = {"ms": 1000, "us": 1}
-            return [(int(rank), name, float(sum_) * us[unit]) for rank, _, name, _, sum_, unit, *_ in rows]
+            units = {"ns": 0.001, "us": 1, "ms": 1000, "s": 1000000}
+            return [(int(rank), name, float(total) * units[unit]) for rank, _, name, _, total, unit, *_ in rows]
 
         table = self.facts("--only", "kernels", self.path("ranks"))["kernels"]
         all_rows = [(row[0], row[2], row[4]) for row in table["rows"]]
         self.assertEqual([row[0] for row in all_rows], sorted(row[0] for row in all_rows))
-        self.assertEqual(shown("--row-limit", "0"), all_rows)
-        self.assertEqual(shown("--row-limit", "72"), all_rows)
+        self.assertEqual(shown("--top", "0"), all_rows)
+        self.assertEqual(shown("--top", "72"), all_rows)
         heaviest = sorted(all_rows, key=lambda row: -row[2])
         self.assertEqual(shown(), heaviest[:10])
-        self.assertEqual(shown("--row-limit", "40"), heaviest[:40])
-        self.assertEqual({row[0] for row in shown("--row-limit", "3")}, {0, 1, 2})
+        self.assertEqual(shown("--top", "40"), heaviest[:40])
+        self.assertEqual({row[0] for row in shown("--top", "3")}, {0, 1, 2})
 
     def test_sums_of_several_ranks_are_shown_by_weight(self):
         for rank, first in enumerate((1, 3)):
             self.trace(f"ranks/rank-{rank}.json", [host("cpu_op", f"op{n}", 1000 * n, 100 * n)
                                                    for n in range(first, first + 4)])
-        lines = self.analyze("--only", "operators", "--row-limit", "3", self.path("ranks")).out.decode().splitlines()
+        lines = self.analyze("--only", "operators", "--top", "3", self.path("ranks")).out.decode().splitlines()
         rows = lines[lines.index("Operators (operators)") + 2:][:3]
         self.assertEqual([row.split()[0] for row in rows], ["op4", "op3", "op6"])
 
@@ -183,11 +183,11 @@ class Analyze(CommandTest):
 
     def test_a_trace_is_not_overwritten(self):
         path = self.trace()
-        self.assertIn("overwrite", self.analyze("--json", path, path, status=2).err.decode())
+        self.assertIn("overwrite", self.analyze("--json=" + path, path, status=2).err.decode())
 
     def test_what_if_goes_with_no_tables(self):
         path = self.trace()
-        for way in (["--json", "o.json"], ["--csv", "o"], ["--series"], ["--all"], ["--only", "kernels"]):
+        for way in (["--json=o.json"], ["--csv", "o"], ["--series"], ["--all"], ["--only", "kernels"]):
             said = self.analyze(path, "--what-if", "kernel:gemm=0.5", *way, status=2).err.decode()
             self.assertIn("run 'ckineto analyze' again without --what-if", said)
         self.assertFalse(os.path.exists(self.path("o")) or os.path.exists(self.path("o.json")))
@@ -195,7 +195,7 @@ class Analyze(CommandTest):
 
     def test_findings_refuse_what_is_about_tables(self):
         path = self.trace()
-        for way in (["--csv", "o"], ["--series"], ["--all"], ["--row-limit", "3"], ["--definitions", "hta"],
+        for way in (["--csv", "o"], ["--series"], ["--all"], ["--top", "3"], ["--definitions", "hta"],
                     ["--annotation", "x"], ["--instance", "1"], ["--top", "2"], ["--what-if", "kernel:gemm=0.5"]):
             said = self.analyze(path, "--findings", *way, status=2).err.decode()
             self.assertIn(f"not with {way[0]}", said)
@@ -209,16 +209,16 @@ class Analyze(CommandTest):
             with open(read, "w", encoding="utf-8") as file:
                 file.write("[]")
             os.link(read, linked)
-            for output in ("--json", "--overlay"):
+            for output in ("--json=", "--overlay="):
                 for name in (read, linked):
-                    said = self.analyze(path, option, read, output, name, status=2).err.decode()
+                    said = self.analyze(path, option, read, output + name, status=2).err.decode()
                     self.assertIn(f"{name} would overwrite", said)
             os.remove(linked)
             with open(read, encoding="utf-8") as file:
                 self.assertEqual(file.read(), "[]")
 
     def test_two_answers_have_two_files(self):
-        said = self.analyze(self.trace(), "--json", self.path("o"), "--overlay", self.path("o"), status=2).err.decode()
+        said = self.analyze(self.trace(), "--json=" + self.path("o"), "--overlay", self.path("o"), status=2).err.decode()
         self.assertIn("written twice", said)
         self.assertFalse(os.path.exists(self.path("o")))
 

@@ -138,7 +138,7 @@ class Calls(CommandTest):
                 self.assertEqual(done.out.count(shown), 1, (way, done.out))
         self.run_command("analyze", "trace.json", "--only", "steps", "--csv", "out", "--execution-trace", "et.json")
         self.assertEqual(sorted(os.listdir(self.path("out"))), ["execution_trace.csv", "steps.csv"])
-        for way in ways + (["--json", "-"], ["--csv", "out"]):
+        for way in ways + (["--json"], ["--csv", "out"]):
             for option in ("--execution-trace", "--memory-timeline"):
                 self.refused(2, "absent.json", "trace.json", *way, option, "absent.json")
         for way in (["-f"], ["--gate", "all"], ["--what-if", "kernel:a=0.5"]):
@@ -146,7 +146,7 @@ class Calls(CommandTest):
                 self.refused(2, "are for tables", "trace.json", *way, option, "et.json")
 
     def test_an_overlay_that_cannot_be_written_is_said(self):
-        for way in ([], ["-a"], ["--json", "-"], ["--only", "sequences"], ["--what-if", "kernel:a=0.5"]):
+        for way in ([], ["-a"], ["--json"], ["--only", "sequences"], ["--what-if", "kernel:a=0.5"]):
             self.refused(1, "absent/o.json", self.trace(), *way, "--overlay", "absent/o.json")
 
     def test_memory_over_time_needs_no_trace(self):

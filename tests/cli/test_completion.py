@@ -7,7 +7,7 @@ import unittest
 
 from command import CommandTest, main
 
-PLACES = (("record",), ("info",), ("analyze",), ("diff",), ("convert",), ("export",), ("table",), ("query",), ("mcp",),
+PLACES = (("record",), ("info",), ("analyze",), ("diff",), ("convert",), ("table",), ("query",), ("mcp",),
           ("plugin", "list"), ("plugin", "check"))
 
 
@@ -66,9 +66,23 @@ class Completion(CommandTest):
         self.assertEqual(self.bash("ckineto", "analyze", "--definitions", "=", "h"), ["hta"])
         self.assertIn("folded", self.bash("ckineto", "convert", "t.json", "-t", "fo"))
         self.assertEqual(self.bash("ckineto", "analyze", "so"), ["some trace.json"])
-        self.assertEqual(self.bash("ckineto", "analyze", "--row-limit", "so"), [])
+        self.assertEqual(self.bash("ckineto", "analyze", "--top", "so"), [])
         self.assertIn("bash", self.bash("ckineto", "record", "-q", "--", "bas"))
         self.assertEqual(self.bash("ckineto", "record", "--on-demand", "--qu"), ["--quiet"])
+
+    @has("bash")
+    def test_bash_completes_names(self):
+        for words, meant in ((("analyze", "--only", "critical_path_op"), "critical_path_operators"),
+                             (("analyze", "--only", "kernels,gpu_su"), "kernels,gpu_summary"),
+                             (("analyze", "--gate", "input.data"), "input.data_loader"), (("verify", "--rule", "order.un"), "order.unsorted"),
+                             (("table", "--sort-by", "self_cpu_t"), "self_cpu_time_total"), (("analyze", "--color", "al"), "always"),
+                             (("slice", "--kinds", "cpu_op,gpu_memc"), "cpu_op,gpu_memcpy"), (("record", "--kinds", "user_ann"), "user_annotation"),
+                             (("query", "--format", "jsonl"), "jsonl")):
+            self.assertEqual(self.bash("ckineto", *words), [meant], words)
+
+    @has("bash")
+    def test_old_names_are_not_offered(self):
+        self.assertNotIn("--row-limit", self.bash("ckineto", "table", "--"))
 
     @has("zsh")
     def test_zsh_reads_it(self):

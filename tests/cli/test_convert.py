@@ -274,7 +274,7 @@ class Formats(Convert):
         if not self.has_sqlite():
             self.skipTest("built without SQLite")
         out = self.path("out.db")
-        done = self.run_command("export", self.source, "--sqlite", out, "--csv", self.path("out.csv"))
+        done = self.run_command("convert", self.source, "-o", out, "-o", "csv:" + self.path("out.csv"))
         self.assertEqual(done.returncode, 0, done.err)
         with sqlite3.connect(out) as database:
             self.assertEqual(database.execute("SELECT count(*) FROM activities").fetchone()[0], len(ROWS))
@@ -296,9 +296,8 @@ class RealTraces(Convert):
 
     def check(self, source):
         truth = self.ground_truth(source)
-        self.run_command("export", source, "-q", "--csv", self.path("o.csv"), "--jsonl",
-                         self.path("o.jsonl"), "--folded", self.path("o.folded"), "--pprof",
-                         self.path("o.pb"), "--speedscope", self.path("o.ss"))
+        outputs = {"csv": "o.csv", "jsonl": "o.jsonl", "folded": "o.folded", "pprof": "o.pb", "speedscope": "o.ss"}
+        self.run_command("convert", source, "-q", *(f"-o{name}:{self.path(file)}" for name, file in outputs.items()))
         found = [l for l in formats.read_csv(self.path("o.csv")) if l["form"] == "slice"]
         self.assertEqual(collections.Counter((l["name"].encode("latin-1").decode(), int(l["duration_ns"]))
                                              for l in found), truth)
@@ -389,7 +388,7 @@ class Mistakes(Convert):
         with open(self.path("t.out"), "w"):
             pass
         for one, other in (("t.out", "t.out"), ("-", "-"), ("t.out", "link")):
-            done = self.run_command("export", self.source, "--csv", one, "--jsonl", other)
+            done = self.run_command("convert", self.source, "-o", f"csv:{one}", "-o", f"jsonl:{other}")
             self.assertEqual((done.returncode, done.out), (2, b""))
             self.assertIn(b"twice", done.err)
 
@@ -414,10 +413,12 @@ class Mistakes(Convert):
         self.check(["convert", self.source, "-o", "x.folded", "--by", "name"], "--by is track, kind or none")
         self.check(["convert", self.source, "-o", "x.folded", "--unit", "s"], "--unit is")
         self.check(["convert", self.path("none.json"), "-o", "x.csv"], "none.json")
-        self.check(["export", self.source], "--chrome OUT")
+        self.check(["convert", self.source, "-o", "x", "--to", "crome"], "did you mean 'chrome'")
+        self.check(["convert", self.source, "-o", "csv:x.csv", "-o", "y"], "unknown format of y")
+        self.check(["export", self.source], "-o trace.pftrace")
         self.check(["export", "--csv", self.path("x.csv")], "no trace given")
         self.check(["export", self.source, "--csv", self.source], "overwrite")
-        self.check(["export", self.source, "--cvs", "x"], "did you mean --csv")
+        self.check(["export", self.source, "--cvs", "x"], "unknown option '--cvs'")
 
     def test_the_formats_are_listed(self):
         done = self.convert("--list")

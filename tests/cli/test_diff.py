@@ -59,7 +59,7 @@ class DiffTest(CommandTest):
         return done
 
     def tables(self, *arguments):
-        return json.loads(self.diff("--json", "-", *arguments).out)["facts"]["tables"]
+        return json.loads(self.diff("--json", *arguments).out)["facts"]["tables"]
 
     def rows(self, table, *arguments):
         found = self.tables(*arguments)[table]
@@ -92,7 +92,7 @@ class Gates(DiffTest):
 
     def test_steps_that_are_all_slower_fail_by_their_ranks(self):
         pair = self.uneven(100000, 101000, 150000, 100500, 100700, 102000)
-        out = self.diff(*pair, "--fail-on", "step>3%", "--fail-on", "step>20ms", "--json", "-", status=1).out
+        out = self.diff(*pair, "--fail-on", "step>3%", "--fail-on", "step>20ms", "--json", status=1).out
         for gate in json.loads(out)["gates"]:
             self.assertEqual(gate["judgement"], "failed")
             self.assertIn("more than noise by a rank test (+", gate["sentence"])
@@ -101,7 +101,7 @@ class Gates(DiffTest):
 
     def gates(self, a, b, *gates, status=0, options=()):
         asked = [x for gate in gates for x in ("--fail-on", gate)]
-        return json.loads(self.diff(a, b, *asked, "--json", "-", *options, status=status).out)["gates"]
+        return json.loads(self.diff(a, b, *asked, "--json", *options, status=status).out)["gates"]
 
     def test_json_says_what_decided(self):
         a, slower = self.trace("a.json", 6), self.trace("b.json", 6, seed=2, step=1050)
@@ -178,7 +178,7 @@ class Gates(DiffTest):
         for arguments in ([a], [a, a, a], [a, a, "--fail-on", "steps>3%"], [a, a, "--fail-on", "step>3"],
                           [a, a, "--fail-on", "step>1e308s"], [a, a, "--fail-on", "step>1e999"],
                           [a, a, "--definitions", "other"], [a, a, "--definitions", "hta", "--fail-on", "step>3%"],
-                          [a, self.path("none.json")], [a, a, "--json", a], [a, a, "--device", "gpu"]):
+                          [a, self.path("none.json")], [a, a, "--json=" + a], [a, a, "--device", "gpu"]):
             self.assertTrue(self.diff(*arguments, status=2).err)
 
     def test_options_of_the_other_definitions_are_mistakes(self):
@@ -194,7 +194,7 @@ class Gates(DiffTest):
     def test_an_output_that_cannot_be_written_is_not_a_failed_gate(self):
         a, b = self.trace("a.json", 6), self.trace("b.json", 6, step=1500)
         with open("/dev/full", "wb") as full:
-            for options in (["--help"], [a, a], [a, a, "--json", "-"], [a, b, "--fail-on", "step>3%"]):
+            for options in (["--help"], [a, a], [a, a, "--json"], [a, b, "--fail-on", "step>3%"]):
                 self.assertIn(b"No space left", self.diff(*options, status=2, stdout=full).err)
 
 
@@ -213,8 +213,8 @@ class Tables(DiffTest):
 
     def test_threads_and_repetition_change_nothing(self):
         a, b = self.trace("a.json", 9), self.trace("b.json", 9, us=320, seed=9)
-        first = self.diff("--json", "-", a, b).out
-        self.assertEqual(first, self.diff("--json", "-", "--threads", "1", a, b).out)
+        first = self.diff("--json", a, b).out
+        self.assertEqual(first, self.diff("--json", "--threads", "1", a, b).out)
 
     def with_memory(self, name, count):
         """Every other step takes half as much: of many steps, too, which become blocks of several."""

@@ -83,8 +83,9 @@ class Output(CommandTest):
         with open(self.path("t.json"), "rb") as f:
             before = f.read()
         shutil.copy(self.path("t.json"), self.path("u.json"))
-        for words in (["analyze", "--json", "t.json", "u.json"], ["analyze", "u.json", "--json", "u.json"],
-                      ["analyze", "--json", "t.json"], ["diff", "--json", "t.json", "u.json"],
+        for words in (["analyze", "--json=t.json", "u.json"], ["analyze", "u.json", "--json=u.json"],
+                      ["info", "--json=t.json", "t.json"], ["diff", "--json=t.json", "t.json", "u.json"],
+                      ["verify", "--json=u.json", "t.json"],
                       ["report", "t.json", "-o", "t.json"], ["report", "t.json", "-o", "u.json"],
                       ["table", "t.json", "-o", "u.json"], ["query", "t.json", "SELECT 1", "-o", "t.json"],
                       ["scrub", "t.json", "-o", "t.json"], ["slice", "t.json", "-o", "t.json"],
@@ -218,7 +219,7 @@ class Readers(CommandTest):
 
     def test_a_full_standard_output_is_an_error(self):
         for verb in (["info", "t.json"], ["info", "--json", "t.json"], ["--help"], ["doctor"],
-                     ["doctor", "--json"], ["ps", "--json"], ["analyze", "--json", "-", "t.json"]):
+                     ["doctor", "--json"], ["ps", "--json"], ["analyze", "--json", "t.json"]):
             with open("/dev/full", "w") as full:
                 done = self.run_command(*verb, stdout=full)
             self.assertEqual(done.returncode, 1, verb)

@@ -28,7 +28,7 @@ class Limits(CommandTest):
     def test_every_verb_gives_the_same(self):
         path = self.trace()
         for verb in (["info", "--json", path], ["verify", "--json", path],
-                     ["analyze", "--all", "--json", "-", path],
+                     ["analyze", "--all", "--json", path],
                      ["query", "--format", "csv", path,
                       "SELECT name, sum(dur_ns), max(self_ns) FROM activities GROUP BY name"]):
             limited = [verb[0], "--mem", "1M", *verb[1:]]

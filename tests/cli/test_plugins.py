@@ -230,7 +230,7 @@ class Record(PluginTest):
     def test_an_unknown_kind_is_a_mistake_and_the_own_ones_are_listed(self):
         done = self.record_with("--plugin", self.plugin("own"), "-a", "test_dna")
         self.assertEqual((done.returncode, os.path.exists(self.path("t.json"))), (125, False))
-        for word in (b"test_dna", b"test_dma", b"--activities"):
+        for word in (b"test_dna", b"test_dma", b"--kinds"):
             self.assertIn(word, done.err)
         done = self.record_with("-a", "test_dma")
         self.assertEqual(done.returncode, 125, "without the plug-in it is unknown")

@@ -282,8 +282,8 @@ class Data(Report):
     def test_what_was_found_and_the_facts_are_those_of_analyze(self):
         path = self.trace(usual_events())
         summary = self.report(path).summary()
-        facts = json.loads(self.run_ok("analyze", "--json", "-", "--all", path).out)["tables"]
-        found = json.loads(self.run_ok("analyze", "--findings", "--json", "-", path).out)
+        facts = json.loads(self.run_ok("analyze", "--json", "--all", path).out)["tables"]
+        found = json.loads(self.run_ok("analyze", "--findings", "--json", path).out)
         self.assertEqual(summary["findings"], found)
         self.assertTrue(summary["findings"]["findings"])
         for name, table in summary["facts"]["tables"].items():
@@ -294,7 +294,7 @@ class Data(Report):
 
     def test_long_tables_are_cut_and_say_so(self):
         events = [kernel(f"k{n}", 10 * n, 5, n) for n in range(50)]
-        table = self.report("--row-limit", "7", self.trace(events)).summary()["facts"]["tables"]["kernels"]
+        table = self.report("--top", "7", self.trace(events)).summary()["facts"]["tables"]["kernels"]
         self.assertEqual((len(table["rows"]), table["more"]), (7, 43))
 
     def test_more_activities_than_the_limit_leave_the_timeline_out(self):
@@ -462,7 +462,6 @@ class Output(Report):
     def test_what_is_wrong_is_said(self):
         path = self.trace(usual_events())
         self.run_ok("report", status=2)
-        self.run_ok("report", path, status=2)
         self.run_ok("report", path, "--text", "-o", self.path("r.html"), status=2)
         self.run_ok("report", self.path("nothing.json"), "--text", status=2)
         os.mkdir(self.path("empty"))

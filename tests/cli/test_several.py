@@ -92,7 +92,7 @@ class Tables(Several):
         self.assertIn("rank20.json", ids["file.unreadable"])
         out, _ = self.run_ok("info", "run", status=2)
         for key, sentence in ids.items():
-            self.assertIn(f"{key}: {sentence}", out)
+            self.assertIn(f"{key}: {sentence}", " ".join(out.split()))
 
     def test_copies_are_recognised_whatever_they_are_compressed_with(self):
         self.put_ranks(1)
@@ -209,9 +209,9 @@ class Merging(Several):
         for given in (["run"], files, ["run", files[0]]):
             self.run_ok("convert", *given, "-o", "t.json", "-q")
             self.check_merged("t.json", 3)
-            self.run_ok("export", *given, "--chrome", "e.json", "--csv", "e.csv", "-q")
+            self.run_ok("convert", *given, "-o", "e.json", "-o", "csv:e.csv", "-q")
             self.check_merged("e.json", 3)
-            self.run_ok("slice", *given, "--kind", "kernel", "-o", "s.json")
+            self.run_ok("slice", *given, "--kinds", "kernel", "-o", "s.json")
             self.assertEqual(len(self.slices("s.json")), 9)
             self.run_ok("scrub", *given, "--salt", "x", "-o", "x.json")
             self.assertEqual(len(self.slices("x.json")), 27)
@@ -236,8 +236,8 @@ class Merging(Several):
 
     def test_one_rank_is_chosen(self):
         self.put_ranks(3)
-        for verb in (["convert", "-q"], ["scrub", "--salt", "x"], ["export", "-q"]):
-            where = ["--chrome", "t.json"] if verb[0] == "export" else ["-o", "t.json"]
+        for verb in (["convert", "-q"], ["scrub", "--salt", "x"]):
+            where = ["-o", "t.json"]
             self.run_ok(*verb, "run", "--rank", "2", *where)
             self.assertEqual({e["args"]["of"] for e in self.slices() if "of" in e["args"]} or {2}, {2})
             self.assertEqual(len(self.slices()), 9)
@@ -257,10 +257,12 @@ class Merging(Several):
     def test_verify_looks_at_each_and_at_all(self):
         self.put_ranks(3)
         out, _ = self.run_ok("verify", "run")
-        self.assertEqual(out.count("sound"), 3)
+        self.assertRegex(out, r"^3 ranks\.\n3 of 3 traces are sound")
+        self.assertEqual(self.run_ok("verify", "-v", "run")[0].count(": sound"), 3)
         os.unlink(self.path("run/rank1.json"))
         out, _ = self.run_ok("verify", "run", status=1)
-        self.assertIn("1 of 3 ranks are missing: 1", out)
+        self.assertIn("2 of 3 ranks; 1 is missing.", out)
+        self.assertIn("1 of 3 ranks are missing: 1", " ".join(out.split()))
         done = self.run_command("verify", "--json", "run")
         found = json.loads(done.out)
         self.assertEqual(len(found["traces"]), 2)
@@ -268,7 +270,39 @@ class Merging(Several):
         # Files that are named one by one need not belong together.
         self.run_ok("verify", "run/rank0.json", "run/rank2.json")
         self.put("run/rank1.json", "no trace")
-        self.run_ok("verify", "run", status=2)
+        out, err = self.run_ok("verify", "run", status=2)
+        self.assertIn("2 of 3 ranks; 1 is missing; 1 file cannot be read.", out)
+        self.assertIn("rank1.json", err)
+
+    def test_one_unreadable_file_does_not_end_the_others(self):
+        self.put_ranks(3)
+        self.put("run/rank1.json", "no trace")
+        for words in (["analyze"], ["analyze", "--all"], ["analyze", "--findings"], ["report", "--text"]):
+            out, err = self.run_ok(*words, "run", status=1)
+            self.assertIn("1 file cannot be read", " ".join(out.split()), words)
+            self.assertIn("rank1.json", err)
+        self.run_ok("report", "run", status=1)
+        self.assertGreater(os.path.getsize(self.path("run.html")), 10000)
+        for rank in (0, 2):
+            self.put(f"run/rank{rank}.json", "no trace")
+        self.run_ok("analyze", "run", status=2)
+
+    def test_equal_findings_of_many_files_are_one_line(self):
+        """A note of all files, a warning of two."""
+        for rank in range(6):
+            trace = rank_trace(rank, 6)
+            if rank in (2, 4):
+                trace["traceEvents"].append({"ph": "X", "cat": "cpu_op", "name": "late", "pid": 1, "tid": 9, "ts": 5, "dur": -3})
+            self.put(f"run/rank{rank}.json", trace)
+        out, _ = self.run_ok("verify", "run", status=1)
+        words = " ".join(out.split())
+        self.assertIn("4 of 6 traces are sound", words)
+        self.assertIn("in rank 2, rank 4", words)
+        self.assertNotIn("  note ", out)
+        self.assertLessEqual(max(map(len, out.splitlines())), 100)
+        verbose, _ = self.run_ok("verify", "-v", "run", status=1)
+        rules = [line.split()[1] for line in verbose.splitlines() if line.startswith(("  note ", "  warning ", "  error "))]
+        self.assertEqual(len(rules), len(set(rules)))
 
     def test_real_ranks(self):
         for version in ("1.8.1", "2.5.1", "2.15.0"):

@@ -74,19 +74,19 @@ class Slice(CommandTest):
         self.assertEqual((step["dur"], step["args"]["finished"], step["args"]["started"]), (350, False, False))
 
     def test_steps_have_the_kernels_that_they_launched(self):
-        self.assertEqual(sorted(self.slice("--step", "1..2")),
+        self.assertEqual(sorted(self.slice("--steps", "1..2")),
                          sorted(["ProfilerStep#1", "ProfilerStep#2"] + 2 * ["aten::mm", "cudaLaunchKernel", "gemm"]))
         self.assertEqual(sorted(e["id"] for e in self.flows()), [2, 2, 3, 3])
         self.assertIn("kept 8 of 16 activities, dropped 8; kept 2 of 4 flows", self.said)
-        self.slice("--step", "7", status=1)
+        self.slice("--steps", "7", status=1)
         self.assertIn("the trace has no step 7; its steps are 0..3", self.said)
-        self.slice("--step", "7..9", status=1)
+        self.slice("--steps", "7..9", status=1)
         self.assertIn("the trace has no steps 7..9", self.said)
 
     def test_flows_whose_end_is_gone_go_too(self):
-        self.assertEqual(self.slice("--kind", "kernel"), STEPS * ["gemm"])
+        self.assertEqual(self.slice("--kinds", "kernel"), STEPS * ["gemm"])
         self.assertEqual(self.flows(), [])
-        self.assertEqual(len(self.slice("--kind", "kernel", "--with-launches")), 2 * STEPS)
+        self.assertEqual(len(self.slice("--kinds", "kernel", "--with-launches")), 2 * STEPS)
         self.assertEqual(len(self.flows()), 2 * STEPS)
         reasons = [(l["source"], l["reason"], l["count"], l["loss"]) for l in self.ledger()]
         self.assertIn(("selection", "activities left out by selection", 2 * STEPS, False), reasons)
@@ -103,32 +103,32 @@ class Slice(CommandTest):
         self.assertEqual(len(self.slice("--top", "6")), 6)
         self.assertEqual(len(self.slice("--top", "1", "--per", "kind")), 4)
         self.assertEqual(len(self.slice("--top", "1", "--per", "name")), STEPS + 3)
-        self.assertEqual(sorted(self.slice("--kind", "runtime", "--top", "1", "--with-parents")),
+        self.assertEqual(sorted(self.slice("--kinds", "runtime", "--top", "1", "--with-parents")),
                          ["ProfilerStep#0", "aten::mm", "cudaLaunchKernel"])
 
     def test_options_are_combined(self):
-        self.assertEqual(self.slice("--step", "1..3", "--kind", "kernel,cpu_op", "--name", "gemm"), 3 * ["gemm"])
+        self.assertEqual(self.slice("--steps", "1..3", "--kinds", "kernel,cpu_op", "--name", "gemm"), 3 * ["gemm"])
 
     def test_header_and_rows_stay(self):
-        self.slice("--step", "0", "--kind", "kernel")
+        self.slice("--steps", "0", "--kinds", "kernel")
         after = self.load()
         self.assertEqual(after["distributedInfo"]["rank"], 5)
         self.assertEqual(after["deviceProperties"], [{"id": 0, "name": "Tesla"}])
         self.assertNotIn(100, {e["pid"] for e in after["traceEvents"]})
 
     def test_a_part_of_a_part(self):
-        self.slice("--step", "1..2")
+        self.slice("--steps", "1..2")
         os.rename(self.path("t.json"), self.path("first.json"))
-        done = self.run_command("slice", "first.json", "-o", "t.json", "--kind", "kernel")
+        done = self.run_command("slice", "first.json", "-o", "t.json", "--kinds", "kernel")
         self.assertEqual(done.returncode, 0)
         self.assertEqual([e["name"] for e in self.slices()], 2 * ["gemm"])
         self.assertEqual(len([l for l in self.ledger() if l["source"] == "selection"]), 4)
 
     def test_options_that_choose_nothing_are_reported_and_nothing_is_written(self):
-        for options in (("--time", "+1s:"), ("--kind", "gpu_memcpy"), ("--name", "nowhere"), ("--rank", "99"),
+        for options in (("--time", "+1s:"), ("--kinds", "gpu_memcpy"), ("--name", "nowhere"), ("--rank", "99"),
                         ("--process", "999999"), ("--track", "zzz"), ("--under", "zzz"), ("--around", "zzz"),
                         ("--after", "zzz"), ("--before", "zzz"), ("--min-duration", "1s"),
-                        ("--kind", "kernel", "--name", "aten", "--top", "5")):
+                        ("--kinds", "kernel", "--name", "aten", "--top", "5")):
             self.slice(*options, status=1)
             self.assertIn("none of 16 activities matches " + " ".join(options), self.said)
             self.assertFalse(os.path.exists(self.path("t.json")))
@@ -145,7 +145,7 @@ class Slice(CommandTest):
 
     def test_a_trace_without_activities_is_written_if_nothing_was_chosen_from_it(self):
         self.assertEqual(self.slice(data={"traceEvents": []}), [])
-        self.slice("--kind", "kernel", data={"traceEvents": []}, status=1)
+        self.slice("--kinds", "kernel", data={"traceEvents": []}, status=1)
 
     def test_what_could_not_be_written_is_a_mistake_on_the_command_line(self):
         for output in ("t.bin", "-"):
@@ -161,7 +161,7 @@ class Slice(CommandTest):
         # The stack of an operator is both.
         self.assertEqual(len(self.slice("--under", "aten", "--with-parents")), 4 * STEPS)
         # All of them have to be met.
-        self.assertEqual(self.slice("--under", "ProfilerStep#1", "--kind", "kernel"), ["gemm"])
+        self.assertEqual(self.slice("--under", "ProfilerStep#1", "--kinds", "kernel"), ["gemm"])
 
     def test_ranges_choose_what_is_before_and_after_them(self):
         # Device work is when it was launched: the kernel of step 1 ends in step 2.
@@ -171,13 +171,13 @@ class Slice(CommandTest):
                          sorted(["ProfilerStep#3", "aten::mm", "cudaLaunchKernel", "gemm"]))
         # Of several the first one counts.
         self.slice("--before", "aten::mm", status=1)
-        self.assertEqual(self.slice("--after", "ProfilerStep#0", "--before", "ProfilerStep#2", "--kind", "cpu_op"),
+        self.assertEqual(self.slice("--after", "ProfilerStep#0", "--before", "ProfilerStep#2", "--kinds", "cpu_op"),
                          ["aten::mm"])
 
     def test_it_does_not_replace_its_input(self):
         with open(self.path("t.json"), "w", encoding="utf-8") as f:
             json.dump(training(), f)
-        done = self.run_command("slice", "t.json", "-o", "t.json", "--kind", "kernel")
+        done = self.run_command("slice", "t.json", "-o", "t.json", "--kinds", "kernel")
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"would overwrite the trace", done.err)
         self.assertEqual(self.load(), training())
@@ -186,8 +186,8 @@ class Slice(CommandTest):
         with open(self.path("in.json"), "w", encoding="utf-8") as f:
             json.dump(training(), f)
         for words, said in ((["--time", "5"], "A:B"), (["--time", "2:1"], "ends before"), (["--time", "a:b"], "A:B"),
-                            (["--time", "+1parsec:"], "A:B"), (["--time", "101%:"], "A:B"), (["--step", "3..1"], "N..M"),
-                            (["--step", "x"], "N..M"), (["--kind", "kernels"], "kernels"), (["--name", "a("], "'a('"),
+                            (["--time", "+1parsec:"], "A:B"), (["--time", "101%:"], "A:B"), (["--steps", "3..1"], "N..M"),
+                            (["--steps", "x"], "N..M"), (["--kinds", "kernels"], "kernels"), (["--name", "a("], "'a('"),
                             (["--track", "["], "'['"), (["--under", "a("], "'a('"), (["--rank", "-1"], "rank"), (["--top", "0"], "--top needs"), (["--per", "kind"], "--top"),
                             (["--top", "1", "--per", "moon"], "moon"), (["--min-duration", "long"], "long"),
                             (["--clip"], "--time")):
@@ -224,7 +224,7 @@ class RealTraces(CommandTest):
             if step is None:
                 with gzip.open(path, "rt") as f:
                     step = int(re.search(r"ProfilerStep#(\d+)", f.read())[1])
-            done = self.run_command("slice", path, "-o", "t.json", "--step", str(step))
+            done = self.run_command("slice", path, "-o", "t.json", "--steps", str(step))
             self.assertEqual(done.returncode, 0, done.err)
             events = self.load()["traceEvents"]
             self.assertEqual(self.run_command("slice", path, "-o", "all.json").returncode, 0)
@@ -243,7 +243,7 @@ class RealTraces(CommandTest):
         path = os.path.join(TRACES, "nccl_data.json.gz")
         kernels = []
         for step in (4, 5, 6):
-            self.assertEqual(self.run_command("slice", path, "-o", "t.json", "--step", str(step)).returncode, 0)
+            self.assertEqual(self.run_command("slice", path, "-o", "t.json", "--steps", str(step)).returncode, 0)
             kernels += [(e["ts"], e["tid"], e["pid"]) for e in self.slices() if e["cat"] == "kernel"]
         self.assertEqual(len(kernels), len(set(kernels)))
 

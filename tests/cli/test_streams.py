@@ -63,7 +63,7 @@ class Streams(CommandTest):
         for name, reads in (("t.json.gz", True), ("t.svg", False), ("t.pftrace", False)):
             done = self.run_command("record", "-o", self.path(name), "--", "true")
             self.assertIn(b"the trace is in", done.err)
-            self.assertEqual(b"try: ckineto info" in done.err, reads, name)
+            self.assertEqual(b"next: ckineto " in done.err, reads, name)
             self.assertEqual(self.run_command("info", self.path(name)).returncode == 0, reads, name)
 
     def test_no_progress_line_without_a_terminal(self):

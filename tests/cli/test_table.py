@@ -109,13 +109,13 @@ class Table(CommandTest):
             self.table("--sort-by", key)
         values = [r["cpu_time_total_ns"] for r in self.rows("--sort-by", "cpu_time_total")]
         self.assertEqual(values, sorted(values, reverse=True))
-        self.assertEqual(len(self.rows("--row-limit", "2")), 2)
-        self.assertEqual(len(self.table("--row-limit", "1").splitlines()), 7)
+        self.assertEqual(len(self.rows("--top", "2")), 2)
+        self.assertEqual(len(self.table("--top", "1").splitlines()), 7)
         many = [op("f%d" % i, i * 10, 5) for i in range(150)]
         self.assertEqual(len(self.table(events=many).splitlines()), 105)
-        self.assertEqual(len(self.table("--row-limit", "0", events=many).splitlines()), 155)
+        self.assertEqual(len(self.table("--top", "0", events=many).splitlines()), 155)
         self.assertEqual(len(self.rows(events=many)), 150)
-        self.assertEqual(len(self.rows("--row-limit", "100", events=many)), 100)
+        self.assertEqual(len(self.rows("--top", "100", events=many)), 100)
 
     def test_units_and_widths_are_as_asked(self):
         self.assertIn("400.000us", self.table("--time-unit", "us"))
@@ -206,7 +206,7 @@ class Table(CommandTest):
                                 (["--group-by-stack", "x"], b"whole number"),
                                 (["--memory", "--stacks", "self_cpu_time_total", "-o", "m.html"], b"--memory"),
                                 (["--stacks", "self_cpu_time_total", "--sort-by", "count"], b"--sort-by cannot be used"),
-                                (["--stacks", "self_cpu_time_total", "--row-limit", "100"], b"--row-limit"),
+                                (["--stacks", "self_cpu_time_total", "--top", "100"], b"--top"),
                                 (["--csv", "--name-width", "55"], b"--name-width cannot be used with --csv"),
                                 (["--json", "--header", "x"], b"--header"), (["--json", "--time-unit", "auto"], b"--time"),
                                 (["--memory", "--top-level", "-o", "m.html"], b"--top-level"),

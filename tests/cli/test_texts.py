@@ -11,7 +11,7 @@ import unittest
 from command import COMMAND, TARGET, CommandTest, main
 
 VERBS = ("record", "info", "verify", "plugin", "doctor", "recover", "repair",
-         "slice", "scrub", "convert", "export", "analyze", "diff", "daemon", "ps", "trigger")
+         "slice", "scrub", "convert", "analyze", "diff", "daemon", "ps", "trigger")
 
 
 class Help(CommandTest):
@@ -91,7 +91,7 @@ class Mistakes(CommandTest):
                           ["--on-demand=signal="], ["--on-demand=file="], ["--on-demand=socket,"],
                           ["--on-demand=file=" + 5000 * "a"], ["--ring-mb=0", "--ring", "1"], ["--buffer-mb", "64", "--ring", "1"],
                           ["--quiet=yes"], ["--log-level", "9"], ["--log-level", str(2**64 - 1)], ["--output="],
-                          ["--activities", "cpu_op,nonsense"]):
+                          ["--kinds", "cpu_op,nonsense"]):
             self.check(["record", *arguments, "--", "true"], 125, arguments[0].split("=")[0])
         self.check(["record", "-p", "stream", "-k", "5", "--", "true"], 125, "--keep-mb")
         self.check(["record"], 125, "no program given")
@@ -239,9 +239,23 @@ class Info(CommandTest):
 class Record(CommandTest):
     def test_shows_a_table_the_ledger_and_the_next_step(self):
         err = self.record(TARGET, "ranges", "1234").err.decode()
-        for word in ("outer", "1,234", "ledger", "nothing was lost", "t.json", "ckineto info t.json",
-                     "ui.perfetto.dev"):
+        for word in ("outer", "1,234", "overhead ", "nothing was lost", "next: ckineto t.json"):
             self.assertIn(word, err)
+
+    def test_the_summary_is_short_and_the_ledger_is_there_on_request(self):
+        err = self.record(TARGET, "ranges", "40", "threads", "9", "3", "fork", "2").err.decode()
+        self.assertLessEqual(len(err.splitlines()), 30)
+        self.assertLessEqual(max(map(len, err.splitlines())), 100)
+        self.assertNotIn("self-cost", err)
+        self.assertIn("self-cost", self.record(TARGET, "ranges", "40", options=["-v"]).err.decode())
+
+    def test_an_earlier_trace_is_kept(self):
+        for count in ("5", "6", "7"):
+            self.record(TARGET, "ranges", count)
+        ranges = [sum(e["cat"] == "user_annotation" for e in self.slices(name)) for name in ("t.json.old", "t.json")]
+        self.assertEqual(ranges, [6, 7])
+        self.run_command("record", "-q", "-o", "r{rank}.json", "--", TARGET, "ranges", "5", env={**os.environ, "RANK": "0"})
+        self.assertFalse([name for name in os.listdir(self.directory) if name.startswith("r") and name.endswith(".old")])
 
     def test_only_chosen_kinds_are_recorded(self):
         self.record(TARGET, "ranges", "5", options=["-a", "cpu_op"])

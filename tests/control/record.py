@@ -428,7 +428,7 @@ class Ring(RecordTest):
                            if e["name"].startswith("ProfilerStep#"))
             self.assertEqual(steps, list(range(len(steps))))
             self.assertTrue(line["detail"].startswith(f"ProfilerStep#{len(steps)} ("), line)
-            done = subprocess.run([COMMAND, "slice", "--step", str(len(steps)), "-o", "s.json", "last.json"],
+            done = subprocess.run([COMMAND, "slice", "--steps", str(len(steps)), "-o", "s.json", "last.json"],
                                   capture_output=True, cwd=self.here)
             self.assertIn(b"'ckineto info' lists steps that were open", done.stderr)
 

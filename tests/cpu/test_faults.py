@@ -83,7 +83,7 @@ class Faults(unittest.TestCase):
     def test_the_table_adds_them_up(self):
         sums = self.record(str(PAGES))
         table = os.path.join(self.folder.name, "table.json")
-        subprocess.run([COMMAND, "analyze", "--json", table, "--only", "page_faults", self.path], check=True,
+        subprocess.run([COMMAND, "analyze", "--json=" + table, "--only", "page_faults", self.path], check=True,
                        capture_output=True)
         with open(table) as file:
             found = json.load(file)["tables"]
@@ -106,7 +106,7 @@ class Faults(unittest.TestCase):
                                 "args": {"faults": faults, "in": function, "module": "program"}})
         findings = os.path.join(self.folder.name, "findings.json")
         made.save(self.path)
-        subprocess.run([COMMAND, "analyze", "--findings", "--only", "cpu.page_faults", "--json", findings, self.path],
+        subprocess.run([COMMAND, "analyze", "--findings", "--only", "cpu.page_faults", "--json=" + findings, self.path],
                        check=True, capture_output=True)
         with open(findings, encoding="utf-8") as file:
             evidence = [e["text"] for e in json.load(file)["findings"][0]["evidence"]]

@@ -199,7 +199,7 @@ class Inlined(unittest.TestCase):
         self.assertLessEqual({"mix_bits", "mix_rounds", "run_for"}, inlined)
         self.assertFalse({"call_mixing", "main"} & inlined)
         table = os.path.join(self.folder.name, "table.json")
-        subprocess.run([COMMAND, "analyze", "--json", table, "--only", "cpu_functions", self.path], check=True,
+        subprocess.run([COMMAND, "analyze", "--json=" + table, "--only", "cpu_functions", self.path], check=True,
                        capture_output=True)
         with open(table) as file:
             found = json.load(file)["tables"]

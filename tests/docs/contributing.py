@@ -172,18 +172,18 @@ class Examples(unittest.TestCase):
 
     def test_the_new_table_has_rows(self):
         trace = os.path.join(SOURCE, TRACE)
-        facts = json.loads(self.run_command("analyze", "--only", "thread_operators", "--json", "-", trace))
+        facts = json.loads(self.run_command("analyze", "--only", "thread_operators", "--json", trace))
         table = facts["tables"]["thread_operators"]
         self.assertEqual(table["columns"], ["rank", "tid", "operators", "busy_us"])
         self.assertGreater(len(table["rows"]), 0)
         self.assertGreater(table["rows"][0][2], 10)
         self.assertIn("Host threads: time in operators", self.run_command("analyze", "--only", "thread_operators", trace))
-        listed = json.loads(self.run_command("analyze", "--list", "--json", "-"))["tables"]
+        listed = json.loads(self.run_command("analyze", "--list", "--json"))["tables"]
         self.assertIn("thread_operators", [one["name"] for one in listed])
 
     def test_the_new_rule_fires(self):
         trace = os.path.join(SOURCE, TRACE)
-        found = json.loads(self.run_command("analyze", "--findings", "--only", "cpu.one_thread", "--json", "-", trace))
+        found = json.loads(self.run_command("analyze", "--findings", "--only", "cpu.one_thread", "--json", trace))
         self.assertEqual([f["id"] for f in found["findings"]], ["cpu.one_thread"])
         self.assertIn("cpu.one_thread", self.run_command("analyze", "--findings", "--list"))
 

@@ -15,7 +15,7 @@ BEGIN, END = "<!-- rules: made by tests/findings/rules_table.py -->", "<!-- end 
 def rules():
     """(id, title, what a trace must have, only synthetic) of each, in their order: as the command lists
     what finding_rules.def declares."""
-    listed = subprocess.run([os.environ["CKINETO"], "analyze", "--findings", "--list", "--json", "-"],
+    listed = subprocess.run([os.environ["CKINETO"], "analyze", "--findings", "--list", "--json"],
                             stdout=subprocess.PIPE, check=True, timeout=60)
     for rule in json.loads(listed.stdout)["rules"]:
         yield rule["id"], rule["title"], rule["needs"], rule["only_synthetic"]

@@ -119,7 +119,7 @@ class Schema(unittest.TestCase):
             self.schema = json.load(f)
 
     def check(self, *paths):
-        done = command("--json", "-", *paths)
+        done = command("--json", *paths)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(list(problems(json.loads(done.stdout), self.schema, self.schema)), [])
 
@@ -171,7 +171,7 @@ class Shares(unittest.TestCase):
             self.skipTest("the trace is not here")
         with open(golden, encoding="utf-8") as f:
             stated = re.search(r"Kernels with (\d+)% time", f.read()).group(1)
-        found = json.loads(command("--only", "precision.tensor_cores", "--json", "-", trace).stdout)["findings"]
+        found = json.loads(command("--only", "precision.tensor_cores", "--json", trace).stdout)["findings"]
         share = float(re.match(r"([\d.]+) %", found[0]["sentence"]).group(1))
         self.assertEqual(round(share), int(stated))
         self.assertEqual(share, 67.6)

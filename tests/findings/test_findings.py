@@ -48,7 +48,7 @@ def command(*arguments):
 
 
 def findings_of(paths, *options):
-    done = command("--findings", "--json", "-", *options, *paths)
+    done = command("--findings", "--json", *options, *paths)
     if done.returncode:
         raise AssertionError(f"{paths}: {done.returncode}, {done.stderr.decode(errors='replace')}")
     return json.loads(done.stdout)

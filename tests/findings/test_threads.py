@@ -36,7 +36,7 @@ class Threads(unittest.TestCase):
 
     def analyze(self, made, *options):
         made.save(self.path)
-        done = subprocess.run([COMMAND, "analyze", "--json", "-", *options, self.path], stdout=subprocess.PIPE,
+        done = subprocess.run([COMMAND, "analyze", "--json", *options, self.path], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)

@@ -130,7 +130,7 @@ class Record(CommandTest):
             sums = collections.Counter()
             for e in self.events:
                 sums[e["name"]] += e.get("dur", 0) * 1000
-            self.run_command("analyze", "--only", "annotations", "--json", "a.json", "t.json")
+            self.run_command("analyze", "--only", "annotations", "--json=a.json", "t.json")
             with open(self.path("a.json")) as f:
                 table = json.load(f)["tables"]["annotations"]
             rows = {row["name"]: row for row in (dict(zip(table["columns"], row)) for row in table["rows"])}

@@ -169,7 +169,7 @@ class Corners(MemoryTest):
             done = self.run_command("record", f"--memory={size}", "--", "true")
             self.assertEqual(done.returncode, 125, size)
             self.assertIn(b"--memory", done.err)
-        done = self.run_command("record", "-q", "-o", "t.json", "--memory=0", "--activities", "kernel", "--", TARGET,
+        done = self.run_command("record", "-q", "-o", "t.json", "--memory=0", "--kinds", "kernel", "--", TARGET,
                                 "corners")
         self.assertEqual(done.returncode, 7)
         self.assertGreater(len(self.events()), 200)

@@ -169,13 +169,13 @@ class WithLibrary(unittest.TestCase):
 
     def check_findings(self, delay_us):
         """Rank 0 came late to a barrier, to a send and to a receive."""
-        done = self.ckineto("analyze", "--findings", "--json", "findings.json", "run")
+        done = self.ckineto("analyze", "--findings", "--json=findings.json", "run")
         self.assertEqual(done.returncode, 0, done.stderr)
         found = {f["id"]: f for f in load(f"{self.directory}/findings.json")["findings"]}
         for rule in ("communication.imbalance", "mpi.late_sender", "mpi.late_receiver"):
             self.assertIn(rule, found)
             self.assertEqual(found[rule]["rank"], 0, rule)
-        self.ckineto("analyze", "--only", "mpi_peers,stragglers", "--json", "facts.json", "run")
+        self.ckineto("analyze", "--only", "mpi_peers,stragglers", "--json=facts.json", "run")
         tables = load(f"{self.directory}/facts.json")["tables"]
         peers = {(r["from_rank"], r["to_rank"]): r for r in rows_of(tables, "mpi_peers")}
         self.assertEqual(sum(r["messages"] for r in peers.values()), 38)

@@ -128,7 +128,7 @@ def test_imbalance(runtime, folder):
     waited = sum(e["dur"] for e in rows(recorded) if e["name"].startswith("omp barrier"))
     if not 0.5 * float(out) <= waited <= float(out) + 1: # the program reads the clock around the recorded wait
         expect(f"{runtime.name}: waiting at barriers", waited, float(out))
-    shown = subprocess.run([COMMAND, "analyze", "--only", "openmp_regions", "--json", "-", trace], capture_output=True, text=True)
+    shown = subprocess.run([COMMAND, "analyze", "--only", "openmp_regions", "--json", trace], capture_output=True, text=True)
     tables = json.loads(shown.stdout)
     table = find_table(tables, "openmp_regions")
     expect(f"{runtime.name}: regions in the table", sorted((r["count"], r["threads"]) for r in table), [(20, 2), (20, 2)])

@@ -24,7 +24,7 @@ ask() ( # command, name of the answers, trace: everything that it can say, as fi
     cd "$to"
     answer info info --json "$trace"
     answer verify verify "$trace"
-    answer analyze analyze "$trace" --json facts.json --csv csv
+    answer analyze analyze "$trace" --json=facts.json --csv csv
     answer findings analyze "$trace" --findings
     answer table table "$trace" --sort-by self_cpu_time_total
     answer json convert "$trace" -o trace.json
@@ -32,7 +32,7 @@ ask() ( # command, name of the answers, trace: everything that it can say, as fi
     answer folded convert "$trace" -o trace.folded
     answer repair repair "$trace" -o repaired.json
     answer slice slice "$trace" --top 50 -o longest.json
-    answer diff diff "$trace" "$trace" --json diff.json
+    answer diff diff "$trace" "$trace" --json=diff.json
     answer query query "$trace" "SELECT name, count(*), sum(dur_ns) FROM activities GROUP BY 1 ORDER BY 3 DESC, 1 LIMIT 20"
 )
 

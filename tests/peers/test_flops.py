@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def compare(command, folder):
     with open(os.path.join(folder, "flops.json"), encoding="utf-8") as file:
         theirs = json.load(file)
-    done = subprocess.run([command, "table", "--flops", "--json", "--sort-by", "none", "--row-limit", "0",
+    done = subprocess.run([command, "table", "--flops", "--json", "--sort-by", "none", "--top", "0",
                            os.path.join(folder, "trace.json.gz")], stdout=subprocess.PIPE, check=True)
     ours = {row["name"]: row["flops"] for row in json.loads(done.stdout)}
     faults = [f"{op}: flop_counter says {n}, ckineto {ours.get(op)}" for op, n in theirs.items()

@@ -51,7 +51,7 @@ def trigger(command, folder, processes, name, *options):
     """The files that were made, by pid."""
     pids = [word for p in processes for word in ("--pid", str(p.pid))]
     out = os.path.join(folder, name + ".json")
-    run = subprocess.run([command, "trigger", *pids, *options, "--socket-dir", folder, "--wait=120", "--out", out],
+    run = subprocess.run([command, "trigger", *pids, *options, "--socket-dir", folder, "--wait=120", "--output", out],
                          capture_output=True, text=True, timeout=200,
                          env=dict(os.environ, XDG_RUNTIME_DIR=folder))
     assert run.returncode == 0, f"trigger ended with {run.returncode}:\n{run.stdout}{run.stderr}"

@@ -114,7 +114,7 @@ class Comparison:
             if key == "top_level_events_only":
                 ours.append("--top-level")
             elif key == "row_limit":
-                ours += ["--row-limit", str(max(value, 0))]
+                ours += ["--top", str(max(value, 0))]
             else:
                 ours += [names[key], "none" if value is None else value if isinstance(value, str)
                          else str(value)]

@@ -54,7 +54,7 @@ class Opened(unittest.TestCase):
         """The page of TRACE, drawn, its tables too, and the answers of `analyze` about it."""
         out = os.path.join(self.folder, self.id() + ".html")
         subprocess.run([CKINETO, "report", *trace, "-o", out], check=True, stderr=subprocess.DEVNULL)
-        facts = subprocess.run([CKINETO, "analyze", *trace, "--series", "--json", "-"], check=True, capture_output=True).stdout
+        facts = subprocess.run([CKINETO, "analyze", *trace, "--series", "--json"], check=True, capture_output=True).stdout
         page = self.browser.open("file://" + out)
         page.wait_for("document.documentElement?.dataset.state")
         self.assertEqual(page.value("document.documentElement.dataset.state"), "ready")

@@ -198,7 +198,7 @@ def command(folder):
     check_trace(os.path.join(folder, "sim_training.json"), POWER)
     run([*with_power, "--plugin-config", "sim.power=0", "-o", outside, "--", TRAINING], folder)
     check_trace(outside, {})
-    run([CKINETO, "record", "--plugin", PLUGIN, "--activities", "sim_dma,cpu_op", "-o", outside,
+    run([CKINETO, "record", "--plugin", PLUGIN, "--kinds", "sim_dma,cpu_op", "-o", outside,
          "--", TRAINING, PLUGIN], folder)  # which is loaded already
     trace = read(outside)
     found = {e["cat"] for e in trace["traceEvents"] if e["ph"] == "X"}

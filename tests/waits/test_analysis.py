@@ -10,7 +10,7 @@ from waits_test import TARGET, WaitsTest, main
 
 class Analysis(WaitsTest):
     def tables(self, *names):
-        done = self.run_command("analyze", "--only", ",".join(names), "--json", "a.json", "t.json")
+        done = self.run_command("analyze", "--only", ",".join(names), "--json=a.json", "t.json")
         self.assertEqual(done.returncode, 0, done.err)
         with open(self.path("a.json"), encoding="utf-8") as f:
             tables = json.load(f)["tables"]

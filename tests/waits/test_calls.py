@@ -151,7 +151,7 @@ fn main() {
         self.assertEqual(self.calls(), [])
 
     def test_the_kind_can_be_chosen(self):
-        printed = self.record(TARGET, "contended", "2", options=("--activities", "kernel"))
+        printed = self.record(TARGET, "contended", "2", options=("--kinds", "kernel"))
         self.assert_counts(printed, ("nanosleep",))
 
     def test_a_static_program(self):

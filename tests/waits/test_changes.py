@@ -16,7 +16,7 @@ class Changes(WaitsTest):
 
     def first_cause(self, before, after):
         """The first row of a function, call or lock: on a busy machine, waiting for a CPU may come before it."""
-        done = self.run_command("diff", "--no-findings", "--json", "-", before, after)
+        done = self.run_command("diff", "--no-findings", "--json", before, after)
         self.assertEqual(done.returncode, 0, done.err)
         table = json.loads(done.out)["facts"]["tables"]["diff_summary"]
         rows = [dict(zip(table["columns"], row)) for row in table["rows"]]

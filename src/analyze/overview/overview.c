@@ -6,20 +6,6 @@
 
 #include <ckineto/files.h>
 
-/* Notes which trace it is: rank, time, and whether its file is complete. */
-static bool add_trace(kineto_overview *o, const kineto_trace *trace, const int32_t *rank)
-{
-    kineto_identity identity = {.size = sizeof identity};
-    ka_overview_trace seen = {.activities = kineto_trace_count(trace),
-                              .is_cut = kt_ledger_is_cut(trace)};
-    kineto_trace_identity(trace, NULL, &identity);
-    kineto_trace_window(trace, &seen.start_ns, &seen.end_ns);
-    seen.rank = identity.rank_count > 1 ? -1 : rank ? *rank : KB_MAX(identity.rank, 0);
-    o->rank_count = KB_MAX(identity.rank_count, 1u);
-    o->world_size = (uint32_t)KB_MAX(identity.world_size, 0);
-    return kb_vec_push(&o->traces, seen);
-}
-
 kineto_status kineto_overview_create(const kineto_trace *trace, const kineto_analysis_options *analyze,
                                      kineto_overview **out, kineto_error *err)
 {
@@ -32,7 +18,7 @@ kineto_status kineto_overview_create(const kineto_trace *trace, const kineto_ana
         return kb_fail_memory(err, NULL);
     kineto_findings_options options = {.size = sizeof options, .analyze = analyze, .facts = &o->facts};
     kineto_status status = kineto_findings_find(trace, &options, &o->found, err);
-    if (!status && !add_trace(o, trace, analyze ? analyze->rank : NULL))
+    if (!status && !ka_coverage_add(&o->coverage, trace, analyze ? analyze->rank : NULL))
         status = kb_fail_memory(err, NULL);
     if (!status) {
         *out = o;
@@ -57,19 +43,8 @@ void kineto_overview_destroy(kineto_overview *o)
     free_sections(o);
     kineto_findings_destroy(o->found);
     kineto_analysis_destroy(o->facts);
-    kb_vec_free(&o->traces);
+    ka_coverage_free(&o->coverage);
     free(o);
-}
-
-/* The traces of another overview. */
-static bool add_traces(kineto_overview *to, const kineto_overview *from)
-{
-    bool fits = kb_vec_reserve(&to->traces, to->traces.count + from->traces.count);
-    for (size_t i = 0; i < from->traces.count && fits; i++)
-        to->traces.data[to->traces.count++] = from->traces.data[i];
-    to->rank_count += from->rank_count;
-    to->world_size = KB_MAX(to->world_size, from->world_size);
-    return fits;
 }
 
 kineto_status kineto_overview_add(kineto_overview *to, const kineto_overview *from, kineto_error *err)
@@ -79,31 +54,26 @@ kineto_status kineto_overview_add(kineto_overview *to, const kineto_overview *fr
     if (to == from)
         return kb_fail(err, KINETO_E_ARGUMENT, "%s: an overview cannot be added to itself", __func__);
     free_sections(to);
-    if (to->traces.count == 1) { /* what compares ranks is made once, when all are there */
+    if (to->coverage.traces.count == 1) { /* what compares ranks is made once, when all are there */
         ka_facts_defer(to->facts);
         ka_findings_defer(to->found);
     }
     kineto_status status = kineto_findings_add(to->found, from->found, err);
     if (!status)
         status = kineto_analysis_add(to->facts, from->facts, err);
-    if (!status && !add_traces(to, from))
+    if (!status && !ka_coverage_merge(&to->coverage, &from->coverage))
         status = kb_fail_memory(err, NULL);
     return status;
 }
 
-const ka_overview_trace *ka_overview_trace_at(const kineto_overview *o, uint32_t index)
-{
-    return index < o->traces.count ? &o->traces.data[index] : NULL;
-}
-
-uint32_t ka_overview_world_size(const kineto_overview *o) { return o->world_size; }
+const ka_coverage *ka_overview_coverage(const kineto_overview *o) { return &o->coverage; }
 
 int64_t ka_overview_origin(const kineto_overview *o, int64_t rank)
 {
-    for (size_t i = 0; i < o->traces.count; i++)
-        if (o->traces.data[i].rank == rank || o->traces.data[i].rank < 0)
-            return o->traces.data[i].start_ns;
-    return o->traces.count == 1 ? o->traces.data[0].start_ns : 0;
+    for (size_t i = 0; i < o->coverage.traces.count; i++)
+        if (o->coverage.traces.data[i].rank == rank || o->coverage.traces.data[i].rank < 0)
+            return o->coverage.traces.data[i].start_ns;
+    return o->coverage.traces.count == 1 ? o->coverage.traces.data[0].start_ns : 0;
 }
 
 /* Out of memory leaves sections out; the rest is still right. */
@@ -111,7 +81,7 @@ static void make_overview(kineto_overview *o)
 {
     if (o->is_made)
         return;
-    if (o->traces.count > 1) {
+    if (o->coverage.traces.count > 1) {
         (void)ka_facts_complete(o->facts, NULL);
         (void)ka_findings_complete(o->found, NULL);
     }

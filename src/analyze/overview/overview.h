@@ -3,6 +3,7 @@
 #define KA_OVERVIEW_H
 
 #include "analyze/findings/finding.h"
+#include "analyze/overview/coverage.h"
 #include "analyze/tables/table.h"
 
 #include <ckineto/overview.h>
@@ -52,14 +53,6 @@ typedef struct ka_overview_section {
     uint64_t left_out;
 } ka_overview_section;
 
-/** A trace that the overview is of. */
-typedef struct ka_overview_trace {
-    int64_t rank; /* -1: it has several */
-    int64_t start_ns, end_ns;
-    uint64_t activities;
-    bool is_cut; /* the end of its file is missing */
-} ka_overview_trace;
-
 #define KA_MAX_TILES 4u
 typedef struct ka_overview_tile {
     const char *label;
@@ -69,8 +62,7 @@ typedef struct ka_overview_tile {
 struct kineto_overview {
     kineto_findings *found;
     kineto_analysis *facts;
-    KB_VEC(ka_overview_trace) traces;
-    uint32_t rank_count, world_size;
+    ka_coverage coverage;
     bool is_made; /* the members below are up to date */
     bool no_memory;
     char headline[1000];
@@ -79,10 +71,8 @@ struct kineto_overview {
     ka_overview_section sections[KA_SLOTS];
 };
 
-/** A trace that was added; NULL past the end. */
-const ka_overview_trace *ka_overview_trace_at(const kineto_overview *o, uint32_t index);
-/** How many ranks the traces say the job has; 0: they do not say. */
-uint32_t ka_overview_world_size(const kineto_overview *o);
+/** The traces that it is of. */
+const ka_coverage *ka_overview_coverage(const kineto_overview *o);
 /** The begin of the trace of a rank; 0: not known. */
 int64_t ka_overview_origin(const kineto_overview *o, int64_t rank);
 /** A table of the overview; NULL: there are not as many. */

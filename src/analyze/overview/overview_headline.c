@@ -85,92 +85,16 @@ static kb_text read_first_name(const ka_overview_section *s)
 
 static int64_t find_longest_window(const kineto_overview *o)
 {
-    int64_t longest_ns = 0;
-    for (size_t i = 0; i < o->traces.count; i++)
-        longest_ns = KB_MAX(longest_ns,
-                            kb_length_ns(o->traces.data[i].start_ns, o->traces.data[i].end_ns));
-    return longest_ns;
+    return ka_coverage_longest_ns(&o->coverage);
 }
 
-#define MAX_NAMED_RANKS 4u
-
-static bool has_rank(const kineto_overview *o, int64_t rank)
-{
-    for (size_t i = 0; i < o->traces.count; i++)
-        if (o->traces.data[i].rank == rank)
-            return true;
-    return false;
-}
-
-/* "; 41 is missing": of traces of one rank each, the first ones. */
-static void say_missing_ranks(kineto_overview *o)
-{
-    uint32_t missing = o->world_size > o->rank_count ? o->world_size - o->rank_count : 0, named = 0;
-    if (!missing || o->traces.count != o->rank_count)
-        return;
-    for (uint32_t rank = 0; rank < o->world_size && named < MAX_NAMED_RANKS; rank++)
-        if (!has_rank(o, rank)) {
-            say(o, "%s%u", named ? ", " : "; ", rank);
-            named++;
-        }
-    if (missing > named)
-        say(o, " and %u more", missing - named);
-    say(o, missing == 1 ? " is missing" : " are missing");
-}
-
-static double trace_length(const ka_overview_trace *t)
-{
-    return (double)kb_length_ns(t->start_ns, t->end_ns);
-}
-
-/* ", 50 is cut off after 49 % of the time": of files whose end is missing. */
-static void say_cut_traces(kineto_overview *o)
-{
-    uint32_t named = 0, cut = 0;
-    double longest = (double)find_longest_window(o);
-    for (size_t i = 0; i < o->traces.count; i++) {
-        const ka_overview_trace *t = &o->traces.data[i];
-        cut += t->is_cut;
-        if (!t->is_cut || named == MAX_NAMED_RANKS)
-            continue;
-        say(o, "%s%lld is cut off after %.0f %% of the time", named++ ? ", " : "; ",
-            (long long)t->rank, longest > 0 ? 100 * trace_length(t) / longest : 0);
-    }
-    if (cut > named)
-        say(o, " and %u more are cut off", cut - named);
-}
-
-/* Did all traces record at one moment? Ranks of one job do. */
-static bool has_common_time(const kineto_overview *o)
-{
-    int64_t start_ns = INT64_MIN, end_ns = INT64_MAX;
-    for (size_t i = 0; i < o->traces.count; i++) {
-        start_ns = KB_MAX(start_ns, o->traces.data[i].start_ns);
-        end_ns = KB_MIN(end_ns, o->traces.data[i].end_ns);
-    }
-    return start_ns <= end_ns;
-}
-
-/* "63 of 64 ranks; 41 is missing, 50 is cut off. " */
+/* Nothing of a single whole trace. */
 static void say_ranks(kineto_overview *o)
 {
-    if (o->rank_count < 2) {
-        if (o->traces.data[0].is_cut)
-            say(o, "The file is cut off: its end is missing. ");
-        return;
-    }
-    if (!has_common_time(o)) {
-        say(o, "%u traces that have no time in common: they may not be ranks of one job. ",
-            o->rank_count);
-        return;
-    }
-    if (o->world_size > o->rank_count)
-        say(o, "%u of %u ranks", o->rank_count, o->world_size);
-    else
-        say(o, "%u ranks", o->rank_count);
-    say_missing_ranks(o);
-    say_cut_traces(o);
-    say(o, ". ");
+    char text[400];
+    ka_coverage_describe(&o->coverage, text, sizeof text);
+    if (*text)
+        say(o, "%s ", text);
 }
 
 /* "6 steps of 176.3 ms", or "8.510 s recorded". */
@@ -193,11 +117,11 @@ static void say_extent(kineto_overview *o)
         say(o, ".");
         return;
     }
-    uint32_t of_each = steps / KB_MAX(o->rank_count, 1u);
+    uint32_t of_each = steps / KB_MAX(o->coverage.rank_count, 1u);
     say(o, "%u %s of %s.", KB_MAX(of_each, 1u), of_each > 1 ? "steps" : "step",
         kb_short_duration(step_ns).s);
     SET_VALUE(tile, "%s", kb_short_duration(step_ns).s);
-    SET_DETAIL(tile, "mean of %u steps%s", steps, o->rank_count > 1 ? " of all ranks" : "");
+    SET_DETAIL(tile, "mean of %u steps%s", steps, o->coverage.rank_count > 1 ? " of all ranks" : "");
 }
 
 /* ---- devices --------------------------------------------------------------------------------- */
@@ -275,7 +199,7 @@ static bool say_devices(kineto_overview *o)
         say(o, " The GPU is busy for %.0f %%", mean);
     else
         say(o, " The %u GPUs are busy for %.0f %% on average", u.count, mean);
-    if (u.count > 1 && o->rank_count > 1 && u.most - u.least >= 1)
+    if (u.count > 1 && o->coverage.rank_count > 1 && u.most - u.least >= 1)
         say(o, ", from %.0f %% (rank %lld) to %.0f %% (rank %lld)", u.least,
             (long long)u.least_rank, u.most, (long long)u.most_rank);
     if (mean < 95)
@@ -363,9 +287,9 @@ static bool say_threads(kineto_overview *o)
         return false;
     ka_overview_tile *tile = add_tile(o, "CPUs in use");
     if (tile) {
-        SET_VALUE(tile, "%.2f", running / window / KB_MAX((double)o->traces.count, 1));
+        SET_VALUE(tile, "%.2f", running / window / KB_MAX((double)o->coverage.traces.count, 1));
         SET_DETAIL(tile, "CPU time of all threads / recorded time%s",
-                   o->traces.count > 1 ? ", of a rank" : "");
+                   o->coverage.traces.count > 1 ? ", of a rank" : "");
     }
     say(o, " Threads run for %.0f %% of their time, wait for a CPU for %.0f %% and are blocked for %.0f %%.",
         100 * running / lifetime, 100 * waiting / lifetime, 100 * blocked / lifetime);
@@ -430,8 +354,8 @@ void ka_overview_describe(kineto_overview *o)
 {
     uint64_t activities = 0;
     o->headline[0] = 0;
-    for (size_t i = 0; i < o->traces.count; i++)
-        activities += o->traces.data[i].activities;
+    for (size_t i = 0; i < o->coverage.traces.count; i++)
+        activities += o->coverage.traces.data[i].activities;
     say_ranks(o);
     if (!activities) {
         say(o, "The trace has no activities.");

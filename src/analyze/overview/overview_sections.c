@@ -39,7 +39,7 @@ static bool is_key(ka_output_kind kind) { return kind == KA_OUT_KEY || kind == K
 /* Is the output a column of this overview? Ranks are named where there are several. */
 static bool is_shown(const kineto_overview *o, const ka_output *output)
 {
-    return output->kind != KA_OUT_RANK || o->rank_count > 1;
+    return output->kind != KA_OUT_RANK || o->coverage.rank_count > 1;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -307,7 +307,7 @@ static bool is_possible(const kineto_overview *o, const ka_section_spec *spec)
 {
     uint32_t steps;
     (void)kineto_findings_mean_step_ns(o->found, &steps);
-    return (!spec->of_ranks || o->rank_count > 1) && (spec->source != KA_TABLE_steps || steps);
+    return (!spec->of_ranks || o->coverage.rank_count > 1) && (spec->source != KA_TABLE_steps || steps);
 }
 
 bool ka_overview_fill(kineto_overview *o, uint32_t slot, ka_overview_section *out)

@@ -43,6 +43,11 @@ static bool make_neutral_name(const char *text, char *out, size_t size)
     return true;
 }
 
+const char *ka_metric_name(uint32_t index)
+{
+    return index < KB_COUNT(metrics) ? metrics[index].name : NULL;
+}
+
 kineto_status ka_metric_parse(const char *text, ka_metric *metric, kineto_error *err)
 {
     char name[64];

@@ -214,6 +214,8 @@ typedef enum ka_metric {
     KA_METRIC_COUNT
 } ka_metric;
 kineto_status ka_metric_parse(const char *text, ka_metric *metric, kineto_error *err);
+/* All names; NULL past the end. */
+const char *ka_metric_name(uint32_t index);
 /* Microseconds, bytes or a count. */
 double ka_metric_value(const kineto_average *row, ka_metric metric);
 

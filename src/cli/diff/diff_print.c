@@ -194,6 +194,9 @@ static void print_step_rows(const kc_diff_output *d, FILE *out)
         fprintf(out, "(%.*s)\n", (int)info.note.size, info.note.data);
 }
 
+#define CHANGE_COLUMNS 53 /* of a row before the name */
+#define TIME_COLUMNS   27 /* of both times */
+
 /* One row of the summary: effect on a step, kind, name, times, interval. */
 static void print_change_row(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
 {
@@ -204,10 +207,16 @@ static void print_change_row(const kc_diff_output *d, uint32_t t, uint64_t row, 
             kc_us(kc_fact_number(d->facts, t, row, "delta_us"), true).s,
             kc_fact_number(d->facts, t, row, "worth_pct"), (int)kind.size, kind.data,
             (int)change.size, change.data);
-    kc_put_name(out, name, 44);
-    fprintf(out, "  %s -> %s (%s)\n", kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
-            kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s,
-            kc_interval(d->facts, t, row).s);
+    char times[160];
+    kb_text interval = kc_interval(d->facts, t, row);
+    size_t width = kc_page_width(stdout), room = width - KB_MIN(width, (size_t)CHANGE_COLUMNS);
+    int n = snprintf(times, sizeof times, "  %s -> %s",
+                     kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
+                     kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s);
+    kc_put_name(out, name, KB_MAX(KB_MIN(room - KB_MIN(room, (size_t)TIME_COLUMNS), (size_t)44), (size_t)16));
+    fputs(times, out);
+    /* Where there is no room for it, --json has the interval. */
+    fprintf(out, strlen(interval.s) + (size_t)n + 47 <= room ? " (%s)\n" : "\n", interval.s);
 }
 
 /* At most `limit` rows; 0: all. */
@@ -223,7 +232,7 @@ static void print_change_rows(const kc_diff_output *d, uint64_t limit, FILE *out
     if (!rows)
         fprintf(out, "  %.*s\n", (int)info.note.size, info.note.data);
     if (shown < rows)
-        fprintf(out, "  … and %s more: --row-limit 0, --all\n", kc_count(rows - shown).s);
+        fprintf(out, "  … and %s more: --top 0, --all\n", kc_count(rows - shown).s);
 }
 
 /* A finding of both traces with different savings. */

@@ -44,10 +44,10 @@ static cost_part find_largest_part(kineto_string account)
         {"attaching processes", "start fewer processes, or record one that lives longer",
          read_timed_ns(account, "attaching")},
         {"events in the program's threads",
-         "record fewer kinds (--activities), a higher threshold (--waits=US, --memory=BYTES) or fewer functions "
+         "record fewer kinds (--kinds), a higher threshold (--waits=US, --memory=BYTES) or fewer functions "
          "(--python-only)",
          read_cost_number(account, "in_program_estimated_ns")},
-        {"the recorder's own threads", "record fewer kinds (--activities), and lower --cpu",
+        {"the recorder's own threads", "record fewer kinds (--kinds), and lower --cpu",
          read_cost_number(account, "recorder_cpu_ns")}};
     cost_part largest = parts[0];
     for (size_t i = 1; i < KB_COUNT(parts); i++)

@@ -101,7 +101,7 @@ kineto_status kc_plugins_probe(kc_plugins *p, uint32_t limit_ms, kineto_error *e
  *  @return KINETO_E_PLUGIN if a given one cannot be loaded. */
 kineto_status kc_plugins_for_record(kc_plugins *p, const kc_texts *given, bool only_given,
                                     kineto_error *err);
-/** Register the kinds of loaded plug-ins, so that --activities can name them. */
+/** Register the kinds of loaded plug-ins, so that --kinds can name them. */
 void kc_plugins_announce(const kc_plugins *p);
 /** Neutral kinds that loaded plug-ins announced. */
 uint64_t kc_plugins_kinds(const kc_plugins *p);

@@ -1,6 +1,7 @@
 /* ckineto record --on-demand and --ring: the program runs, and clients request traces of it. The
  * controller's loop (src/ondemand) waits for requests, for full chunks and for the end of the
  * program; a second thread wakes it when programs with sessions of their own change the buffer. */
+#include "cli/summary/summary.h"
 #include "cli/launch/record_on_demand.h"
 #include "cli/launch/record_result.h"
 #include "cli/print.h"
@@ -327,6 +328,9 @@ static kineto_status start_host(on_demand_host *h, kineto_error *err)
     if (status)
         return status;
     (void)ko_controller_watch(h->controller, report_stage, h);
+    if (o->ring && !o->quiet)
+        kc_complain("record: the ring has %llu MiB (--ring-mb) for the last %s seconds",
+                    (unsigned long long)o->ring_mb, o->ring);
     status = add_end_listener(h, err);
     if (status)
         return status;
@@ -370,6 +374,7 @@ static void report_ring_trace(const on_demand_host *h, const kineto_trace *trace
                 count ? ""
                 : any ? "; its earlier activities need a longer --ring"
                       : "; the program used nothing that ckineto or a plug-in records");
+    kc_ring_print(trace, "ckineto: the ring: ", stderr);
     if (lost)
         kc_complain("%s more %s missing; see 'ckineto info %s'", kc_count(lost).s,
                     kc_noun(lost, "event is", "events are"), o->output);

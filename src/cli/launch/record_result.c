@@ -1,12 +1,11 @@
-/* The end of `ckineto record`: the trace is built and written, or what remains of it is named; the summary,
- * what is slow, and advice if the program used nothing that is recorded. */
+/* The end of `ckineto record`: the trace is built and written, or what remains of it is named; and what
+ * to type next. record_summary.c has the summary before it. */
 #include "cli/launch/record_result.h"
 #include "cli/launch/cost_advice.h"
 #include "cli/launch/environment.h"
 #include "cli/launch/perf_maps.h"
-#include "cli/launch/remedies.h"
-#include "cli/print_findings.h"
-#include "cli/summary/summary.h"
+#include "cli/cli.h"
+#include "cli/launch/record_summary.h"
 #include "export/export.h"
 
 #include <errno.h>
@@ -79,16 +78,6 @@ void kc_record_note_end(ks_collector *c, const kc_child *child)
     ks_collector_metadata(c, "ckineto_dump_reason", json);
 }
 
-static void print_memory_table(const kineto_trace *trace)
-{
-    kc_memory m;
-    kineto_error err;
-    if (kc_memory_make(trace, &m, &err))
-        return;
-    kc_memory_print(&m, trace, stderr);
-    kc_memory_free(&m);
-}
-
 /* The format that ckineto and viewers of traces read. */
 static bool is_chrome_file(const char *path)
 {
@@ -96,57 +85,6 @@ static bool is_chrome_file(const char *path)
     bool needs_file;
     const char *format = ke_format_by_ending(path, &compression, &needs_file);
     return format && strcmp(format, "chrome") == 0;
-}
-
-/* Activities that the program or its devices delivered, not the recorder that watched it. */
-static uint64_t count_own_activities(const kc_summary *s)
-{
-    return s->activities - s->kinds[KINETO_KIND_THREAD_STATE] - s->kinds[KINETO_KIND_CPU_SAMPLE];
-}
-
-/* Why sources that should have recorded did not, if the ledger has it. NULL: it has nothing. */
-static const char *find_reason_in_ledger(const kc_record_report *r, const kineto_trace *trace)
-{
-    if (ks_children_has_unrecorded(trace))
-        return "the ledger above names the processes, and the reasons.";
-    if (kt_ledger_has(trace, "PyTorch", NULL) || kt_ledger_has(trace, "Python functions", NULL))
-        return "see the ledger lines of PyTorch and Python above.";
-    if (r->python && kt_ledger_has(trace, KC_NO_PYTHON, NULL))
-        return "--python needs ckineto's Python package: see the ledger above.";
-    return NULL;
-}
-
-/* What would record more, from what the program had in memory. */
-static void print_remedies(const kc_record_report *r, bool has_threads)
-{
-    if (r->is_attached) {
-        fputs("nothing can be loaded into a program that runs already.\n"
-              "  Started with 'ckineto record -- PROGRAM', all sources record it.\n",
-              stderr);
-        return;
-    }
-    fputs("the program used nothing that ckineto or a plug-in records.\n", stderr);
-    if (kc_remedies_print(r->remedies, 0, stderr))
-        return;
-    fputs(has_threads ? "  --waits records what its threads wait for, --off-cpu where they are blocked, --memory\n"
-                        "  allocations. Ranges of your own are a few lines: docs/how-to/languages.md.\n"
-                      : "  See 'ckineto doctor' for what can be recorded here.\n",
-          stderr);
-}
-
-/* The most likely reason for a trace without activities of the program. */
-static void explain_empty_trace(const kc_record_report *r, const kineto_trace *trace,
-                                bool has_threads)
-{
-    const char *reason = find_reason_in_ledger(r, trace);
-    fprintf(stderr, "\n  %s: ",
-            has_threads ? "Only threads and CPU samples were recorded" : "Nothing was recorded");
-    if (reason)
-        fprintf(stderr, "%s\n", reason);
-    else if (r->python)
-        fputs("--python was given, and the program does not run Python.\n", stderr);
-    else
-        print_remedies(r, has_threads);
 }
 
 /* Lines that the recorder of Python functions writes for each name of --python-only, in each process. */
@@ -181,52 +119,16 @@ static void print_unused_python_names(const kineto_trace *trace)
     }
 }
 
-/* More take too long to look at for the end of a recording; `analyze` has no limit. */
-#define MAX_FINDING_ACTIVITIES UINT64_C(2000000)
-
-/* What is slow, for programs without work of devices: those are for `analyze --findings`, which looks at
- * steps. */
-static void print_findings(const kineto_trace *trace, const kc_summary *s)
-{
-    kineto_findings_options o = {.size = sizeof o, .evidence = 1};
-    kineto_findings *found = NULL;
-    if (s->devices.count || s->activities > MAX_FINDING_ACTIVITIES ||
-        !s->kinds[KINETO_KIND_THREAD_STATE] || kineto_findings_find(trace, &o, &found, NULL))
-        return;
-    kc_findings_print_brief(found, KB_MIN(kc_terminal_columns(stderr), KC_FINDINGS_WIDTH), stderr);
-    kineto_findings_destroy(found);
-}
-
 /* Prints the summary and the path of the trace on stderr: stdout belongs to the program. */
 static void report_trace(const kc_record_report *r, const kineto_trace *trace)
 {
-    kc_summary s;
-    kineto_error err;
-    fputs("ckineto: ", stderr);
-    if (kc_summary_make(trace, &s, &err)) {
-        fprintf(stderr, "no summary: %s\n", err.message);
-    } else if (r->no_summary) {
-        fprintf(stderr, "%s %s\n", kc_count(s.activities).s,
-                kc_noun(s.activities, "activity", "activities"));
-    } else {
-        kc_summary_print(&s, trace, stderr);
-        if (r->memory) /* a program may have memory events of its own */
-            print_memory_table(trace);
-        if (s.kinds[KINETO_KIND_BLOCKING_CALL])
-            kc_locks_print(trace, stderr);
-        print_findings(trace, &s);
-        if (count_own_activities(&s) == 0)
-            explain_empty_trace(r, trace, s.activities != 0);
-        fputc('\n', stderr);
-    }
-    kc_summary_free(&s);
+    kc_record_summary_print(r, trace, stderr);
     kc_cost_advice_print(trace, stderr);
     print_unused_python_names(trace);
-    bool reads_back = is_chrome_file(r->output);
-    kc_print(stderr, "ckineto: the trace is in %s%s\n", r->output,
-             reads_back ? "; open it in ui.perfetto.dev or Chrome's DevTools (Performance)," : "");
-    if (reads_back)
-        kc_print(stderr, "         or try: ckineto info %s\n", r->output);
+    kc_print(stderr, "ckineto: the trace is in %s", r->output);
+    if (is_chrome_file(r->output))
+        kc_print(stderr, "; next: ckineto %s", r->output);
+    fputc('\n', stderr);
 }
 
 /* The trace could not be written: print what remains, and how to recover it. */
@@ -284,12 +186,38 @@ static kineto_status save_to_fallback(kc_record_report *r, ks_collector *c,
     return why->code;
 }
 
+/* A trace of an earlier run becomes NAME.old, as perf does. A link holds it meanwhile, so that there is a trace of the
+ * name at every moment, and NAME.old changes only when the new trace is complete. */
+static bool hold_previous(const kc_record_report *r, char held[KS_PATH_BYTES])
+{
+    struct stat st;
+    int n = snprintf(held, KS_PATH_BYTES, "%s.old~", r->output);
+    if (!r->keeps_old || stat(r->output, &st) != 0 || !S_ISREG(st.st_mode) || n < 0 || (size_t)n >= KS_PATH_BYTES)
+        return false;
+    (void)unlink(held);
+    return link(r->output, held) == 0;
+}
+
+static void keep_previous(const kc_record_report *r, const char *held, bool is_replaced)
+{
+    char old[KS_PATH_BYTES];
+    snprintf(old, sizeof old, "%.*s", (int)strlen(held) - 1, held);
+    if (!is_replaced || rename(held, old) != 0)
+        (void)unlink(held);
+    else if (r->verbose)
+        kc_complain("record: the trace that was in %s is now in %s", r->output, old);
+}
+
 /* Other failures, for example a full disk, leave the raw recording where it is. */
 static kineto_status save_trace(kc_record_report *r, ks_collector *c, const kineto_trace *trace,
                                 kineto_error *err)
 {
     kineto_error ignored;
+    char held[KS_PATH_BYTES];
+    bool holds = hold_previous(r, held);
     kineto_status status = kineto_trace_save(trace, r->output, err);
+    if (holds)
+        keep_previous(r, held, status == KINETO_OK);
     return status && kc_record_check_output(r->output, &ignored) ? save_to_fallback(r, c, trace, err)
                                                            : status;
 }

@@ -8,7 +8,8 @@
 /* What the report depends on. */
 typedef struct kc_record_report {
     const char *output; /* where the trace goes; another path if that is not possible */
-    bool quiet, no_summary;
+    bool quiet, no_summary, verbose;
+    bool keeps_old;      /* a trace that is there already becomes NAME.old */
     bool memory, python; /* the options were given */
     bool is_attached;    /* the program was not started by this command */
     uint32_t remedies;   /* see remedies.h */

@@ -169,7 +169,7 @@ kineto_status kc_watch_attach(kc_watch *w, ks_collector *c, uint64_t kinds, uint
                ? start_source(w, pid, false, err)
                : kb_fail(err, KINETO_E_ARGUMENT,
                          "nothing is to be recorded: a running program is watched from outside, "
-                         "which --cpu off or --activities exclude");
+                         "which --cpu off or --kinds exclude");
 }
 
 static bool has_source_file(const void *context, const char *beginning)

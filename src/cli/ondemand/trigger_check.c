@@ -2,6 +2,7 @@
  * process that is still importing PyTorch answers with libkineto's empty trace, and a later request
  * to it works. */
 #include "cli/ondemand/trigger.h"
+#include "cli/summary/summary.h"
 #include "export/export.h"
 #include "session/session.h"
 
@@ -80,6 +81,8 @@ void kc_trace_check(const kc_trigger_run *run, kc_target *t)
         return;
     }
     t->activities = kineto_trace_count(trace);
+    if (run->request->dump)
+        kc_ring_print(trace, "ckineto: the ring: ", stderr);
     bool unrecorded = ks_children_has_unrecorded(trace);
     kineto_trace_release(trace);
     if (t->activities)

@@ -1,4 +1,4 @@
-/* Where traces are written, when they are complete, and moving them to --out.
+/* Where traces are written, when they are complete, and moving them to --output.
  *
  * A process writes the trace of a request only below one directory (KINETO_ONDEMAND_TRACE_DIR, else
  * /tmp). With --wait a trace that is wanted elsewhere is first written there under a name that
@@ -106,7 +106,7 @@ static bool check_directory_exists(kc_target *t)
     return false;
 }
 
-/* In this order: --out directly, a hidden path that is moved later (--wait), the default path of
+/* In this order: --output directly, a hidden path that is moved later (--wait), the default path of
  * the process. */
 bool kc_files_choose(const kc_trigger_run *run, kc_target *t, bool wire)
 {
@@ -125,7 +125,7 @@ bool kc_files_choose(const kc_trigger_run *run, kc_target *t, bool wire)
         chosen = choose_direct_path(t, usual, json);
     else {
         kc_target_fail(t,
-                       "it writes traces only below '%s', not '%s'; name a file there with --out, "
+                       "it writes traces only below '%s', not '%s'; name a file there with --output, "
                        "or let the trace be moved with --wait",
                        allowed, request->out);
         return false;

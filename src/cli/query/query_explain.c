@@ -1,5 +1,6 @@
 /* The schema of the tables, and explanations of mistakes in a query: the line with a mark below the
  * place, and the tables, columns or functions that exist. */
+#include "cli/names.h"
 #include "cli/query/query.h"
 
 
@@ -106,13 +107,24 @@ static void print_function_names(FILE *out)
 }
 
 /* The names that exist, for the kind of name that is unknown. */
+/* SQLite's messages end in ": NAME". */
+static void print_suggestion(const char *message, kc_name_list *list, FILE *out)
+{
+    const char *colon = strrchr(message, ':');
+    kb_text text = colon ? kc_did_you_mean(list, colon + 2) : (kb_text){""};
+    if (*text.s)
+        fprintf(out, "%s\n", text.s + 2);
+}
+
 void kc_query_print_known_names(FILE *out, kineto_string statement, const kineto_error *err)
 {
-    if (strstr(err->message, "no such table"))
+    if (strstr(err->message, "no such table")) {
+        print_suggestion(err->message, kc_list_sql_tables, out);
         print_table_names(out);
-    else if (strstr(err->message, "no such column"))
+    } else if (strstr(err->message, "no such column")) {
+        print_suggestion(err->message, kc_list_sql_columns, out);
         print_mentioned_tables(statement, out);
-    else if (strstr(err->message, "no such function"))
+    } else if (strstr(err->message, "no such function"))
         print_function_names(out);
 }
 

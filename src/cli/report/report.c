@@ -2,6 +2,7 @@
  * findings, and write the page, text or flame graph. Only one trace is in memory at a time, besides
  * the first one, which the timeline may show. */
 #include "cli/report/report.h"
+#include "analyze/overview/overview.h"
 #include "cli/open_many.h"
 
 #include <ckineto/diff.h>
@@ -21,6 +22,8 @@ typedef struct report_work {
     kineto_overview *seen; /* of all ranks so far */
     kineto_trace *first;
     kc_health health;
+    kineto_files *files;
+    KB_VEC(char *) readable; /* borrowed from `files` */
     bool wants_health;
     uint64_t activities; /* of all */
     uint32_t count;
@@ -59,13 +62,21 @@ static kineto_status analyze_files(report_work *w, const kineto_files *files, ki
         kineto_trace *trace = NULL;
         kc_show_reading(i, w->count, path);
         status = kineto_trace_open_with(path, &kc_reading, &trace, err);
-        if (!status)
-            status = analyze_trace(w, trace, path, i, err);
-        if (!status && i == 0)
+        if (status) {
+            status = kc_unread_add(w->page->unread, err, w->count);
+            continue;
+        }
+        status = analyze_trace(w, trace, path, i, err);
+        if (!status && !w->first)
             w->first = kineto_trace_retain(trace);
+        if (!kb_vec_push(&w->readable, (char *)(uintptr_t)path))
+            status = kb_fail_memory(err, NULL);
         kineto_trace_release(trace);
     }
     kc_show_reading(0, 0, NULL);
+    w->health.coverage.unreadable = w->page->unread->count;
+    if (w->seen)
+        w->seen->coverage.unreadable = w->page->unread->count;
     return status;
 }
 
@@ -96,8 +107,8 @@ static const char *choose_title(const kc_report_page *page, char *text, size_t s
 static kineto_status open_timeline_trace(report_work *w, kineto_trace **out, kineto_error *err)
 {
     uint64_t limit = w->page->activity_limit ? w->page->activity_limit : 2000000;
-    if (w->count > 1 && w->activities <= limit)
-        return kc_open_traces(w->page->paths, w->page->count, -1, out, err);
+    if (w->readable.count > 1 && w->activities <= limit)
+        return kc_open_traces(w->readable.data, (int)w->readable.count, -1, out, err);
     if (w->activities > limit)
         fprintf(stderr,
                 "ckineto: %s activities: the page has %s; slice the trace, or "
@@ -119,14 +130,9 @@ static void store_is_read(const kc_report_page *page, bool is_read)
 /* Find the files and analyse them. */
 static kineto_status read_report_traces(report_work *w, kineto_error *err)
 {
-    kineto_files *files;
-    kineto_status status =
-        kineto_files_find((const char *const *)w->page->paths, (size_t)w->page->count, &files, err);
-    if (status)
-        return status;
-    status = analyze_files(w, files, err);
-    kineto_files_destroy(files);
-    return status;
+    kineto_status status = kineto_files_find((const char *const *)w->page->paths,
+                                             (size_t)w->page->count, &w->files, err);
+    return status ? status : analyze_files(w, w->files, err);
 }
 
 /* Also after a failure, with members that are NULL. */
@@ -135,6 +141,8 @@ static void free_work(report_work *w)
     kineto_overview_destroy(w->seen);
     kineto_trace_release(w->first);
     kc_health_free(&w->health);
+    kb_vec_free(&w->readable);
+    kineto_files_destroy(w->files);
 }
 
 /* The first trace compared with --before. */

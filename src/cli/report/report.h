@@ -3,6 +3,7 @@
 #ifndef KC_REPORT_H
 #define KC_REPORT_H
 
+#include "cli/open_many.h"
 #include "cli/print_facts.h"
 
 #include <ckineto/findings.h>
@@ -18,6 +19,7 @@ typedef struct kc_report_page {
     kineto_analysis_options analyze;
     /* receives whether all traces could be read; may be NULL */
     bool *is_read;
+    kc_unread *unread; /* receives files that cannot be read */
 } kc_report_page;
 
 /** Read each trace, then write the page; a terminal shows the progress. */

@@ -288,7 +288,7 @@ void kc_report_print(const kc_health *health, const kineto_analysis *facts,
          NULL, NULL, 10},
         {"modules", "Modules", "module", "device_total_us", NULL, NULL, 10},
         {"collective_groups", "Collectives", "name", "sum_us", NULL, NULL, 8}};
-    screen s = {out, choose_width(width, out), is_colour_allowed(out), health->traces > 1, facts};
+    screen s = {out, choose_width(width, out), is_colour_allowed(out), health->coverage.traces.count > 1, facts};
     kc_health_print(health, out);
     kc_findings_print(found, s.width, out);
     print_steps(&s);

@@ -138,7 +138,7 @@ static void print_counter_head(const kineto_trace *trace, uint32_t process, FILE
 {
     fputs("\n  counters of ", out);
     kc_put_process(out, trace, process);
-    fprintf(out, "\n  %-24s %-20s %-8s %10s %12s %12s %12s %12s\n", "counter", "series", "unit",
+    fprintf(out, "\n  %-20s %-14s %-6s %8s %10s %10s %10s %10s\n", "counter", "series", "unit",
             "samples", "min", "mean", "max", "last");
 }
 
@@ -151,18 +151,18 @@ void kc_counters_print(const kc_counters *all, const kineto_trace *trace, FILE *
         if (i == 0 || c->process != all->list.data[i - 1].process)
             print_counter_head(trace, c->process, out);
         fputs("  ", out);
-        kc_put_name(out, kineto_trace_string(trace, c->name_id), 24);
+        kc_put_name(out, kineto_trace_string(trace, c->name_id), 20);
         fputc(' ', out);
-        kc_put_name(out, c->series, 20);
+        kc_put_name(out, c->series, 14);
         fputc(' ', out);
-        kc_put_name(out, c->unit, 8);
-        fprintf(out, " %10s", kc_count(c->samples).s);
+        kc_put_name(out, c->unit, 6);
+        fprintf(out, " %8s", kc_count(c->samples).s);
         if (c->finite)
-            fprintf(out, " %12s %12s %12s", format_number(c->min).s, format_number(c->mean).s,
+            fprintf(out, " %10s %10s %10s", format_number(c->min).s, format_number(c->mean).s,
                     format_number(c->max).s);
         else
-            fprintf(out, " %12s %12s %12s", "-", "-", "-");
-        fprintf(out, " %12s\n", format_number(c->last).s);
+            fprintf(out, " %10s %10s %10s", "-", "-", "-");
+        fprintf(out, " %10s\n", format_number(c->last).s);
     }
     if (count < all->list.count)
         fprintf(out, "  … and %s more\n", kc_count(all->list.count - count).s);

@@ -39,10 +39,10 @@ void kc_locks_print(const kineto_trace *trace, FILE *out)
         kineto_analysis_table(a, 0, &table) && table.row_count) {
         fprintf(out, "\n  %-40s %10s %12s   %s\n", "locks, by waiting time", "waits", "total",
                 "held by");
-        for (uint64_t row = 0; row < table.row_count && row < KC_TOP; row++)
+        for (uint64_t row = 0; row < table.row_count && row < kc_shown_rows; row++)
             print_lock_row(a, row, out);
-        if (table.row_count > KC_TOP)
-            fprintf(out, "  … and %s more\n", kc_count(table.row_count - KC_TOP).s);
+        if (table.row_count > kc_shown_rows)
+            fprintf(out, "  … and %s more\n", kc_count(table.row_count - kc_shown_rows).s);
     }
     kineto_analysis_destroy(a);
 }

@@ -242,6 +242,8 @@ int64_t kc_mean_ns(const kc_stat *s)
     return s->total_ns / count + (rest >= count - rest);
 }
 
+uint32_t kc_shown_rows = KC_TOP;
+
 /* ---- showing --------------------------------------------------------------------------------- */
 
 /* The first KC_TOP rows, and the number of the others. */
@@ -251,14 +253,14 @@ static void print_stat_table(const char *title, const kc_stat *stats, size_t cou
     if (count == 0)
         return;
     fprintf(out, "\n  %-40s %10s %12s %12s\n", title, "count", "total", "mean");
-    for (size_t i = 0; i < count && i < KC_TOP; i++) {
+    for (size_t i = 0; i < count && i < kc_shown_rows; i++) {
         fputs("  ", out);
         kc_put_name(out, kineto_trace_string(trace, stats[i].name_id), 40);
         fprintf(out, " %10s %12s %12s\n", kc_count(stats[i].count).s,
                 kb_duration(stats[i].total_ns).s, kb_duration(kc_mean_ns(&stats[i])).s);
     }
-    if (count > KC_TOP)
-        fprintf(out, "  … and %s more\n", kc_count(count - KC_TOP).s);
+    if (count > kc_shown_rows)
+        fprintf(out, "  … and %s more\n", kc_count(count - kc_shown_rows).s);
 }
 
 /* Other tools write texts in place of pids, and mostly the same text as the name, which is then
@@ -357,6 +359,35 @@ void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
     }
 }
 
+void kc_ledger_print_losses(const kineto_trace *trace, FILE *out)
+{
+    kineto_ledger_line line;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_trace_ledger(trace, i, &line);
+        if (line.is_loss && line.count)
+            print_ledger_line(&line, out);
+    }
+}
+
+void kc_ring_print(const kineto_trace *trace, const char *before, FILE *out)
+{
+    kineto_ledger_line line;
+    uint64_t overwritten = 0;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_trace_ledger(trace, i, &line);
+        if (kb_string_contains(line.reason, "overwritten in the ring"))
+            overwritten += line.count;
+        if (!kb_string_is(line.source, "ring") || !kb_string_is(line.reason, "shorter than asked for"))
+            continue;
+        fputs(before, out);
+        kc_put_name(out, line.detail, 0);
+        fputc('\n', out);
+    }
+    if (overwritten)
+        fprintf(out, "%s%s %s overwritten in the ring\n", before, kc_count(overwritten).s,
+                kc_noun(overwritten, "event was", "events were"));
+}
+
 void kc_losses_print(const kineto_trace *trace, FILE *out)
 {
     if (kineto_trace_lost(trace) || kt_ledger_lost(trace, KT_LOSS_PROCESSES))
@@ -373,13 +404,4 @@ void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out
     print_stat_table("copies, waits and other on devices", s->other_device.data,
                      s->other_device.count, trace, out);
     print_devices(s, trace, out);
-}
-
-void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out)
-{
-    fprintf(out, "%s %s in a window of %s\n", kc_count(s->activities).s,
-            kc_noun(s->activities, "activity", "activities"),
-            kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
-    kc_summary_tables(s, trace, out);
-    kc_ledger_print(trace, false, out);
 }

@@ -12,7 +12,9 @@
 #include <stdio.h>
 
 /* ---- summary.c: totals, devices, ledger ------------------------------------------------------ */
-#define KC_TOP 10u /* rows shown of each table */
+#define KC_TOP 10u /* rows of each table, unless there is less room */
+/** Rows shown of each table: KC_TOP or fewer. */
+extern uint32_t kc_shown_rows;
 
 /* Activities of one name. */
 typedef struct kc_stat {
@@ -82,12 +84,15 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
 /** The mean, rounded to the nearest nanosecond. */
 int64_t kc_mean_ns(const kc_stat *s);
 void kc_summary_free(kc_summary *s);
-/** The part that `record` shows: window, devices, top tables, ledger. */
-void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out);
-/** Only its tables and devices. */
+/** Its tables and devices. */
 void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out);
 /** Ledger lines; unless `all`, only those that report losses or trouble. */
 void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out);
+/** How much of the requested time a ring kept, and how many events were overwritten, as the ledger of its trace has
+ *  it: one line each, which begins with `before`. Nothing of a ring that is whole, and of other traces. */
+void kc_ring_print(const kineto_trace *trace, const char *before, FILE *out);
+/** Only lines that count losses. */
+void kc_ledger_print_losses(const kineto_trace *trace, FILE *out);
 /** The same if events, or those of whole processes, are missing; else nothing. */
 void kc_losses_print(const kineto_trace *trace, FILE *out);
 /** "device 0 python (GPU 0), rank 1". */

@@ -5,8 +5,8 @@
 
 static void print_more(size_t count, FILE *out)
 {
-    if (count > KC_TOP)
-        fprintf(out, "  … and %s more\n", kc_count(count - KC_TOP).s);
+    if (count > kc_shown_rows)
+        fprintf(out, "  … and %s more\n", kc_count(count - kc_shown_rows).s);
 }
 
 static int compare_running(const void *left, const void *right, void *context)
@@ -39,7 +39,7 @@ static void print_threads(const ka_watched *w, const kc_folded *folded, FILE *ou
     if (count)
         fprintf(out, "\n  %-40s %10s %17s %12s\n", "threads", "running", "waiting for a CPU",
                 "blocked");
-    for (size_t i = 0; i < count && i < KC_TOP; i++) {
+    for (size_t i = 0; i < count && i < kc_shown_rows; i++) {
         const ka_watched_thread *t = &w->threads.data[order[i]];
         fputs("  ", out);
         kc_put_name(out, t->name, 40);
@@ -84,7 +84,7 @@ static void print_functions(const ka_watched *w, FILE *out)
         return;
     fprintf(out, "\n  %-40s %10s %12s %12s\n", "functions, sampled CPU time", "share", "self",
             "with callees");
-    for (size_t i = 0; i < w->of_all.count && i < KC_TOP; i++) {
+    for (size_t i = 0; i < w->of_all.count && i < kc_shown_rows; i++) {
         const ka_sampled *f = &w->of_all.data[i];
         double share = w->sampled_ns ? 100.0 * (double)f->self_ns / (double)w->sampled_ns : 0.0;
         fputs("  ", out);
@@ -102,7 +102,7 @@ static void print_blocked(const ka_watched *w, FILE *out)
     if (!w->blocked_of_all.count)
         return;
     fprintf(out, "\n  %-40s %10s %12s %12s\n", "threads blocked in", "count", "total", "mean");
-    for (size_t i = 0; i < w->blocked_of_all.count && i < KC_TOP; i++) {
+    for (size_t i = 0; i < w->blocked_of_all.count && i < kc_shown_rows; i++) {
         const ka_blocked *b = &w->blocked_of_all.data[i];
         fputs("  ", out);
         kc_put_name(out, ka_watched_text(w, b->function), 40);

@@ -1,0 +1,34 @@
+/* Which ranks of a job some traces cover: how many are there, which are missing, and which files are cut off. The
+ * overview, `analyze`, `verify` and `info` describe it in the same sentence. */
+#ifndef KA_COVERAGE_H
+#define KA_COVERAGE_H
+
+#include "base/base.h"
+
+#include <ckineto/trace.h>
+
+/** A trace of a job. */
+typedef struct ka_covered_trace {
+    int64_t rank; /* -1: it has several */
+    int64_t start_ns, end_ns;
+    uint64_t activities;
+    bool is_cut; /* the end of its file is missing */
+} ka_covered_trace;
+
+/** All zero: no trace yet. */
+typedef struct ka_coverage {
+    KB_VEC(ka_covered_trace) traces;
+    uint32_t rank_count, world_size;
+    uint32_t unreadable; /* files that could not be read: none of the traces */
+} ka_coverage;
+
+/** @param rank  of the trace, if it has only one; NULL: as the trace says. @return false: out of memory. */
+bool ka_coverage_add(ka_coverage *c, const kineto_trace *trace, const int32_t *rank);
+/** Adds the traces of another one. @return false: out of memory. */
+bool ka_coverage_merge(ka_coverage *to, const ka_coverage *from);
+void ka_coverage_free(ka_coverage *c);
+/** The longest window of all traces. */
+int64_t ka_coverage_longest_ns(const ka_coverage *c);
+/** "63 of 64 ranks; 41 is missing; 50 is cut off after 49 % of the time."; empty for one whole trace. */
+void ka_coverage_describe(const ka_coverage *c, char *text, size_t size);
+#endif

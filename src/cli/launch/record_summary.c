@@ -1,0 +1,275 @@
+/* What `ckineto record` says when it has ended. The page is written into memory first, with fewer and fewer rows of its
+ * tables until it has few enough lines. */
+#include "cli/launch/record_summary.h"
+#include "cli/launch/environment.h"
+#include "cli/launch/remedies.h"
+#include "cli/print_findings.h"
+#include "cli/summary/summary.h"
+
+#include <ckineto/overview.h>
+
+/* More take too long to look at for the end of a recording; `analyze` has no limit. */
+#define MIN_ROWS 3u
+#define MAX_OVERVIEW_ACTIVITIES UINT64_C(1000000)
+
+/* A summary that is being written. */
+typedef struct page {
+    const kc_record_report *report;
+    const kineto_trace *trace;
+    const kc_summary *summary;
+    kineto_overview *overview; /* NULL: the trace is too large */
+    FILE *out;
+    size_t width;
+} page;
+
+static void print_memory_table(const kineto_trace *trace, FILE *out)
+{
+    kc_memory m;
+    kineto_error err;
+    if (kc_memory_make(trace, &m, &err))
+        return;
+    kc_memory_print(&m, trace, out);
+    kc_memory_free(&m);
+}
+
+/* ---- what is missing ------------------------------------------------------------------------- */
+
+/* Activities that the program or its devices delivered, not the recorder that watched it. */
+static uint64_t count_own_activities(const kc_summary *s)
+{
+    return s->activities - s->kinds[KINETO_KIND_THREAD_STATE] - s->kinds[KINETO_KIND_CPU_SAMPLE];
+}
+
+/* Why sources that should have recorded did not, if the ledger has it. NULL: it has nothing. */
+static const char *find_reason_in_ledger(const kc_record_report *r, const kineto_trace *trace)
+{
+    if (ks_children_has_unrecorded(trace))
+        return "the ledger names the processes, and the reasons (-v shows it).";
+    if (kt_ledger_has(trace, "PyTorch", NULL) || kt_ledger_has(trace, "Python functions", NULL))
+        return "see the ledger lines of PyTorch and Python (-v shows them).";
+    if (r->python && kt_ledger_has(trace, KC_NO_PYTHON, NULL))
+        return "--python needs ckineto's Python package: see the ledger (-v).";
+    return NULL;
+}
+
+/* What would record more, from what the program had in memory. */
+static void print_remedies(const kc_record_report *r, bool has_threads, FILE *out)
+{
+    if (r->is_attached) {
+        fputs("nothing can be loaded into a program that runs already.\n"
+              "  Started with 'ckineto record -- PROGRAM', all sources record it.\n",
+              out);
+        return;
+    }
+    fputs("the program used nothing that ckineto or a plug-in records.\n", out);
+    if (kc_remedies_print(r->remedies, 0, out))
+        return;
+    fputs(has_threads ? "  --waits records what its threads wait for, --off-cpu where they are blocked, --memory\n"
+                        "  allocations. Ranges of your own are a few lines: docs/how-to/languages.md.\n"
+                      : "  See 'ckineto doctor' for what can be recorded here.\n",
+          out);
+}
+
+/* The most likely reason for a trace without activities of the program. */
+static void explain_empty_trace(const kc_record_report *r, const kineto_trace *trace,
+                                bool has_threads, FILE *out)
+{
+    const char *reason = find_reason_in_ledger(r, trace);
+    fprintf(out, "\n  %s: ",
+            has_threads ? "Only threads and CPU samples were recorded" : "Nothing was recorded");
+    if (reason)
+        fprintf(out, "%s\n", reason);
+    else if (r->python)
+        fputs("--python was given, and the program does not run Python.\n", out);
+    else
+        print_remedies(r, has_threads, out);
+}
+
+/* ---- the account ----------------------------------------------------------------------------- */
+
+/* CPU time of recording; a program that was short gets no percentage, which would be of next to nothing. */
+static void print_overhead(const page *p)
+{
+    enum { SHORT_NS = 500000000 };
+    kineto_ledger_line line;
+    double window_ns = (double)kb_length_ns(p->summary->start_ns, p->summary->end_ns);
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++) {
+        kineto_trace_ledger(p->trace, i, &line);
+        if (!kb_string_is(line.source, "self-cost") ||
+            !kb_string_equal(line.reason, kb_string("CPU time of recording [us]")))
+            continue;
+        double cost_ns = 1000.0 * (double)line.count;
+        if (window_ns >= SHORT_NS)
+            fprintf(p->out, "overhead %.1f %% of one core; ", 100 * cost_ns / window_ns);
+        else
+            fprintf(p->out, "overhead %s of CPU time; ", kb_short_duration((int64_t)cost_ns).s);
+        return;
+    }
+}
+
+/* Does a line say that something was not recorded, without a number of lost events? */
+static bool is_gap(const kineto_ledger_line *line)
+{
+    return line->count && !line->is_loss &&
+           (kb_string_contains(line->reason, "not found") || kb_string_contains(line->reason, "not recorded") ||
+            kb_string_contains(line->reason, "cannot be recorded") ||
+            (kb_string_contains(line->source, "not recorded") && !kb_string_contains(line->reason, "[us]")));
+}
+
+/* The first line with this reason. */
+static uint32_t find_reason(const kineto_trace *trace, kineto_string reason)
+{
+    kineto_ledger_line line;
+    for (uint32_t i = 0;; i++) {
+        kineto_trace_ledger(trace, i, &line);
+        if (is_gap(&line) && kb_string_equal(line.reason, reason))
+            return i;
+    }
+}
+
+/* "plug-in not found: opencl, cuda, nvtx", or the detail of the only one. */
+static void print_gap(const page *p, uint32_t first, const kineto_ledger_line *gap)
+{
+    char *text = NULL;
+    size_t size = 0, sources = 0;
+    kineto_ledger_line line;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return;
+    kc_put_name(out, gap->reason, 0);
+    for (uint32_t i = first; i < kineto_trace_ledger_count(p->trace); i++) {
+        kineto_trace_ledger(p->trace, i, &line);
+        if (!is_gap(&line) || !kb_string_equal(line.reason, gap->reason))
+            continue;
+        fputs(sources++ ? ", " : ": ", out);
+        kc_put_name(out, line.source, 0);
+    }
+    if (sources == 1 && gap->detail.size) {
+        fputs(": ", out);
+        kc_put_name(out, gap->detail, 0);
+    } else if (sources > 1) {
+        fputs(" ('ckineto doctor' says why)", out);
+    }
+    if (fclose(out) == 0)
+        kc_put_wrapped(p->out, p->width, "  ", "    ", 2, (kineto_string){text, size});
+    free(text);
+}
+
+/* What no source recorded: a line for each reason. */
+static void print_gaps(const page *p)
+{
+    enum { MAX_GAPS = 2 };
+    kineto_ledger_line line;
+    uint32_t printed = 0;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++) {
+        kineto_trace_ledger(p->trace, i, &line);
+        if (!is_gap(&line) || find_reason(p->trace, line.reason) != i)
+            continue;
+        if (printed++ < MAX_GAPS)
+            print_gap(p, i, &line);
+    }
+    if (printed > MAX_GAPS)
+        fprintf(p->out, "  … and %u more (-v)\n", printed - MAX_GAPS);
+}
+
+/* One line, unless something was lost. */
+static void print_account(const page *p)
+{
+    fputs("\n  ", p->out);
+    print_overhead(p);
+    bool lost = kineto_trace_lost(p->trace) || kt_ledger_lost(p->trace, KT_LOSS_PROCESSES) ||
+                kt_ledger_is_cut(p->trace);
+    fprintf(p->out, "%s\n", lost ? "not everything was recorded:" : "nothing was lost");
+    if (lost)
+        kc_ledger_print_losses(p->trace, p->out);
+    kc_ring_print(p->trace, "  the ring: ", p->out);
+    print_gaps(p);
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static void print_headline(const page *p)
+{
+    char text[1200];
+    const kc_summary *s = p->summary;
+    if (p->overview && s->activities)
+        snprintf(text, sizeof text, "%s", kineto_overview_headline(p->overview));
+    else
+        snprintf(text, sizeof text, "%s %s in a window of %s", kc_count(s->activities).s,
+                 kc_noun(s->activities, "activity", "activities"),
+                 kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
+    kc_put_wrapped(p->out, p->width, "ckineto: ", "         ", 0, kb_string(text));
+}
+
+static void print_page(const page *p)
+{
+    enum { SHORT_FINDINGS = 2, ALL_FINDINGS = 6 };
+    const kc_record_report *r = p->report;
+    print_headline(p);
+    kc_summary_tables(p->summary, p->trace, p->out);
+    if (r->memory) /* a program may have memory events of its own */
+        print_memory_table(p->trace, p->out);
+    if (p->summary->kinds[KINETO_KIND_BLOCKING_CALL])
+        kc_locks_print(p->trace, p->out);
+    if (r->verbose)
+        kc_ledger_print(p->trace, false, p->out);
+    else
+        print_account(p);
+    if (p->overview)
+        kc_findings_print_brief(kineto_overview_findings(p->overview),
+                                r->verbose ? ALL_FINDINGS : SHORT_FINDINGS, p->width, p->out);
+    if (count_own_activities(p->summary) == 0)
+        explain_empty_trace(r, p->trace, p->summary->activities != 0, p->out);
+    fputc('\n', p->out);
+}
+
+static size_t count_lines(const char *text, size_t size)
+{
+    size_t lines = 0;
+    for (size_t i = 0; i < size; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
+/* Fewer rows until it fits, MIN_ROWS at least. */
+static void print_fitting(page *p, FILE *out)
+{
+    uint32_t least = p->report->verbose ? KC_TOP : MIN_ROWS;
+    for (kc_shown_rows = KC_TOP; kc_shown_rows >= least; kc_shown_rows--) {
+        char *text = NULL;
+        size_t size = 0;
+        p->out = open_memstream(&text, &size);
+        if (!p->out)
+            break;
+        print_page(p);
+        bool is_last = fclose(p->out) == 0 &&
+                       (kc_shown_rows == least || count_lines(text, size) <= KC_SUMMARY_LINES);
+        if (is_last)
+            fwrite(text, 1, size, out);
+        free(text);
+        if (is_last)
+            break;
+    }
+    kc_shown_rows = KC_TOP;
+}
+
+void kc_record_summary_print(const kc_record_report *r, const kineto_trace *trace, FILE *out)
+{
+    kc_summary s;
+    kineto_error err;
+    page p = {.report = r, .trace = trace, .summary = &s, .width = kc_page_width(out)};
+    if (kc_summary_make(trace, &s, &err)) {
+        fprintf(out, "ckineto: no summary: %s\n", err.message);
+        return;
+    }
+    if (r->no_summary) {
+        fprintf(out, "ckineto: %s %s\n", kc_count(s.activities).s,
+                kc_noun(s.activities, "activity", "activities"));
+    } else {
+        if (s.activities <= MAX_OVERVIEW_ACTIVITIES)
+            (void)kineto_overview_create(trace, NULL, &p.overview, &err);
+        print_fitting(&p, out);
+    }
+    kineto_overview_destroy(p.overview);
+    kc_summary_free(&s);
+}
