@@ -31,6 +31,8 @@ NOT_RUN = (
     (r"\btrigger\b.*(--slurm|--hosts)", "needs a cluster: tests/control"),
     (r"\btrigger\b.*--all|\bps\b.*--host|\bckineto daemon\b", "asks all that the machine has, or serves: tests/control"),
     (r"\bckineto top (?!-B)|--live\b", "needs a terminal: tests/cpu/test_top.py"),
+    (r"\bckineto bench\b", "records programs of the reader's many times: tests/cli/test_bench.py"),
+    (r"\bdiff --runs\b", "needs several runs of two programs: tests/cli/test_diff.py"),
     (r"\bperf\.data\b|\bperf script\b|\buftrace\b", "needs a recording of that tool: tests/import"),
     (r"\bview\b", "serves until it is stopped: tests/cli/test_view.py"),
     (r"\bless\b", "waits for a person"),

@@ -138,5 +138,43 @@ class Recordings(support.TestCase):
         self.assertEqual(len({p.pid for p in trace.processes if not p.is_device}), 2)
 
 
+class Trainings(support.TestCase):
+    def train(self, count, **options):
+        recorder = ckineto.TrainingRecorder(self.path("run"), **options)
+        for i in range(count):
+            recorder.begin_step()
+            ckineto.step()  # as PyTorch's optimizers do: no step of its own meanwhile
+            with ckineto.range("batch", number=i):
+                pass
+        return recorder
+
+    def test_steps_are_recorded_after_those_that_are_skipped(self):
+        for count, recorded in ((10, 4), (6, 4), (5, 3)):
+            recorder = self.train(count, skip=2, steps=4)
+            trace = recorder.finish()
+            steps = [n for n in support.names(trace) if n.startswith("ProfilerStep")]
+            self.assertEqual(steps, ["ProfilerStep#%d" % (3 + i) for i in range(recorded)])
+            self.assertEqual(len(trace.analyze()["steps"]), recorded)
+            self.assertIs(recorder.finish(), trace)
+            self.assertTrue(os.path.exists(recorder.trace_path) and os.path.exists(recorder.report_path))
+            self.assertIn(str(recorder.report_path), recorder.summary()[-1])
+
+    def test_a_training_that_is_too_short_says_so(self):
+        recorder = self.train(2, skip=2)
+        self.assertIsNone(recorder.finish())
+        self.assertIn("2 began", recorder.summary()[0])
+        self.assertFalse(os.path.exists(self.path("run")))
+
+    def test_each_rank_has_its_files(self):
+        os.environ["RANK"] = "3"
+        self.addCleanup(os.environ.pop, "RANK")
+        recorder = self.train(3, skip=0, report=False)
+        recorder.finish()
+        self.assertEqual(os.path.basename(recorder.trace_path), "rank3.json.gz")
+        self.assertIsNone(recorder.report_path)
+        with self.assertRaises(ValueError):
+            ckineto.TrainingRecorder(steps=0)
+
+
 if __name__ == "__main__":
     support.main()

@@ -250,6 +250,8 @@ static kb_text format_value(unit of, double value)
     return text;
 }
 
+#define MULTIPLE_PERCENT 900 /* from ten times on "370 x" is easier to read than a percentage */
+
 /* "new" and "gone" in place of an infinite percentage. */
 static kb_text relative_change(const gate_result *j)
 {
@@ -258,10 +260,13 @@ static kb_text relative_change(const gate_result *j)
         return (kb_text){"unknown"};
     if (isnan(j->after))
         return (kb_text){"gone"};
-    if (j->before == j->after || (j->before != 0 && !isnan(j->before)))
-        (void)kb_snprintf(text.s, sizeof text.s, "%+.2f %%",
-                          j->before == j->after ? 0.0
-                                                : 100 * (j->after - j->before) / fabs(j->before));
+    if (j->before != j->after && (j->before == 0 || isnan(j->before)))
+        return text;
+    double pct = j->before == j->after ? 0.0 : 100 * (j->after - j->before) / fabs(j->before);
+    if (pct < MULTIPLE_PERCENT)
+        (void)kb_snprintf(text.s, sizeof text.s, "%+.2f %%", pct);
+    else
+        (void)kb_snprintf(text.s, sizeof text.s, "%.*f x", pct < 10 * MULTIPLE_PERCENT, 1 + pct / 100);
     return text;
 }
 
@@ -314,9 +319,12 @@ static void explain_gate(const gate *g, const gate_result *j, bool without_noise
                          size_t bytes)
 {
     char interval[100] = "";
-    if (!isnan(j->low))
+    if (!isnan(j->low) && j->high < MULTIPLE_PERCENT)
         (void)kb_snprintf(interval, sizeof interval, ", 95 %% interval %+.2f … %+.2f %%", j->low,
                           j->high);
+    else if (!isnan(j->low))
+        (void)kb_snprintf(interval, sizeof interval, ", 95 %% interval %.3g … %.3g x", 1 + j->low / 100,
+                          1 + j->high / 100);
     kb_text name = ka_short_name(j->name);
     size_t kept = kb_utf8_valid_prefix(name.s, strlen(name.s));
     (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s%s", (int)kept, name.s,

@@ -65,7 +65,7 @@ kb_text kc_relative_change(double pct)
     if (isfinite(pct) && pct < 900)
         (void)snprintf(text.s, sizeof text.s, "%+.1f %%", pct);
     else if (isfinite(pct))
-        (void)snprintf(text.s, sizeof text.s, "%.*f x", pct < 9900, 1 + pct / 100);
+        (void)snprintf(text.s, sizeof text.s, "%.*f x", pct < 9000, 1 + pct / 100);
     return text;
 }
 
@@ -119,7 +119,10 @@ static void print_traces(const kc_diff_output *d, FILE *out)
         fprintf(out, ", %s lost", kc_lost_text(d->lost[i], d->is_cut[i]).s);
         if (steps != UINT32_MAX) {
             uint64_t count = (uint64_t)kc_fact_number(d->facts, steps, 0, columns[i]);
-            fprintf(out, ", %s %s compared", kc_count(count).s, kc_noun(count, "step", "steps"));
+            if (d->run_count[i] > 1 && count == d->run_count[i])
+                fputs(", each compared as a whole", out);
+            else
+                fprintf(out, ", %s %s compared", kc_count(count).s, kc_noun(count, "step", "steps"));
         }
         fputc('\n', out);
     }
