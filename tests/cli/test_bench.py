@@ -37,7 +37,7 @@ class Bench(CommandTest):
         self.assertEqual(self.traces(), ["run-01.json.gz", "run-02.json.gz"], "an earlier benchmark is replaced")
 
     def test_a_much_slower_command_fails_its_gate(self):
-        done = self.bench("-n", "4", "-w", "0", "--ab", SPIN % 10, "sleep 0.5", "--gate", "step>20%",
+        done = self.bench("-n", "5", "-w", "0", "--ab", SPIN % 10, "sleep 0.5", "--gate", "step>20%",
                           "--gate", "step<1%", status=1)
         out = done.out.decode()
         found = re.search(r"(?m)^B is ([0-9.]+) ± [0-9.]+ times slower than A$", out)

@@ -177,7 +177,7 @@ static void put_runs_of_side(ka_table *t, const ka_side *side, const char *name)
         const ka_run *run = &side->runs[i];
         ka_put_text(t, kb_string(name));
         ka_put_int(t, i + 1);
-        ka_put_int(t, side->is_empty ? 0 : run->steps);
+        ka_put_int(t, run->has_steps ? run->steps : 0);
         ka_put_number(t, run->step_us);
     }
 }

@@ -306,9 +306,11 @@ static void note_steps(ka_diff *d)
                 "without the first steps that took much longer than the others: %u of %u before, "
                 "%u of %u after",
                 a->warm_up, a->warm_up + a->step_count, b->warm_up, b->warm_up + b->step_count);
-    if (has_runs(d))
-        ka_note_also(t, "%s of runs, each of the %s of its steps: %u runs before, %u after",
-                     d->chance.medians ? "medians" : "means", d->chance.medians ? "median" : "mean",
+    const char *middle = d->chance.medians ? "median" : "mean";
+    if (has_runs(d) && a->no_steps && b->no_steps)
+        ka_note_also(t, "%ss of runs: %u before, %u after", middle, a->run_count, b->run_count);
+    else if (has_runs(d))
+        ka_note_also(t, "%ss of runs, each the %s of its steps: %u runs before, %u after", middle, middle,
                      a->run_count, b->run_count);
     if (a->rank_count > 1 || b->rank_count > 1)
         ka_note_also(t, "means of ranks: %u before, %u after", KB_MAX(a->rank_count, 1u),

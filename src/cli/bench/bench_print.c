@@ -31,7 +31,7 @@ static times measure_side(const kineto_analysis *facts, const char *side)
             s.mean_us = sum / ++s.count;
             s.min_us = fmin(s.min_us, us);
             s.max_us = fmax(s.max_us, us);
-            s.of_steps |= kc_fact_number(facts, t, row, "steps") > 1;
+            s.of_steps |= kc_fact_number(facts, t, row, "steps") > 0;
         }
     s.deviation_us = s.count > 1 ? sqrt(squares / (s.count - 1)) : 0;
     return s;

@@ -52,6 +52,8 @@ kineto_string kc_fact_text(const kineto_analysis *a, uint32_t table, uint64_t ro
 uint64_t kc_fact_rows(const kineto_analysis *a, uint32_t table);
 /** "1.234 ms"; with `sign`, "+1.234 ms". */
 kb_text kc_us(double us, bool sign);
+/** "step", or "run" if no trace has steps: what times are of. */
+const char *kc_diff_unit(const kineto_analysis *a);
 /** "steps" or "runs": what values are of. */
 const char *kc_diff_values_are(const kineto_analysis *a);
 /** "+12.4 %"; from ten times on "370 x"; empty if it is not finite. */

@@ -89,9 +89,8 @@ static void put_step_line(const kc_diff_output *d, FILE *out)
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_steps");
     double pct = kc_fact_number(d->facts, t, 0, "delta_pct"),
            after = kc_fact_number(d->facts, t, 0, "after_us");
-    bool one = kc_fact_number(d->facts, t, 0, "before_steps") <= d->run_count[0] &&
-               kc_fact_number(d->facts, t, 0, "after_steps") <= d->run_count[1];
-    fprintf(out, "**%s: %s → %s", one ? "Run" : "Step",
+    bool is_run = strcmp(kc_diff_unit(d->facts), "run") == 0;
+    fprintf(out, "**%s: %s → %s", is_run ? "Run" : "Step",
             kc_us(kc_fact_number(d->facts, t, 0, "before_us"), false).s, kc_us(after, false).s);
     if (kc_fact_number(d->facts, t, 0, "delta_us") == 0) {
         fputs("**, no difference", out);
@@ -124,7 +123,7 @@ static void put_cause_line(const kc_diff_output *d, FILE *out)
     fprintf(out, ", %s → %s (%s", kc_us(kc_fact_number(d->facts, t, 0, "before_us"), false).s,
             kc_us(after, false).s, kc_us(kc_fact_number(d->facts, t, 0, "delta_us"), true).s);
     if (isfinite(worth))
-        fprintf(out, ", %.1f %% of a step", fabs(worth));
+        fprintf(out, ", %.1f %% of a %s", fabs(worth), kc_diff_unit(d->facts));
     fprintf(out, ")  \n");
 }
 
@@ -214,13 +213,20 @@ static void put_change_row(const kc_diff_output *d, uint32_t t, uint64_t row, FI
     fputs(" |\n", out);
 }
 
+/* A finding of both sides has two sentences. */
 static void put_finding_row(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
 {
+    kineto_string before = kc_fact_text(d->facts, t, row, "sentence_before");
     fputs("| ", out);
     put_escaped_text(out, kc_fact_text(d->facts, t, row, "change"), 20);
     fputs(" | ", out);
     put_escaped_text(out, kc_fact_text(d->facts, t, row, "id"), 60);
     fputs(" | ", out);
+    if (before.size) {
+        fputs("before: ", out);
+        put_escaped_text(out, before, 200);
+        fputs("; after: ", out);
+    }
     put_escaped_text(out, kc_fact_text(d->facts, t, row, "sentence"), 200);
     fputs(" |\n", out);
 }
@@ -245,7 +251,7 @@ static void put_details(comment *c, const kc_diff_output *d)
     } tables[] = {
         {"diff_conditions", "\n| different condition | before | after |\n|---|---|---|\n", put_condition_row},
         {"diff_summary",
-         "\n| change | name | before, each step | after | difference | |\n|---|---|--:|--:|--:|--:|\n",
+         "\n| change | name | before | after | difference | |\n|---|---|--:|--:|--:|--:|\n",
          put_change_row},
         {"diff_findings", "\n| finding | rule | |\n|---|---|---|\n", put_finding_row},
     };

@@ -52,6 +52,16 @@ kb_text kc_us(double us, bool sign)
     return text;
 }
 
+/* Runs without steps have none in the table of runs. */
+const char *kc_diff_unit(const kineto_analysis *a)
+{
+    uint32_t t = kineto_analysis_find_table(a, "diff_runs");
+    for (uint64_t row = 0; row < kc_fact_rows(a, t); row++)
+        if (kc_fact_number(a, t, row, "steps") > 0)
+            return "step";
+    return "run";
+}
+
 /* The table of runs has one row a side for traces that are compared by their steps. */
 const char *kc_diff_values_are(const kineto_analysis *a)
 {
@@ -119,8 +129,8 @@ static void print_traces(const kc_diff_output *d, FILE *out)
         fprintf(out, ", %s lost", kc_lost_text(d->lost[i], d->is_cut[i]).s);
         if (steps != UINT32_MAX) {
             uint64_t count = (uint64_t)kc_fact_number(d->facts, steps, 0, columns[i]);
-            if (d->run_count[i] > 1 && count == d->run_count[i])
-                fputs(", each compared as a whole", out);
+            if (strcmp(kc_diff_unit(d->facts), "run") == 0 && count)
+                fputs(", compared as a whole", out);
             else
                 fprintf(out, ", %s %s compared", kc_count(count).s, kc_noun(count, "step", "steps"));
         }
@@ -169,15 +179,31 @@ static void print_waterfall(const kc_diff_output *d, FILE *out)
     uint64_t rows = kc_fact_rows(d->facts, t);
     if (rows < 3) /* no part differs by more than noise: the line of the step is enough */
         return;
-    fputs("\nThe step, part by part\n", out);
+    fprintf(out, "\nThe %s, part by part\n", kc_diff_unit(d->facts));
     for (uint64_t row = 0; row < rows; row++) {
         kineto_string part = kc_fact_text(d->facts, t, row, "part");
+        if (kb_string_equal(part, kb_string("step with its work")) &&
+            strcmp(kc_diff_unit(d->facts), "run") == 0)
+            part = kb_string("run");
         fprintf(out, "  %12s %+7.1f %%  %-18.*s  %s -> %s\n",
                 kc_us(kc_fact_number(d->facts, t, row, "delta_us"), true).s,
                 kc_fact_number(d->facts, t, row, "worth_pct"), (int)part.size, part.data,
                 kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
                 kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s);
     }
+}
+
+/* Rows of the step, for runs without steps of the run, which has no work that ends after it. */
+static const char *name_step_row(const kineto_analysis *a, uint32_t t, uint64_t row)
+{
+    static const struct {
+        const char *what, *name;
+    } of_runs[] = {{"step", "run"}, {"median step", "median run"}, {"mean step", "mean run"}, {"step with its work", NULL}};
+    kineto_string what = kc_fact_text(a, t, row, "what");
+    for (size_t i = 0; i < KB_COUNT(of_runs); i++)
+        if (kb_string_equal(what, kb_string(of_runs[i].what)))
+            return strcmp(kc_diff_unit(a), "run") == 0 ? of_runs[i].name : of_runs[i].what;
+    return NULL;
 }
 
 /* The step and its parts, and the note of the table. */
@@ -188,8 +214,10 @@ static void print_step_rows(const kc_diff_output *d, FILE *out)
     uint64_t rows = kc_fact_rows(d->facts, t);
     fputc('\n', out);
     for (uint64_t row = 0; row < rows; row++) {
-        kineto_string name = kc_fact_text(d->facts, t, row, "what");
-        fprintf(out, "%-19.*s ", (int)name.size, name.data);
+        const char *name = name_step_row(d->facts, t, row);
+        if (!name)
+            continue;
+        fprintf(out, "%-19s ", name);
         print_step_change(d->facts, t, row, out);
     }
     kineto_analysis_table(d->facts, t, &info);
@@ -228,7 +256,7 @@ static void print_change_rows(const kc_diff_output *d, uint64_t limit, FILE *out
     kineto_fact_table info;
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_summary");
     uint64_t rows = kc_fact_rows(d->facts, t), shown = limit ? KB_MIN(rows, limit) : rows;
-    fputs("\nChanges, largest effect first (in % of the step before)\n", out);
+    fprintf(out, "\nChanges, largest effect first (in %% of the %s before)\n", kc_diff_unit(d->facts));
     for (uint64_t row = 0; row < shown; row++)
         print_change_row(d, t, row, out);
     kineto_analysis_table(d->facts, t, &info);
@@ -248,7 +276,7 @@ static void print_changed_finding(const kc_diff_output *d, uint32_t t, uint64_t 
         double us = kc_fact_number(d->facts, t, row, savings[i]);
         fprintf(out, "\n           %s: ", words[i]);
         if (isfinite(us))
-            fprintf(out, "would save %s of a step; ", kc_us(us, false).s);
+            fprintf(out, "would save %s of a %s; ", kc_us(us, false).s, kc_diff_unit(d->facts));
         kc_put_name(out, kc_fact_text(d->facts, t, row, sentences[i]), 0);
     }
     fputc('\n', out);
@@ -271,7 +299,7 @@ static void print_diff_finding(const kc_diff_output *d, uint32_t t, uint64_t row
         return;
     }
     if (isfinite(predicted))
-        fprintf(out, ": a step should be up to %s %s", kc_us(fabs(predicted), false).s,
+        fprintf(out, ": a %s should be up to %s %s", kc_diff_unit(d->facts), kc_us(fabs(predicted), false).s,
                 predicted >= 0 ? "shorter" : "longer");
     fputs("\n           ", out);
     kc_put_name(out, kc_fact_text(d->facts, t, row, "sentence"), 0);
@@ -294,7 +322,7 @@ static void print_measured_change(const kc_diff_output *d, uint32_t t, FILE *out
            median = kc_fact_number(d->facts, t, 0, "measured_median_us");
     if (!isfinite(mean) || !isfinite(median))
         return;
-    fputs("  measured: the mean of steps is ", out);
+    fprintf(out, "  measured: the mean of %ss is ", kc_diff_unit(d->facts));
     print_difference(mean, out);
     fputs(", the median ", out);
     print_difference(median, out);
