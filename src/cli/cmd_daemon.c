@@ -2,6 +2,7 @@
  * `ckineto trigger` send it requests over TCP. Both are served by ondemand/dyno_daemon.c; this file
  * is the process around it: options, signals, the pid file and the background. */
 #include "cli/cli.h"
+#include "cli/metrics.h"
 #include "cli/ondemand/daemon_process.h"
 #include "cli/ondemand/traceable.h"
 #include "ondemand/dynolog/dyno.h"
@@ -12,7 +13,8 @@
 #include <unistd.h>
 
 static const char *listen_at = "127.0.0.1", *token_file, *socket_directory, *log_file, *pid_file;
-static uint64_t log_level = UINT64_MAX;
+static const char *metrics_target;
+static uint64_t log_level = UINT64_MAX, metrics_seconds = 15;
 static bool no_rpc, background;
 static const kc_option option_list[] = {
     {"listen", 'l', KC_TEXT, &listen_at, "HOST:PORT",
@@ -25,6 +27,10 @@ static const kc_option option_list[] = {
     {"socket-dir", 'd', KC_TEXT, &socket_directory, "DIR",
      "serve processes through sockets in DIR, which they must have as\n"
      "KINETO_IPC_SOCKET_DIR=DIR; else through abstract sockets"},
+    {"metrics", 0, KC_TEXT, &metrics_target, "PORT|FILE",
+     "write numbers of all rings of this user for Prometheus: serve them\n"
+     "at http://127.0.0.1:PORT/metrics, or replace FILE"},
+    {"metrics-seconds", 0, KC_NUMBER, &metrics_seconds, "N", "read the rings every N seconds (15)"},
     {"log", 0, KC_TEXT, &log_file, "FILE", "append messages to FILE instead of the terminal"},
     {"log-level", 0, KC_NUMBER, &log_level, "N",
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error,\n5 none"},
@@ -72,7 +78,7 @@ static kineto_status parse_daemon_options(daemon_plan *p)
 }
 
 /* One line with both addresses, the port as it was chosen: scripts wait for it. */
-static void print_ready_line(const ko_dyno_daemon *d, const daemon_plan *p)
+static void print_ready_line(const ko_dyno_daemon *d, const daemon_plan *p, uint16_t metrics_port)
 {
     const char *directory = p->serve.directory;
     bool is_ipv6 = strchr(p->at.host, ':') != NULL;
@@ -82,6 +88,8 @@ static void print_ready_line(const ko_dyno_daemon *d, const daemon_plan *p)
         printf(", requests%s at %s%s%s:%u", p->serve.token ? " with the token" : "",
                is_ipv6 ? "[" : "", p->serve.host ? p->serve.host : "127.0.0.1", is_ipv6 ? "]" : "",
                ko_dyno_daemon_port(d));
+    if (metrics_port)
+        printf(", metrics at http://127.0.0.1:%u/metrics", metrics_port);
     putchar('\n');
     fflush(stdout);
 }
@@ -126,14 +134,20 @@ static kineto_status run_daemon(const daemon_plan *p, ko_dyno_daemon *d, int sig
                                 kineto_error *err)
 {
     int waits = -1;
+    kc_metrics metrics = {.directory = ""};
     kineto_status status = background ? kc_background_begin(&waits, err) : KINETO_OK;
     if (status == KINETO_OK)
         status = kc_pid_file_write(pid_fd, pid_file, err);
+    if (status == KINETO_OK && metrics_target)
+        status = kc_metrics_start(&metrics, metrics_target, metrics_seconds, err);
     if (status == KINETO_OK)
-        print_ready_line(d, p);
+        print_ready_line(d, p, metrics.port);
     if (status == KINETO_OK && background)
         status = kc_background_ready(waits, err);
-    return status == KINETO_OK ? serve_until_signal(d, signals, err) : status;
+    if (status == KINETO_OK)
+        status = serve_until_signal(d, signals, err);
+    kc_metrics_stop(&metrics);
+    return status;
 }
 
 /* Signals are blocked and the pid file is locked before the daemon binds its names, so that a
@@ -167,6 +181,8 @@ int kc_daemon(int argc, char **argv)
         return kc_finish_stdout("daemon", 0);
     if (status == KINETO_OK && operands)
         status = kc_usage_error("daemon", "unexpected operand '%s'", argv[1]);
+    if (status == KINETO_OK && (metrics_seconds < 1 || metrics_seconds > 86400))
+        status = kc_usage_error("daemon", "--metrics-seconds is from 1 to 86400");
     if (status == KINETO_OK && log_level != UINT64_MAX && log_level > KINETO_LOG_OFF)
         status = kc_usage_error("daemon", "--log-level is from 0 to %d", KINETO_LOG_OFF);
     if (status == KINETO_OK &&
