@@ -27,7 +27,7 @@ static bool list, series, every, findings, verbose, brief;
 static kc_texts gates;
 static uint64_t evidence;
 static uint64_t sequence_min, sequence_top;
-static const char *annotation;
+static const char *annotation, *rank_text;
 static kc_texts what_if;
 static uint64_t threads, row_limit = 10, instance;
 
@@ -86,6 +86,7 @@ static const kc_option option_list[] = {
      "use N threads (with --mem one); the facts do not depend on it"},
     KC_VERBOSE_OPTION(verbose, "also which rules were skipped and why, and what is doubtful in the\n"
                                "trace"),
+    KC_RANK_OPTION(rank_text),
     KC_ABSOLUTE_OPTION,
     KC_COLOR_OPTION,
     KC_READING_OPTIONS,
@@ -321,6 +322,21 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
     return status;
 }
 
+/* --rank: one trace, of one of several files or a part of a merged one. */
+static kineto_status add_one_rank(work *w, char *const *paths, int count, kineto_error *err)
+{
+    kineto_trace *trace = NULL;
+    int32_t rank = (int32_t)strtol(rank_text, NULL, 10); /* checked before */
+    kineto_status status = kc_open_traces(paths, count, rank, &trace, err);
+    w->is_read = !status;
+    if (!status)
+        status = add_rank(w, trace, paths[0], (uint32_t)rank, err);
+    if (!status && overlay)
+        status = write_overlay(w, trace, err);
+    kineto_trace_release(trace);
+    return status;
+}
+
 static kineto_status show_findings(const work *w, kineto_error *err)
 {
     if (json)
@@ -406,13 +422,13 @@ static kineto_status analyze_files(work *w, char *const *paths, int count, kinet
     if (status)
         return status;
     bool of_one = overlay || execution_trace || memory_timeline;
-    if (of_one && kineto_files_count(files) != 1)
+    if (of_one && !rank_text && kineto_files_count(files) != 1)
         status = kb_fail(err, KINETO_E_ARGUMENT,
                          "--overlay, --execution-trace and --memory-timeline are of one trace; %u "
                          "were named",
                          kineto_files_count(files));
     if (!status)
-        status = add_files(w, files, err);
+        status = rank_text ? add_one_rank(w, paths, count, err) : add_files(w, files, err);
     kineto_files_destroy(files);
     return status ? status : show_results(w, paths[0], err);
 }
@@ -535,6 +551,9 @@ int kc_analyze(int argc, char **argv)
     if (status == KINETO_OK && brief && !w.overview)
         status = kc_usage_error("analyze", "--brief is the first answer: it does not go with options "
                                            "about tables or findings");
+    int32_t rank;
+    if (status == KINETO_OK)
+        status = kc_parse_rank("analyze", rank_text, &rank);
     if (status == KINETO_OK)
         status = kc_gates_check(&gates);
     if (status == KINETO_OK)

@@ -1,5 +1,6 @@
 /* ckineto plugin check: does a plug-in keep the rules of the interface? Options, the printed
  * report and the exit status; the check itself is src/plugincheck. */
+#include "cli/names.h"
 #include "cli/cli.h"
 #include "cli/install_paths.h"
 #include "cli/plugin_check_print.h"
@@ -61,6 +62,12 @@ static kineto_status check_options(int operands)
     return KINETO_OK;
 }
 
+static void list_plugin_rules(kc_name_receiver *add, void *user)
+{
+    for (uint32_t i = 0; i < KV_RULE_COUNT; i++)
+        add(kv_rules[i].id, user);
+}
+
 /* The set of rules that the options select. */
 static kineto_status parse_wanted_rules(uint64_t *rules)
 {
@@ -68,7 +75,8 @@ static kineto_status parse_wanted_rules(uint64_t *rules)
     for (size_t i = 0; i < wanted.count; i++) {
         kv_rule rule = kv_rule_find(wanted.data[i]);
         if (rule == KV_RULE_COUNT)
-            return kc_usage_error(VERB, "unknown rule '%s' (see --list-rules)", wanted.data[i]);
+            return kc_usage_error(VERB, "unknown rule '%s'%s (see --list-rules)", wanted.data[i],
+                                  kc_did_you_mean(list_plugin_rules, wanted.data[i]).s);
         *rules |= KV_RULE_BIT(rule);
     }
     return KINETO_OK;

@@ -66,6 +66,16 @@ class Verbs(CommandTest):
                     self.assertEqual(seen.setdefault(name, (letter, about)), (letter, about), place)
         self.assertLessEqual({"--json", "--top", "--rank"}, set(seen))
 
+    def test_the_documented_options_are_those_of_the_verbs(self):
+        with open(os.path.join(HERE, "../../docs/reference/quick-reference.md"), encoding="utf-8") as file:
+            section = file.read().partition("## Options that verbs share")[2].partition("\nOld names")[0]
+        rows = re.findall(r"^\| `(?:-\w, )?(--[a-z-]+)[^|]*\|[^|]*\| ([^|]*) \|$", section, re.M)
+        self.assertGreater(len(rows), 10)
+        helps = list(self.helps())
+        for option, verbs in rows:
+            have = [place[0] for place, text in helps if re.search(rf"^ {{2}}(-\w, | {{4}}){option}[ =\[\n]", text, re.M)]
+            self.assertEqual(sorted(set(have)), sorted(verbs.split(", ")), option)
+
     def test_json_goes_to_a_file_or_the_standard_output(self):
         ways = [["info"], ["verify"], ["table"], ["repair"], ["analyze", "--only", "kernels"], ["analyze", "--findings"]]
         for way in ways:
