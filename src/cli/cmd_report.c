@@ -2,6 +2,7 @@
  * report itself is made by src/cli/report, which `view` uses as well. */
 #include "cli/report/report.h"
 #include "cli/open_many.h"
+#include "cli/style.h"
 
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ static const kc_option option_list[] = {
     {"activity-limit", 0, KC_NUMBER, &activity_limit, "N",
      "omit the timeline if there are more activities (2000000)"},
     {"threads", 0, KC_NUMBER, &threads, "N", "use N threads; the page does not depend on it"},
+    KC_COLOR_OPTION,
     KC_READING_OPTIONS,
 };
 static const kc_options options = {
@@ -112,6 +114,8 @@ int kc_report(int argc, char **argv)
         status = kc_usage_error("report", "no trace given");
     if (!status)
         status = check_report_options();
+    if (!status)
+        status = kc_check_color("report");
     bool is_chosen_here = !output && !text && (!flame || before);
     if (!status && is_chosen_here)
         status = choose_page_name(argv[1]);

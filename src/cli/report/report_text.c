@@ -4,6 +4,7 @@
 #include "cli/print_facts.h"
 #include "cli/print_findings.h"
 #include "cli/report/report.h"
+#include "cli/style.h"
 
 #include <unistd.h>
 
@@ -271,9 +272,6 @@ static size_t choose_width(uint64_t asked, FILE *out)
     return (size_t)KB_MIN(KB_MAX(width, (uint64_t)KC_MIN_WIDTH), (uint64_t)KC_MAX_WIDTH);
 }
 
-/* Only on terminals, and not with NO_COLOR (https://no-color.org). */
-static bool is_colour_allowed(FILE *out) { return isatty(fileno(out)) && !kb_setting("NO_COLOR"); }
-
 /* Health, findings, steps, then one chart for each table. */
 void kc_report_print(const kc_health *health, const kineto_analysis *facts,
                      const kineto_findings *found, uint64_t width, FILE *out)
@@ -288,7 +286,7 @@ void kc_report_print(const kc_health *health, const kineto_analysis *facts,
          NULL, NULL, 10},
         {"modules", "Modules", "module", "device_total_us", NULL, NULL, 10},
         {"collective_groups", "Collectives", "name", "sum_us", NULL, NULL, 8}};
-    screen s = {out, choose_width(width, out), is_colour_allowed(out), health->coverage.traces.count > 1, facts};
+    screen s = {out, choose_width(width, out), kc_has_colors(out), health->coverage.traces.count > 1, facts};
     kc_health_print(health, out);
     kc_findings_print(found, s.width, out);
     print_steps(&s);
