@@ -8,16 +8,20 @@
 
 #include <ckineto/overview.h>
 
-/* More take too long to look at for the end of a recording; `analyze` has no limit. */
-#define MIN_ROWS 3u
-#define MAX_OVERVIEW_ACTIVITIES UINT64_C(1000000)
+/* More take too long to look at for the end of a recording (1.4 s per million for the overview); `analyze` has no
+ * limit. */
+#define MAX_OVERVIEW_ACTIVITIES UINT64_C(100000)
+#define MAX_FINDING_ACTIVITIES  UINT64_C(2000000)
+
+#define MIN_ROWS 3u /* of each table */
 
 /* A summary that is being written. */
 typedef struct page {
     const kc_record_report *report;
     const kineto_trace *trace;
     const kc_summary *summary;
-    kineto_overview *overview; /* NULL: the trace is too large */
+    kineto_overview *overview;    /* NULL: the trace is too large */
+    const kineto_findings *found; /* NULL: the same */
     FILE *out;
     size_t width;
 } page;
@@ -215,9 +219,8 @@ static void print_page(const page *p)
         kc_ledger_print(p->trace, false, p->out);
     else
         print_account(p);
-    if (p->overview)
-        kc_findings_print_brief(kineto_overview_findings(p->overview),
-                                r->verbose ? ALL_FINDINGS : SHORT_FINDINGS, p->width, p->out);
+    if (p->found)
+        kc_findings_print_brief(p->found, r->verbose ? ALL_FINDINGS : SHORT_FINDINGS, p->width, p->out);
     if (count_own_activities(p->summary) == 0)
         explain_empty_trace(r, p->trace, p->summary->activities != 0, p->out);
     fputc('\n', p->out);
@@ -253,10 +256,23 @@ static void print_fitting(page *p, FILE *out)
     kc_shown_rows = KC_TOP;
 }
 
+/* The findings of the overview, or only these if it takes too long. @param own  receives findings to destroy. */
+static void find_for_page(page *p, kineto_findings **own)
+{
+    kineto_findings_options o = {.size = sizeof o, .evidence = 1};
+    const kc_summary *s = p->summary;
+    if (s->activities <= MAX_OVERVIEW_ACTIVITIES && kineto_overview_create(p->trace, NULL, &p->overview, NULL) == KINETO_OK)
+        p->found = kineto_overview_findings(p->overview);
+    else if (!s->devices.count && s->activities <= MAX_FINDING_ACTIVITIES && s->kinds[KINETO_KIND_THREAD_STATE] &&
+             kineto_findings_find(p->trace, &o, own, NULL) == KINETO_OK)
+        p->found = *own;
+}
+
 void kc_record_summary_print(const kc_record_report *r, const kineto_trace *trace, FILE *out)
 {
     kc_summary s;
     kineto_error err;
+    kineto_findings *own = NULL;
     page p = {.report = r, .trace = trace, .summary = &s, .width = kc_page_width(out)};
     if (kc_summary_make(trace, &s, &err)) {
         fprintf(out, "ckineto: no summary: %s\n", err.message);
@@ -266,10 +282,10 @@ void kc_record_summary_print(const kc_record_report *r, const kineto_trace *trac
         fprintf(out, "ckineto: %s %s\n", kc_count(s.activities).s,
                 kc_noun(s.activities, "activity", "activities"));
     } else {
-        if (s.activities <= MAX_OVERVIEW_ACTIVITIES)
-            (void)kineto_overview_create(trace, NULL, &p.overview, &err);
+        find_for_page(&p, &own);
         print_fitting(&p, out);
     }
+    kineto_findings_destroy(own);
     kineto_overview_destroy(p.overview);
     kc_summary_free(&s);
 }
