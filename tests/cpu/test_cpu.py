@@ -55,7 +55,7 @@ class Cpu(unittest.TestCase):
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=120, **options)
 
     def record(self, *program, options=(), before=()):
-        r = self.run_command(*before, COMMAND, "record", "-o", self.path, *options, "--", *program)
+        r = self.run_command(*before, COMMAND, "record", "-v", "-o", self.path, *options, "--", *program)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.said = r.stdout + r.stderr
         verdict = self.run_command(COMMAND, "verify", self.path).stdout
@@ -276,7 +276,7 @@ class Cpu(unittest.TestCase):
         self.assertIn("--off-cpu needs CAP_PERFMON", self.said)
 
     def test_without_perf_events_states_come_from_counters(self):
-        r = self.run_command(NOPERF, COMMAND, "record", "-o", self.path, "--", TARGET, "states", "1500")
+        r = self.run_command(NOPERF, COMMAND, "record", "-v", "-o", self.path, "--", TARGET, "states", "1500")
         if r.returncode == 77:
             self.skipTest("no seccomp here")
         self.assertEqual(r.returncode, 0, r.stderr)

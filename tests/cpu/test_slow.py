@@ -21,7 +21,7 @@ class Slow(unittest.TestCase):
         for name, options, program in (("plain", (), (*ONE_CPU, TARGET, "states", "800")),
                                        ("off-cpu", ("--off-cpu",), (*ONE_CPU, TARGET, "states", "800")),
                                        ("hot", (), (TARGET, "deep", "5", "800")), ("short", (), ("true",)), ("idle", (), ("sleep", "0.5"))):
-            done = subprocess.run([COMMAND, "record", "-o", cls.path(name), *options, "--", *program],
+            done = subprocess.run([COMMAND, "record", "-v", "-o", cls.path(name), *options, "--", *program],
                                   capture_output=True, text=True, timeout=120, check=True, env=environment)
             cls.said[name] = done.stderr
         if "cpu: not available here" in cls.said["plain"]:

@@ -31,7 +31,7 @@ class Timers(unittest.TestCase):
         return r
 
     def record(self, *program, options=("--cpu-timers",), before=(NOPERF,)):
-        r = self.run_command(*before, COMMAND, "record", "-o", self.path, *options, "--", *program)
+        r = self.run_command(*before, COMMAND, "record", "-v", "-o", self.path, *options, "--", *program)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.ledger, self.output = r.stderr, r.stdout
         verdict = self.run_command(COMMAND, "verify", self.path).stdout

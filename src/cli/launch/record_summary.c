@@ -117,6 +117,7 @@ static bool is_gap(const kineto_ledger_line *line)
     return line->count && !line->is_loss &&
            (kb_string_contains(line->reason, "not found") || kb_string_contains(line->reason, "not recorded") ||
             kb_string_contains(line->reason, "cannot be recorded") ||
+            kb_string_contains(line->reason, "no samples") || kb_string_contains(line->reason, "no stacks") ||
             (kb_string_contains(line->source, "not recorded") && !kb_string_contains(line->reason, "[us]")));
 }
 
