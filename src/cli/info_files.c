@@ -3,6 +3,8 @@
  * with an error. */
 #include "cli/open_many.h"
 
+#include <ckineto/analyze.h>
+
 #include "trace/files/identity.h"
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -88,7 +90,7 @@ static void print_survey(const kineto_survey *survey, uint64_t skipped)
         print_file_row(&f, &sum);
     if (kineto_survey_finding_count(survey))
         putchar('\n');
-    kc_print_findings(survey, stdout);
+    kc_print_findings(survey, KINETO_SEVERITY_NOTE, stdout);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

@@ -270,11 +270,13 @@ int kc_worst_finding(const kineto_survey *survey)
     return worst;
 }
 
-int kc_print_findings(const kineto_survey *survey, FILE *out)
+int kc_print_findings(const kineto_survey *survey, uint32_t least, FILE *out)
 {
     kineto_files_finding f;
     for (uint32_t i = 0; kineto_survey_finding(survey, i, &f); i++) {
         char first[64];
+        if (f.severity < least)
+            continue;
         snprintf(first, sizeof first, "  %-7s %s: ", kineto_severity_name(f.severity), f.id);
         kc_put_wrapped(out, kc_page_width(out), first, "          ", 0, f.sentence);
     }

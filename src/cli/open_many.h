@@ -67,8 +67,9 @@ void kc_show_reading(uint32_t index, uint32_t count, const char *path);
 
 /** The highest severity of all findings; -1: none. */
 int kc_worst_finding(const kineto_survey *survey);
-/** Print findings as lines, or as the member "findings". @return the highest severity; -1: none. */
-int kc_print_findings(const kineto_survey *survey, FILE *out);
+/** Print findings of at least this severity as lines, or all as the member "findings". @return the highest severity;
+ *  -1: none. */
+int kc_print_findings(const kineto_survey *survey, uint32_t least, FILE *out);
 int kc_put_findings(const kineto_survey *survey, kb_json *j);
 
 /* ---- info_files.c ---------------------------------------------------------------------------- */

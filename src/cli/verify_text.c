@@ -214,10 +214,11 @@ void kc_verify_text_print(const kc_verify_text *t, const kineto_survey *survey, 
         for (size_t i = 0; i < t->groups.count; i++)
             if (t->groups.data[i].severity == severity)
                 print_group(t, &t->groups.data[i], width, out);
-    if (!survey || !kineto_survey_finding_count(survey))
+    uint32_t least = t->has_notes ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING;
+    if (!survey || kc_worst_finding(survey) < (int)least)
         return;
     fputs("the set of traces:\n", out);
-    (void)kc_print_findings(survey, out);
+    (void)kc_print_findings(survey, least, out);
 }
 
 void kc_verify_text_free(kc_verify_text *t)
