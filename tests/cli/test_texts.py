@@ -11,7 +11,7 @@ import unittest
 from command import COMMAND, TARGET, CommandTest, main
 
 VERBS = ("record", "info", "verify", "plugin", "doctor", "recover", "repair",
-         "slice", "scrub", "convert", "analyze", "diff", "daemon", "ps", "trigger")
+         "slice", "scrub", "convert", "analyze", "diff", "daemon", "ps", "trigger", "top", "report", "view", "table", "query")
 
 
 class Help(CommandTest):
@@ -48,7 +48,7 @@ class Help(CommandTest):
         for verb in VERBS:
             with open(os.path.join(os.environ["CKINETO_MAN"], f"ckineto-{verb}.1")) as f:
                 manual = f.read().replace("\\-", "-")
-            for option in re.findall(r"--[a-z-]+(?= |$)", self.options_of(verb), re.M):
+            for option in re.findall(r"--[a-z-]+(?=[ =\[]|$)", self.options_of(verb), re.M):
                 self.assertIn(option, manual, verb)
 
     def options_of(self, verb):
