@@ -109,7 +109,7 @@ class ReportOptions(Sized):
     _c_type_ = "kineto_report_options"
     _fields_ = [("size", size_t), ("title", char_p), ("facts", void_p), ("findings", void_p),
                 ("diff", void_p), ("row_limit", u64), ("activity_limit", u64),
-                ("progress", WRITE_PROGRESS), ("user", void_p), ("step_pattern", char_p)]
+                ("progress", WRITE_PROGRESS), ("user", void_p), ("step_pattern", char_p), ("overview", void_p)]
 
 
 class ArrowStream(C.Structure):

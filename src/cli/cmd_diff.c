@@ -61,7 +61,6 @@ static const kc_options options = {
     "Compare two traces with confidence intervals, and evaluate regression gates.\n"
     "The exit status is 0 if all gates passed, 1 if one failed, 2 if one could not be evaluated\n"
     "or something else failed.",
-    "ckineto diff before.json after.json\n"
     "ckineto diff --fail-on 'step>3%' --junit gates.xml before.json after.json\n"
     "ckineto diff --runs main-*.json -- branch-*.json",
     option_list,

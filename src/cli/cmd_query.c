@@ -14,7 +14,7 @@ static const kc_option option_list[] = {
     {"format", 0, KC_TEXT, &format_name, "FORMAT",
      "table, csv, json, jsonl, markdown or object; default: from\nthe ending of --output, else table"},
     {"json", 'j', KC_FLAG, &as_json, NULL,
-     "--format object: for each statement one JSON object with its\nschema, columns and rows"},
+     "one JSON object for all rows of a statement, with its schema and\ncolumns (--format object)"},
     {"output", 'o', KC_TEXT, &output_path, "FILE", "write there instead of the standard output"},
     {"file", 'f', KC_TEXT, &query_file, "FILE", "read the query from a file; '-': standard input"},
     {"width", 0, KC_NUMBER, &width, "N", "columns of a text in a table (60); 0: never cut"},

@@ -5,6 +5,7 @@ usage of each script: test_AREA.py CKINETO FOLDER-OF-GIVEN-CASES
 import gzip
 import json
 import os
+os.environ["COLUMNS"] = "10000"  # texts are compared whole
 import subprocess
 import sys
 import tempfile

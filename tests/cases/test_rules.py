@@ -45,10 +45,10 @@ def check_capture():
     for begin, end in (("cudaStreamBeginCapture", "cudaStreamEndCapture"),
                        ("cuStreamBeginCapture_v2", "cuStreamEndCapture"),
                        ("hipStreamBeginCapture", "hipStreamEndCapture")):
-        text = run("verify", write_trace("captured.json", captured(begin=begin, end=end)))
+        text = run("verify", "-v", write_trace("captured.json", captured(begin=begin, end=end)))
         expect(begin, "40: launches were captured" in text, True)
     trace = write_trace("backward.json", captured(thread=6))
-    expect("a thread of a backward pass", "40: launches were captured" in run("verify", trace), True)
+    expect("a thread of a backward pass", "40: launches were captured" in run("verify", "-v", trace), True)
     run("verify", write_trace("other.json", captured(thread=6, works_meanwhile=True)), status=1)
     open_end = [e for e in captured() if "EndCapture" not in e["name"]]
     run("verify", write_trace("open.json", open_end))
@@ -63,7 +63,7 @@ def check_given():
         expect("03: kinds", {r["kernel_type"] for r in rows}, {"COMPUTATION"})
     trace = given("reading", "07-launches-into-a-graph-being-captured.json")
     if trace:
-        expect("07: note", "60: launches were captured" in run("verify", trace), True)
+        expect("07: note", "60: launches were captured" in run("verify", "-v", trace), True)
         expect("07: findings", [f["id"] for f in findings(trace) if f["id"] == "trace.unfit"], [])
     trace = given("reading", "09-evidence-denies-a-launch-that-is-there.json")
     if trace:

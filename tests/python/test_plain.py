@@ -284,7 +284,7 @@ class Filter(Plain):
                                          (self.program, "wanted.part,other.part", ["other.part"]),
                                          ("-c", "nothing", ["nothing"])):
             end = ("def f(): pass\nf()",) if program == "-c" else ()
-            _, _, err = self.record(program, *end, options=("--python-only", options))
+            _, _, err = self.record(program, *end, options=("--python-only", options, "-v"))
             self.assertEqual(re.findall(r"--python-only: no function of '(.*?)' ran;", err), unused)
             for name in options.split(","):
                 line = "no function of it ran" if name in unused else "selected by --python-only"
