@@ -47,10 +47,10 @@ static kineto_status print_what_if(const kineto_critical_path *path,
     kineto_status status = kineto_critical_path_what_if(path, scales, count, &r, err);
     if (status)
         return status;
-    fprintf(out, "what if %s: %.6f ms -> %.6f ms (%+.2f %%)", what, to_ms(r.before_ns),
+    fprintf(out, "what if %s: %.6f ms -> %.6f ms (%+.1f %%)", what, to_ms(r.before_ns),
             to_ms(r.after_ns), compute_percent_change(r.after_ns, r.before_ns));
     if (r.step_count)
-        fprintf(out, ", a step %.6f ms -> %.6f ms (%+.2f %%, median of %u)",
+        fprintf(out, ",\n  a step %.6f ms -> %.6f ms (%+.1f %%, median of %u)",
                 to_ms(r.step_before_ns), to_ms(r.step_after_ns),
                 compute_percent_change(r.step_after_ns, r.step_before_ns), r.step_count);
     fprintf(out, "%s\n", r.scaled ? "" : "; nothing is scaled by that");
