@@ -76,7 +76,7 @@ static const kc_option option_list[] = {
      "sequences, "
      "critical_path_edges"},
     {"json", 'j', KC_JSON_WORD, &json, "[=FILE]",
-     "write the tables as JSON, to FILE or the standard output"},
+     "write all tables as JSON, to FILE or the standard output; ten rows of\neach, but those that --only, --all or --series choose"},
     {"brief", 0, KC_FLAG, &brief, NULL,
      "the first answer as JSON of at most 4 KB, to FILE of --json or the\nstandard output"},
     {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},

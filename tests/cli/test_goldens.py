@@ -35,7 +35,8 @@ COMMANDS = {
     "repair": "repair odd.json.gz", "plugin_list": "plugin list --dir empty",
     "mistake_verb": "anlyze training.json.gz", "mistake_option": "analyze --findigs training.json.gz",
     "mistake_table": "analyze --only kernal training.json.gz", "old_name": "table --row-limit 1 training.json.gz",
-    **{f"help_{verb}": f"{verb} --help" for verb in ("record", "top", "doctor", "recover", "view", "query", "trigger", "ps", "daemon")}}
+    **{f"help_{verb}": f"{verb} --help" for verb in (
+        "record", "top", "doctor", "recover", "view", "query", "trigger", "ps", "daemon", "bench", "mcp")}}
 
 
 def without_noise(text):
