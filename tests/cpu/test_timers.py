@@ -173,7 +173,7 @@ class Timers(unittest.TestCase):
     # ---- a recorder that does not read ----
 
     def start(self, *program):
-        p = subprocess.Popen([NOPERF, COMMAND, "record", "-o", self.path, "--cpu-timers", "--", *program],
+        p = subprocess.Popen([NOPERF, COMMAND, "record", "-v", "-o", self.path, "--cpu-timers", "--", *program],
                              env=self.environment, stderr=subprocess.PIPE, text=True)
         time.sleep(0.5)
         if p.poll() == 77:
