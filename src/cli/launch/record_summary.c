@@ -220,7 +220,7 @@ static void print_page(const page *p)
         kc_ledger_print(p->trace, false, p->out);
     else
         print_account(p);
-    if (p->found)
+    if (p->found && p->summary->activities)
         kc_findings_print_brief(p->found, r->verbose ? ALL_FINDINGS : SHORT_FINDINGS, p->width, p->out);
     if (count_own_activities(p->summary) == 0)
         explain_empty_trace(r, p->trace, p->summary->activities != 0, p->out);
