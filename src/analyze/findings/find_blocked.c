@@ -2,6 +2,7 @@
  * which they were blocked (record --off-cpu). Time in which a thread waits for work or for the end of
  * another one is not counted. */
 #include "analyze/findings/find_threads.h"
+#include "analyze/findings/find_waits.h"
 
 #include "analyze/dataset/blocking_calls.h"
 
@@ -338,10 +339,10 @@ static void report_unknown(ka_finder *f, const ka_active *a, const uint8_t *mark
 
 /* ---- the rule -------------------------------------------------------------------------------- */
 
-static bool has_blocking_calls(const kineto_trace *t)
+bool ka_has_rows_of(const kineto_trace *t, kineto_kind kind)
 {
     for (uint32_t b = 0; b < kt_block_count(t); b++)
-        if (kt_block_at(t, b)->kinds & KINETO_KIND_BIT(KINETO_KIND_BLOCKING_CALL))
+        if (kt_block_at(t, b)->kinds & KINETO_KIND_BIT(kind))
             return true;
     return false;
 }
@@ -395,7 +396,7 @@ static void check_class(ka_finder *f, const ka_watched *w, const uint8_t *class_
 void ka_find_blocked(ka_finder *f)
 {
     const ka_watched *w = ka_watched_of(f);
-    bool has_calls = has_blocking_calls(f->s->trace);
+    bool has_calls = ka_has_rows_of(f->s->trace, KINETO_KIND_BLOCKING_CALL);
     uint8_t *class_of = w ? classify_states(w) : NULL;
     f->no_memory |= w && !class_of;
     for (uint8_t class = BLOCKED_OTHER; class_of && class < BLOCKED_COUNT; class++)
