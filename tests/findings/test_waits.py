@@ -18,6 +18,7 @@ if not COMMAND:
     sys.exit(77)
 
 import cases_3  # noqa: E402
+import cases_4  # noqa: E402
 from builder import Trace  # noqa: E402
 
 MS = 1000
@@ -95,6 +96,56 @@ class Holders(Waits):
             self.assertEqual(self.findings(made, "lock.contention"), [])
         made = cases_3.waiting(102, 101, 200)  # thread 103 is not in the circle
         self.assertEqual(len(self.findings(made, "lock.contention")), 1)
+
+
+class Sleep(Waits):
+    def test_the_function_of_a_call_is_named_with_its_time(self):
+        for name in ("usleep", "nanosleep", "sleep"):
+            found, = self.findings(cases_4.with_calls(name), "thread.blocked")
+            self.assertRegex(found["sentence"], rf": {name} \([0-9.]+ ms\)$")
+
+    def test_sleep_without_states_is_named_with_count_time_and_thread(self):
+        found, = self.findings(cases_4.sleeps(50, threads=3), "thread.sleep")
+        self.assertRegex(found["sentence"], r"usleep sleeps for 1.500 s in all \(300 calls of 3 threads\), thread 100\d "
+                                            r"for 500.000 ms of it")
+        self.assertEqual(found["count"], 300)
+
+
+class Recorder(Waits):
+    """What recording to advise."""
+
+    def ledger(self, made, reason):
+        made.top["ckineto"] = {"version": "0.1.0", "ledger": [
+            {"source": "processes not recorded", "reason": reason, "count": 1, "loss": False, "detail": "p (100)"}]}
+        return made
+
+    def test_waits_is_not_advised_where_nothing_can_be_loaded(self):
+        for make in (lambda: cases_4.blocked(30), lambda: cases_4.blocked(30, "__GI___lll_lock_wait"), standstill):
+            found, = self.findings(make(), "thread.blocked")
+            self.assertRegex(found["advice"], "[Rr]ecord (once )?(with )?--waits")
+            found, = self.findings(self.ledger(make(), "statically linked: nothing can be loaded into it"),
+                                   "thread.blocked")
+            self.assertNotRegex(found["advice"], "ecord (once )?(with )?--waits")
+            found, = self.findings(self.ledger(make(), "used no recorded interface"), "thread.blocked")
+            self.assertRegex(found["advice"], "[Rr]ecord (once )?(with )?--waits")
+
+    def test_a_program_that_stands_still_may_be_in_a_deadlock(self):
+        found, = self.findings(standstill(), "thread.blocked")
+        self.assertIn("deadlock", found["sentence"])
+        self.assertIn("--waits", found["advice"])
+        for made in (standstill(runs=2), standstill(still=80)):
+            self.assertFalse([f for f in self.findings(made, "thread.blocked") if "deadlock" in f["sentence"]])
+
+
+def standstill(threads=3, still=95, runs=0):
+    """Threads that are blocked from some time on until the end, but for some that run all the time."""
+    made = Trace(None)
+    for n in range(threads):
+        begin = 2_000_000 * (100 - still) // 100 if n >= runs else 1_000
+        made.state(1000 + n, "running", 0, begin if n >= runs else 2_000_000)
+        if n >= runs:
+            made.state(1000 + n, "blocked", begin, 2_000_000 - begin)
+    return made
 
 
 class Units(Waits):

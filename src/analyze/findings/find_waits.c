@@ -4,6 +4,7 @@
  * Savings are an upper bound: what the thread that waited most would wait less. */
 #include "analyze/findings/find_waits.h"
 
+#include "analyze/dataset/blocking_calls.h"
 #include "base/strings.h"
 
 #define MIN_WAIT_PERCENT 2.0 /* of the recorded time, by one thread */
@@ -194,4 +195,123 @@ void ka_find_file_loop(ka_finder *f)
         else if (file.size && file.data[0] == '(')
             find_small_transfers(f, t, row, advice);
     }
+}
+
+/* ---- sleep ----------------------------------------------------------------------------------- */
+
+#define MIN_SLEEP_PERCENT 10.0 /* of the recorded time, by one thread */
+
+/* Calls of one function that sleeps, and the thread that slept most in it. */
+typedef struct sleep_sum {
+    kineto_string function;
+    int64_t ns, most_ns, longest_ns;
+    int64_t thread_id;
+    uint64_t count, threads;
+    kineto_row row; /* the longest call of that thread */
+} sleep_sum;
+
+typedef KB_VEC(sleep_sum) sleep_sums;
+
+static sleep_sum *find_sleep(ka_finder *f, sleep_sums *sums, kineto_string function)
+{
+    for (size_t i = 0; i < sums->count; i++)
+        if (kb_string_equal(sums->data[i].function, function))
+            return &sums->data[i];
+    f->no_memory |= !kb_vec_push(sums, (sleep_sum){.function = function});
+    return f->no_memory ? NULL : &sums->data[sums->count - 1];
+}
+
+/* Adds the sleep of one thread in one function. */
+static void end_thread_sleep(sleep_sum *all, const sleep_sum *own)
+{
+    all->ns = ka_add_ns(all->ns, own->ns);
+    all->count += own->count;
+    all->threads++;
+    if (own->ns <= all->most_ns)
+        return;
+    all->most_ns = own->ns;
+    all->thread_id = own->thread_id;
+    all->row = own->row;
+    all->longest_ns = own->longest_ns;
+}
+
+static void add_sleep(ka_finder *f, sleep_sums *own, const ka_blocking_call *call)
+{
+    kineto_activity a;
+    kineto_trace_get(f->s->trace, call->row, &a);
+    sleep_sum *sum = a.kind == KINETO_KIND_BLOCKING_CALL && ka_is_sleep(a.name) ? find_sleep(f, own, a.name) : NULL;
+    if (!sum)
+        return;
+    int64_t ns = kb_length_ns(call->start_ns, call->end_ns);
+    sum->ns = ka_add_ns(sum->ns, ns);
+    sum->count++;
+    sum->thread_id = call->thread_id;
+    if (ns > sum->longest_ns || sum->count == 1) {
+        sum->longest_ns = ns;
+        sum->row = call->row;
+    }
+}
+
+/* Thread by thread, as calls are sorted. */
+static void sum_sleeps(ka_finder *f, const ka_blocking_calls *calls, sleep_sums *all)
+{
+    sleep_sums own = {0};
+    for (size_t i = 0; i < calls->list.count && !f->no_memory; i++) {
+        const ka_blocking_call *call = &calls->list.data[i];
+        add_sleep(f, &own, call);
+        if (i + 1 < calls->list.count && ka_blocking_call_is_of(calls, i + 1, call->process, call->thread_id))
+            continue;
+        for (size_t k = 0; k < own.count; k++) {
+            sleep_sum *sum = find_sleep(f, all, own.data[k].function);
+            if (sum)
+                end_thread_sleep(sum, &own.data[k]);
+        }
+        own.count = 0;
+    }
+    kb_vec_free(&own);
+}
+
+static void report_sleep(ka_finder *f, const sleep_sum *sum)
+{
+    int64_t window_ns = get_window_ns(f);
+    double percent = 100 * (double)sum->most_ns / (double)window_ns;
+    ka_found *x = percent >= MIN_SLEEP_PERCENT ? ka_open_finding(f, KA_NO_SAVINGS, 0.5, sum->function) : NULL;
+    if (!x)
+        return;
+    x->count = sum->count;
+    ka_set_extent(x, percent);
+    ka_say(f, x,
+           "%.*s sleeps for %s in all (%llu calls of %llu threads), thread %lld for %s of it, %.1f %% of the "
+           "recorded time",
+           (int)sum->function.size, sum->function.data, kb_duration(sum->ns).s, (unsigned long long)sum->count,
+           (unsigned long long)sum->threads, (long long)sum->thread_id, kb_duration(sum->most_ns).s, percent);
+    ka_show_row(f, x, sum->row, sum->longest_ns, "the longest call of that thread");
+}
+
+/* Where states of threads show that they would have run, thread.blocked has reported it. */
+static bool has_sleep_finding(const ka_finder *f)
+{
+    bool found = false;
+    for (size_t i = 0; i < f->out->found.count; i++)
+        found |= f->out->found.data[i].rule == KA_FIND_blocked &&
+                 kb_string_is(f->out->found.data[i].subject, "sleep");
+    return found;
+}
+
+void ka_find_sleeping(ka_finder *f)
+{
+    ka_blocking_calls calls = {0};
+    sleep_sums sums = {0};
+    if (!ka_has_rows_of(f->s->trace, KINETO_KIND_BLOCKING_CALL)) {
+        ka_skip_rule(f, "the trace has no blocking calls: record with ckineto record --waits");
+        return;
+    }
+    if (f->host_only && !has_sleep_finding(f)) { /* else the devices set the pace */
+        f->no_memory |= !ka_blocking_calls_make(f->s->trace, &calls);
+        sum_sleeps(f, &calls, &sums);
+    }
+    for (size_t i = 0; i < sums.count && !f->no_memory; i++)
+        report_sleep(f, &sums.data[i]);
+    ka_blocking_calls_free(&calls);
+    kb_vec_free(&sums);
 }

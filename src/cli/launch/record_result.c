@@ -3,8 +3,10 @@
 #include "cli/launch/record_result.h"
 #include "cli/launch/cost_advice.h"
 #include "cli/launch/environment.h"
+#include "cli/launch/job.h"
 #include "cli/launch/perf_maps.h"
 #include "cli/launch/remedies.h"
+#include "cli/launch/watch.h"
 #include "cli/print_findings.h"
 #include "cli/summary/summary.h"
 #include "export/export.h"
@@ -117,7 +119,7 @@ static const char *find_reason_in_ledger(const kc_record_report *r, const kineto
 }
 
 /* What would record more, from what the program had in memory. */
-static void print_remedies(const kc_record_report *r, bool has_threads)
+static void print_remedies(const kc_record_report *r, const kineto_trace *trace, bool has_threads)
 {
     if (r->is_attached) {
         fputs("nothing can be loaded into a program that runs already.\n"
@@ -128,6 +130,12 @@ static void print_remedies(const kc_record_report *r, bool has_threads)
     fputs("the program used nothing that ckineto or a plug-in records.\n", stderr);
     if (kc_remedies_print(r->remedies, 0, stderr))
         return;
+    if (kt_ledger_has(trace, "cpu", KC_COUNTERS_NO_SAMPLES)) {
+        fputs("  --cpu-timers samples the program where the kernel refuses its events, --waits records what threads\n"
+              "  wait for, --memory allocations. Ranges of your own are a few lines: docs/how-to/languages.md.\n",
+              stderr);
+        return;
+    }
     fputs(has_threads ? "  --waits records what its threads wait for, --off-cpu where they are blocked, --memory\n"
                         "  allocations. Ranges of your own are a few lines: docs/how-to/languages.md.\n"
                       : "  See 'ckineto doctor' for what can be recorded here.\n",
@@ -136,17 +144,19 @@ static void print_remedies(const kc_record_report *r, bool has_threads)
 
 /* The most likely reason for a trace without activities of the program. */
 static void explain_empty_trace(const kc_record_report *r, const kineto_trace *trace,
-                                bool has_threads)
+                                const kc_summary *s)
 {
     const char *reason = find_reason_in_ledger(r, trace);
     fprintf(stderr, "\n  %s: ",
-            has_threads ? "Only threads and CPU samples were recorded" : "Nothing was recorded");
+            s->kinds[KINETO_KIND_CPU_SAMPLE] ? "Only threads and CPU samples were recorded"
+            : s->activities                  ? "Only states of threads were recorded"
+                                             : "Nothing was recorded");
     if (reason)
         fprintf(stderr, "%s\n", reason);
     else if (r->python)
         fputs("--python was given, and the program does not run Python.\n", stderr);
     else
-        print_remedies(r, has_threads);
+        print_remedies(r, trace, s->activities != 0);
 }
 
 /* Lines that the recorder of Python functions writes for each name of --python-only, in each process. */
@@ -191,10 +201,22 @@ static void print_findings(const kineto_trace *trace, const kc_summary *s)
     kineto_findings_options o = {.size = sizeof o, .evidence = 1};
     kineto_findings *found = NULL;
     if (s->devices.count || s->activities > MAX_FINDING_ACTIVITIES ||
-        !s->kinds[KINETO_KIND_THREAD_STATE] || kineto_findings_find(trace, &o, &found, NULL))
+        !(s->kinds[KINETO_KIND_THREAD_STATE] || s->kinds[KINETO_KIND_BLOCKING_CALL]) ||
+        kineto_findings_find(trace, &o, &found, NULL))
         return;
     kc_findings_print_brief(found, KB_MIN(kc_terminal_columns(stderr), KC_FINDINGS_WIDTH), stderr);
     kineto_findings_destroy(found);
+}
+
+/* Ranks of a job have a trace each, which are analysed together; one of them prints that. */
+static void print_next_command(const kc_record_report *r)
+{
+    char directory[KS_PATH_BYTES];
+    find_directory(r->output, directory);
+    if (kc_job_size() < 2 || kc_job_rank() < 0)
+        kc_print(stderr, "         or try: ckineto info %s\n", r->output);
+    else if (kc_job_rank() == 0)
+        kc_print(stderr, "         or, for all ranks: ckineto analyze --findings %s/\n", directory);
 }
 
 /* Prints the summary and the path of the trace on stderr: stdout belongs to the program. */
@@ -216,7 +238,7 @@ static void report_trace(const kc_record_report *r, const kineto_trace *trace)
             kc_locks_print(trace, stderr);
         print_findings(trace, &s);
         if (count_own_activities(&s) == 0)
-            explain_empty_trace(r, trace, s.activities != 0);
+            explain_empty_trace(r, trace, &s);
         fputc('\n', stderr);
     }
     kc_summary_free(&s);
@@ -226,7 +248,7 @@ static void report_trace(const kc_record_report *r, const kineto_trace *trace)
     kc_print(stderr, "ckineto: the trace is in %s%s\n", r->output,
              reads_back ? "; open it in ui.perfetto.dev or Chrome's DevTools (Performance)," : "");
     if (reads_back)
-        kc_print(stderr, "         or try: ckineto info %s\n", r->output);
+        print_next_command(r);
 }
 
 /* The trace could not be written: print what remains, and how to recover it. */
