@@ -377,7 +377,9 @@ typedef enum kt_loss {
     KT_LOSS_PROCESSES
 } kt_loss;
 #define KT_SOURCE_UNRECORDED "processes not recorded"
-/** … and reasons of it: nothing can be loaded into the process. */
+/** How reasons of the source "cpu" begin where the kernel refuses its events. */
+#define KT_REASON_COUNTERS "states from counters"
+/** … and reasons of processes that are not recorded: nothing can be loaded into the process. */
 #define KT_REASON_STATIC    "statically linked: nothing can be loaded into it"
 #define KT_REASON_WORD_SIZE "of another word size or architecture"
 #define KT_REASON_SET_ID    "runs with raised privileges (set-uid, set-gid or file capabilities)"

@@ -133,13 +133,15 @@ class Recorder(Waits):
         found, = self.findings(standstill(), "thread.blocked")
         self.assertIn("deadlock", found["sentence"])
         self.assertIn("--waits", found["advice"])
-        for made in (standstill(runs=2), standstill(still=80)):
+        for made in (standstill(runs=2), standstill(still=80), standstill(killed=False)):
             self.assertFalse([f for f in self.findings(made, "thread.blocked") if "deadlock" in f["sentence"]])
 
 
-def standstill(threads=3, still=95, runs=0):
+def standstill(threads=3, still=95, runs=0, killed=True):
     """Threads that are blocked from some time on until the end, but for some that run all the time."""
     made = Trace(None)
+    if killed:
+        made.top["ckineto_dump_reason"] = "the program was killed by signal 9 (Killed)"
     for n in range(threads):
         begin = 2_000_000 * (100 - still) // 100 if n >= runs else 1_000
         made.state(1000 + n, "running", 0, begin if n >= runs else 2_000_000)

@@ -358,37 +358,49 @@ static void report_blocked(ka_finder *f, const ka_active *a, const uint8_t *mark
     show_blocked(f, x, a, marked, states);
 }
 
-/* Was the program running already when it was recorded? Then nothing was loaded into it, and cannot be. */
-static bool was_attached(const kineto_trace *t)
+static bool has_header_key(const kineto_trace *t, const char *key)
 {
-    kineto_string key, value;
-    for (uint32_t i = 0; kineto_trace_metadata(t, i, &key, &value); i++)
-        if (kb_string_equal(key, kb_string("ckineto_attached_pid")))
+    kineto_string name, value;
+    for (uint32_t i = 0; kineto_trace_metadata(t, i, &name, &value); i++)
+        if (kb_string_equal(name, kb_string(key)))
             return true;
+    return false;
+}
+
+/* Was the program running already when it was recorded? Then nothing was loaded into it, and cannot be. */
+static bool was_attached(const kineto_trace *t) { return has_header_key(t, "ckineto_attached_pid"); }
+
+/* Did the kernel refuse its events, so that states come from counters? */
+static bool has_counted_states(const kineto_trace *t)
+{
+    kineto_ledger_line line;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
+        kineto_trace_ledger(t, i, &line);
+        if (kb_string_is(line.source, "cpu") && kb_string_starts_with(line.reason, KT_REASON_COUNTERS))
+            return true;
+    }
     return false;
 }
 
 /* How to record what threads of the process wait for. */
 static void advise_recording(ka_finder *f, ka_found *x, uint32_t process)
 {
-    static const char off_cpu[] = "--off-cpu, which records the function and its callers";
+    const char *off_cpu = has_counted_states(f->s->trace)
+                              ? ""
+                              : "; or, as root or with CAP_PERFMON, record with --off-cpu, which records the function "
+                                "and its callers";
     if (cannot_be_loaded_into(f->s->trace, process))
         ka_advise(f, x,
-                  "As root or with CAP_PERFMON, record with %s; nothing can be loaded into this program (it is "
-                  "statically linked, of another architecture, or runs with raised privileges): linked dynamically "
-                  "it can be recorded with --waits too, which names locks, sleeps and files",
+                  "Link the program dynamically: then --waits names locks, sleeps and files; nothing can be loaded into "
+                  "this one (it is statically linked, of another architecture, or runs with raised privileges)%s",
                   off_cpu);
     else if (was_attached(f->s->trace))
         ka_advise(f, x,
-                  "As root or with CAP_PERFMON, record with %s; or start the program under ckineto, 'ckineto record "
-                  "--waits -- PROGRAM', which names locks, sleeps and files: --waits cannot enter a program that runs "
-                  "already",
+                  "Start the program under ckineto, 'ckineto record --waits -- PROGRAM', which names locks, sleeps and "
+                  "files: --waits cannot enter a program that runs already%s",
                   off_cpu);
     else
-        ka_advise(f, x,
-                  "Record once with --waits, which names locks, sleeps and files; or, as root or with CAP_PERFMON, "
-                  "with %s",
-                  off_cpu);
+        ka_advise(f, x, "Record once with --waits, which names locks, sleeps and files%s", off_cpu);
 }
 
 /* Without functions it is only known that threads were blocked. */
@@ -428,7 +440,8 @@ static const ka_state *find_longest_blocked(const ka_watched *w, const ka_watche
     return longest;
 }
 
-/* A program of which no thread runs for nearly all of the recording: maybe a deadlock. */
+/* A program of which no thread runs for nearly all of the recording, and that did not end by itself: maybe a
+ * deadlock. */
 static void find_standstill(ka_finder *f, const ka_watched *w)
 {
     int64_t from_ns = w->start_ns, until_ns = w->end_ns;
@@ -439,7 +452,8 @@ static void find_standstill(ka_finder *f, const ka_watched *w)
     }
     int64_t ns = from_ns < until_ns ? kb_length_ns(from_ns, until_ns) : 0;
     double percent = ka_percent((double)ns, (double)ka_watched_span_ns(w));
-    if (ns < MIN_STILL_NS || percent < MIN_STILL_PERCENT)
+    bool was_killed = has_header_key(f->s->trace, "ckineto_dump_reason");
+    if (ns < MIN_STILL_NS || percent < MIN_STILL_PERCENT || !(was_killed || was_attached(f->s->trace)))
         return;
     ka_found *x = ka_open_thread_finding(f, w, KA_NO_SAVINGS, 0.5, "all threads");
     if (!x)
@@ -499,7 +513,8 @@ static void check_class(ka_finder *f, const ka_watched *w, const blocked_states 
     f->no_memory |= !marked || (class == BLOCKED_FILE && !also);
     for (size_t i = 0; marked && i < w->states.count; i++)
         marked[i] = is_of_class(&w->states.data[i], states->class_of[i], class);
-    if (!f->no_memory && ka_active_make(f, marked, also, false, &a) && a.cpus) {
+    if (!f->no_memory && ka_active_make(f, marked, also, false, &a) && a.cpus &&
+        (!a.is_counted || class == BLOCKED_OTHER)) {
         if (class == BLOCKED_OTHER)
             report_unknown(f, &a, marked, states);
         else

@@ -83,7 +83,8 @@ bool ka_active_make(ka_finder *f, const uint8_t *marked, const uint8_t *also, bo
         return false;
     }
     a->cpus = count_cpus(a);
-    if (!a->cpus && a->count == 1)
+    a->is_counted = !a->cpus;
+    if (a->is_counted && a->count == 1)
         a->cpus = 1;
     return a->count && (any_also || cpu_ns >= KA_MIN_CPU_NS);
 }

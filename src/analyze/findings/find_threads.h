@@ -17,6 +17,7 @@ typedef struct ka_active {
     uint8_t *threads; /* by index of threads: is it active? */
     uint32_t count;
     uint32_t cpus;    /* that active threads ran on: at least so many are there; 0: not known, of counters */
+    bool is_counted;  /* the states come from counters, so that they do not begin and end when they did */
     int64_t whole_ns; /* of all watched threads, the first start to the last end */
     ka_load load;     /* of active threads */
 } ka_active;

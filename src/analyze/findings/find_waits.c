@@ -281,10 +281,10 @@ static void report_sleep(ka_finder *f, const sleep_sum *sum)
     x->count = sum->count;
     ka_set_extent(x, percent);
     ka_say(f, x,
-           "%.*s sleeps for %s in all (%llu calls of %llu threads), thread %lld for %s of it, %.1f %% of the "
+           "%.*s sleeps for %s in all (%llu calls of %llu thread%s), thread %lld for %s of it, %.1f %% of the "
            "recorded time",
            (int)sum->function.size, sum->function.data, kb_duration(sum->ns).s, (unsigned long long)sum->count,
-           (unsigned long long)sum->threads, (long long)sum->thread_id, kb_duration(sum->most_ns).s, percent);
+           (unsigned long long)sum->threads, sum->threads == 1 ? "" : "s", (long long)sum->thread_id, kb_duration(sum->most_ns).s, percent);
     ka_show_row(f, x, sum->row, sum->longest_ns, "the longest call of that thread");
 }
 

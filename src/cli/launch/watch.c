@@ -82,7 +82,7 @@ static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kinet
         ku_source_create(&options, ks_collector_pool(w->collector), &w->source, err);
     if (status == KINETO_OK && w->timers)
         ks_collector_note(w->collector, "cpu",
-                          "states from counters [ms], samples by timers of the program's threads",
+                          KT_REASON_COUNTERS " [ms], samples by timers of the program's threads",
                           KU_POLLING_MS, false, w->refusal);
     else if (status == KINETO_OK && ku_source_refusal(w->source))
         note_no_samples(w, at_exec);
