@@ -150,6 +150,23 @@ def standstill(threads=3, still=95, runs=0, killed=True):
     return made
 
 
+class Python(Waits):
+    def self_time(self, waits):
+        made = Trace(None)
+        made.python("work", 0, 1000 * MS)
+        made.python("<built-in function sleep>", 100 * MS, 800 * MS)
+        if waits:
+            made.slice("blocking_call", "clock_nanosleep", 101 * MS, 798 * MS, error=0)
+        path = os.path.join(self.folder.name, "t.json")
+        made.save(path)
+        done = subprocess.run([COMMAND, "info", path], capture_output=True, text=True, timeout=120, check=True)
+        return [line.split() for line in done.stdout.splitlines() if "built-in" in line]
+
+    def test_calls_that_wait_take_no_time_from_functions_of_python(self):
+        self.assertTrue(self.self_time(False))
+        self.assertEqual(self.self_time(True), self.self_time(False))
+
+
 class Units(Waits):
     def test_long_times_are_in_seconds(self):
         made = Trace(None)
