@@ -21,9 +21,9 @@
       "an OpenCL library is loaded, and ckineto's layer is not (nothing of OpenCL was "            \
       "called yet, or this loader does not read OPENCL_LAYERS: 'ckineto doctor' tries it)")        \
     X(MPI, "an MPI library is loaded, and ckineto's is not: use --mpi on")                         \
-    X(STATIC, "statically linked: nothing can be loaded into it")                                  \
-    X(WORD_SIZE, "of another word size or architecture")                                           \
-    X(SET_ID, "runs with raised privileges (set-uid, set-gid or file capabilities)")               \
+    X(STATIC, KT_REASON_STATIC)                                                                   \
+    X(WORD_SIZE, KT_REASON_WORD_SIZE)                                                             \
+    X(SET_ID, KT_REASON_SET_ID)                                                                   \
     X(NAMESPACE, "in another pid or mount namespace")                                              \
     X(INVISIBLE, "cannot see the recording's buffer: another root directory (chroot)")             \
     X(REFUSED, "may not open the recording's buffer: runs as another user than the recorder")      \

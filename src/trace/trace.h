@@ -377,6 +377,12 @@ typedef enum kt_loss {
     KT_LOSS_PROCESSES
 } kt_loss;
 #define KT_SOURCE_UNRECORDED "processes not recorded"
+/** How reasons of the source "cpu" begin where the kernel refuses its events. */
+#define KT_REASON_COUNTERS "states from counters"
+/** … and reasons of processes that are not recorded: nothing can be loaded into the process. */
+#define KT_REASON_STATIC    "statically linked: nothing can be loaded into it"
+#define KT_REASON_WORD_SIZE "of another word size or architecture"
+#define KT_REASON_SET_ID    "runs with raised privileges (set-uid, set-gid or file capabilities)"
 #define KT_SOURCE_RUNNING    "processes"
 #define KT_SOURCE_STEPS      "steps"
 /* The name of all functions in sampled stacks that were generated in memory and have no names. */

@@ -293,6 +293,29 @@ class Cpu(unittest.TestCase):
                 self.assertGreater(seconds["running"], 0.5 * int(ran) / 1e9, line)
             self.assertLess(seconds["waiting for a CPU"], int(waited) / 1e9 + 0.05, line)
 
+    def test_without_perf_events_what_is_refused_is_not_advised(self):
+        r = self.run_command(NOPERF, COMMAND, "record", "-o", self.path, "--off-cpu", "--page-faults", "--", TARGET,
+                             "states", "300")
+        if r.returncode == 77:
+            self.skipTest("no seccomp here")
+        said = " ".join(r.stderr.split())
+        self.assertIn("--off-cpu dropped", said)
+        self.assertIn("--page-faults dropped", said)
+        advice = said[said.index("self-cost: "):]
+        self.assertNotIn("CPU samples were recorded", advice)
+        self.assertIn("--cpu-timers samples", advice)
+        self.assertNotIn("--off-cpu", advice)
+
+    # ---- jobs of several ranks ----
+
+    def test_ranks_of_a_job_are_analysed_together(self):
+        for rank in (0, 1):
+            r = subprocess.run([COMMAND, "record", "-o", self.path, "--", "true"], capture_output=True, text=True,
+                               env={**self.environment, "RANK": str(rank), "WORLD_SIZE": "2"}, timeout=120, check=False)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertNotIn("ckineto info", r.stderr)
+            self.assertEqual(f"analyze --findings {os.path.dirname(self.path)}/" in r.stderr, rank == 0, r.stderr)
+
     # ---- programs that run already ----
 
     def watch(self, *options, program=("threads", "1500"), wait=0.4):

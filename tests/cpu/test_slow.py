@@ -107,7 +107,7 @@ class Slow(unittest.TestCase):
             json.dump({**trace, "ckineto_attached_pid": 1}, file)
         advice = self.findings("attached")["thread.blocked", ""]["advice"]
         self.assertIn("record with --off-cpu", advice)
-        self.assertIn("start the program under ckineto, 'ckineto record --waits -- PROGRAM'", advice)
+        self.assertIn("Start the program under ckineto, 'ckineto record --waits -- PROGRAM'", advice)
         self.assertNotIn("Record once with --waits", advice)
 
     def test_with_functions_locks_and_sleep_are_apart(self):

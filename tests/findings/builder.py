@@ -133,7 +133,7 @@ class Trace:
 
     def state(self, tid, name, start, length, pid=PID, function=None, stack=None, cpu=0):
         """name: "running", "waiting for a CPU", "blocked"; function: in which it was blocked."""
-        args = {"cpu": cpu} if name == "running" else {}
+        args = {"cpu": cpu} if name == "running" and cpu is not None else {}  # None: as from counters
         if function:
             args.update({"in": function, "Call stack": stack or f"libc.so.6!{function};"})
         self.watched("state", "thread_state", name, start, length, tid, pid, args)

@@ -25,6 +25,45 @@ def round_robin(threads, cpus, slice_us=10_000, total=SECOND, made=None):
     return made
 
 
+def counted(threads, cpus):
+    """round_robin as counters show it: without CPUs, and in each interval first what ran, then what waited."""
+    made = plain()
+    for turn in range(SECOND // 50_000):
+        for n in range(threads):
+            ran = min(50_000 * cpus // threads, 50_000)
+            made.state(1000 + n, "running", turn * 50_000, ran, cpu=None)
+            if ran < 50_000:
+                made.state(1000 + n, "waiting for a CPU", turn * 50_000 + ran, 50_000 - ran)
+    return made
+
+
+def sleeps(percent, threads=1, name="usleep"):
+    """Calls only: each thread sleeps for so much of each 10 ms."""
+    made = plain()
+    made.slice("user_annotation", "work", 0, SECOND, tid=200)
+    for thread in range(threads):
+        for n in range(100):
+            made.slice("blocking_call", name, n * 10_000, percent * 100, tid=1000 + thread)
+    return made
+
+
+def launched(made, processes=32, length=300_000):
+    """The program, started by a launcher whose short-lived processes ran before it, two at a time."""
+    for event in made.events:
+        if event["ph"] == "X":
+            event["ts"] += length
+    for n in range(processes):
+        made.state(5000 + n, "running", n // 2 * 2 * length // processes, 2 * length // processes, pid=5000 + n,
+                   cpu=n % 2)
+    return made
+
+
+def one_thread(length):
+    made = plain()
+    made.state(1000, "running", 0, length)
+    return made
+
+
 def others_have_the_cpus():
     """A thread that gets its CPU for a third of the time."""
     made = plain()
@@ -121,6 +160,7 @@ CASES = {
     "host.not_running": (lambda: launched_by("waiting for a CPU"), lambda: launched_by("running")),
     "thread.oversubscription": (lambda: round_robin(4, 2), lambda: round_robin(2, 2)),
     "thread.serial": (lambda: serial(50), lambda: serial(0)),
+    "thread.sleep": (lambda: sleeps(50), lambda: sleeps(5)),
     "thread.blocked": (lambda: blocked(30, "fsync"), lambda: blocked(30, "__futex_abstimed_wait_common", COND)),
     "cpu.hot_function": (lambda: sampled(("leaf", 60), ("f", 20), ("g", 20), states=True), even),
     "cpu.allocation_churn": (lambda: sampled(("_int_malloc", 20), ("operator new(unsigned long)", 5),
@@ -142,6 +182,14 @@ MORE = [
      "quiet"),
     ("a program without a device", "host.not_running", lambda: round_robin(4, 2), "not judged"),
     ("other programs have the CPUs", "thread.oversubscription", others_have_the_cpus, "found"),
+    ("too few CPUs, by counters", "thread.oversubscription", lambda: counted(4, 2), "found"),
+    ("enough CPUs, by counters", "thread.oversubscription", lambda: counted(2, 2), "quiet"),
+    ("processes of a launcher", "thread.serial", lambda: launched(one_thread(2 * SECOND)), "quiet"),
+    ("processes of a launcher, and a parallel program", "thread.serial", lambda: launched(serial(50)), "found"),
+    ("several threads sleep", "thread.sleep", lambda: sleeps(20, 3, "clock_nanosleep"), "found"),
+    ("calls that do not sleep", "thread.sleep", lambda: sleeps(50, name="poll"), "quiet"),
+    ("sleep of threads that compute: another rule has it", "thread.sleep", lambda: with_calls("usleep"), "quiet"),
+    ("no calls", "thread.sleep", even, "not judged"),
     ("short waits", "thread.oversubscription", lambda: round_robin(4, 2, total=40_000), "quiet"),
     ("no states", "thread.oversubscription", even, "not judged"),
     ("a program of one thread", "thread.serial", lambda: serial(100, threads=1), "quiet"),

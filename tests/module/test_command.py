@@ -76,7 +76,7 @@ while ckineto.is_recording():
             self.assertEqual(served.stdout.readline(), b"ready\n")
             served.stdin.write(b"go\n")
             served.stdin.flush()
-            asked = run("trigger", "--pid", str(served.pid), "--duration-ms", "100", "-o", path, "--wait")
+            asked = run("trigger", "--pid", str(served.pid), "--duration-ms", "1000", "-o", path, "--wait")
             self.assertEqual(asked.returncode, 0, asked.stdout + asked.stderr)
             self.assertEqual(served.wait(60), 0)
         finally:

@@ -4,6 +4,7 @@
  * Calls are activities of the kind blocking_call. Those with an argument "holder" are waits for a
  * lock. Calls below the threshold are known from counters, by function only. */
 #include "analyze/facts/analyses.h"
+#include "analyze/facts/lock_holders.h"
 
 #include "base/strings.h"
 
@@ -16,6 +17,7 @@ typedef struct wait_record {
     kineto_row row;
     uint32_t track, name;
     uint32_t call, lock; /* ids in calls and locks; lock 0: none */
+    uint32_t object;     /* id in objects */
     bool failed;
 } wait_record;
 
@@ -28,8 +30,7 @@ typedef struct wait_subject {
 typedef struct waits {
     const ka_dataset *s;
     KB_VEC(wait_record) records;
-    KB_VEC(wait_record) by_thread; /* the same by thread and start, while holders are looked at */
-    kb_map threads;                /* process and tid (see make_thread_key): index of its track */
+    ka_thread_spans holder_calls, holder_samples; /* of all threads, while holders are looked at */
     KB_VEC(kineto_row) short_calls; /* last counters, by place in short_subjects */
     kb_intern calls, locks, short_subjects; /* of wait_subject */
     kb_intern objects;
@@ -117,6 +118,7 @@ static void add_wait(waits *w, const kt_block *block, uint32_t i, kineto_row row
                      .holder = have[HOLDER],
                      .row = row,
                      .track = block->track[i],
+                     .object = subject.object,
                      .failed = have[ERROR] != 0,
                      .call = number_subject(w, &w->calls, &subject)};
     subject.name = 0;
@@ -242,92 +244,77 @@ static wait_holder find_main_holder(wait_record *records, size_t count)
 
 /* ---- what holders did meanwhile --------------------------------------------------------------- */
 
-static uint64_t make_thread_key(uint32_t process, int64_t tid)
+static uint64_t get_thread_key(const waits *w, uint32_t track)
 {
-    return (uint64_t)process << 32 | (uint32_t)tid;
+    kineto_track t;
+    kineto_trace_track(w->s->trace, track, &t);
+    return ka_thread_key(t.process, t.id);
 }
 
-static int compare_by_thread(const void *left, const void *right)
+static int64_t get_end_ns(const wait_record *r) { return ka_add_ns(r->start_ns, r->ns); }
+
+static int compare_by_end(const void *left, const void *right)
 {
     const wait_record *a = left, *b = right;
-    int order = compare_u64(a->track, b->track);
-    order = order ? order : kb_compare_int64(&a->start_ns, &b->start_ns);
+    int64_t a_ns = get_end_ns(a), b_ns = get_end_ns(b);
+    int order = kb_compare_int64(&a_ns, &b_ns);
     return order ? order : compare_u64(a->row, b->row);
 }
 
-static void index_threads(waits *w)
+static void collect_holder_spans(waits *w)
 {
-    w->no_memory |= !kb_vec_reserve(&w->by_thread, w->records.count);
-    for (size_t i = 0; i < w->records.count && !w->no_memory; i++)
-        w->no_memory |= !kb_vec_push(&w->by_thread, w->records.data[i]);
-    if (w->by_thread.count)
-        qsort(w->by_thread.data, w->by_thread.count, sizeof *w->by_thread.data, compare_by_thread);
-    for (uint32_t i = 0; i < kineto_trace_track_count(w->s->trace) && !w->no_memory; i++) {
-        kineto_track track;
-        kineto_trace_track(w->s->trace, i, &track);
-        if (track.type == KINETO_TRACK_THREAD)
-            w->no_memory |=
-                !kb_map_insert(&w->threads, make_thread_key(track.process, track.id), i, NULL);
+    for (size_t i = 0; i < w->records.count && !w->no_memory; i++) {
+        const wait_record *r = &w->records.data[i];
+        ka_thread_span call = {get_thread_key(w, r->track), r->start_ns, get_end_ns(r), r->name, r->object};
+        w->no_memory |= !kb_vec_push(&w->holder_calls.list, call);
+    }
+    ka_thread_spans_sort(&w->holder_calls);
+    w->no_memory |= !ka_thread_spans_add_samples(&w->holder_samples, w->s->trace);
+}
+
+/* What holders of a lock did while others waited for it. */
+typedef struct holder_times {
+    ka_name_times calls, functions;
+} holder_times;
+
+static void add_hold(waits *w, holder_times *out, ka_lock_hold hold)
+{
+    ka_lock_hold_cut(&hold, &w->holder_calls);
+    w->no_memory |= !ka_name_times_add(&out->calls, &w->holder_calls, &hold) ||
+                    !ka_name_times_add(&out->functions, &w->holder_samples, &hold);
+}
+
+/* During a wait the lock passes on to each thread whose own wait for it ends then.
+ * @param by_end  the waits for the lock. */
+static void add_holds_of_wait(waits *w, uint32_t process, const wait_record *by_end, size_t count,
+                              const wait_record *wait, holder_times *out)
+{
+    ka_lock_hold hold = {.thread = ka_thread_key(process, wait->holder),
+                         .start_ns = wait->start_ns,
+                         .object = wait->object};
+    int64_t end_ns = get_end_ns(wait);
+    bool is_known = wait->holder != 0;
+    size_t i = 0;
+    KB_LOWER_BOUND(i, count, get_end_ns(&by_end[i]) <= wait->start_ns);
+    for (; hold.start_ns < end_ns && !w->no_memory; i++) {
+        int64_t until_ns = i < count ? KB_MIN(get_end_ns(&by_end[i]), end_ns) : end_ns;
+        hold.end_ns = until_ns;
+        if (is_known)
+            add_hold(w, out, hold);
+        hold.start_ns = until_ns;
+        if (i == count || by_end[i].failed)
+            continue;
+        hold.thread = get_thread_key(w, by_end[i].track);
+        is_known = true;
     }
 }
 
-/* First call of the thread that ends after `ns`. Calls of a thread do not overlap, but for those of
- * signal handlers, which are within another one. */
-static size_t find_first_call(const waits *w, uint32_t track, int64_t ns)
+/* Sorts the records by their ends. out->…sums are freed by the caller. */
+static void sum_holder_times(waits *w, uint32_t process, wait_record *records, size_t count, holder_times *out)
 {
-    size_t low = 0, high = w->by_thread.count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        const wait_record *r = &w->by_thread.data[mid];
-        if (r->track < track || (r->track == track && ka_add_ns(r->start_ns, r->ns) <= ns))
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-/* The function in which holders were longest while others waited; ns 0: none. */
-typedef struct holder_call {
-    uint32_t name;
-    int64_t ns;
-} holder_call;
-
-/* Adds to `sums`, by name of a function, how long the holder was in it during this wait. */
-static void add_holder_calls(waits *w, const wait_record *wait, uint32_t track, kb_map *sums,
-                             holder_call *best)
-{
-    int64_t end_ns = ka_add_ns(wait->start_ns, wait->ns);
-    for (size_t i = find_first_call(w, track, wait->start_ns); i < w->by_thread.count; i++) {
-        const wait_record *r = &w->by_thread.data[i];
-        if (r->track != track || r->start_ns >= end_ns)
-            return;
-        int64_t from = KB_MAX(r->start_ns, wait->start_ns);
-        int64_t until = KB_MIN(ka_add_ns(r->start_ns, r->ns), end_ns);
-        uint64_t *sum = kb_map_insert(sums, r->name, 0, NULL);
-        w->no_memory |= !sum;
-        if (sum && until > from)
-            *sum += (uint64_t)(until - from);
-        if (sum && (int64_t)*sum > best->ns)
-            *best = (holder_call){r->name, (int64_t)*sum};
-    }
-}
-
-static holder_call find_holder_call(waits *w, uint32_t process, const wait_record *records,
-                                    size_t count)
-{
-    holder_call best = {0};
-    kb_map sums = {0};
-    for (size_t i = 0; i < count && !w->no_memory; i++) {
-        const uint64_t *track =
-            records[i].holder
-                ? kb_map_find(&w->threads, make_thread_key(process, records[i].holder))
-                : NULL;
-        if (track)
-            add_holder_calls(w, &records[i], (uint32_t)*track, &sums, &best);
-    }
-    kb_map_free(&sums);
-    return best;
+    qsort(records, count, sizeof *records, compare_by_end);
+    for (size_t i = 0; i < count && !w->no_memory; i++)
+        add_holds_of_wait(w, process, records, count, &records[i], out);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -372,6 +359,13 @@ static void put_thread(ka_table *t, const waits *w, uint32_t process, int64_t ti
     ka_put_text(t, name.size ? name : kb_string(text));
 }
 
+static void put_name_time(ka_table *t, const waits *w, ka_name_times *times)
+{
+    ka_put_text(t, times->most.ns ? ka_name(w->s, times->most.name) : kb_string(""));
+    ka_put_ns(t, times->most.ns);
+    kb_map_free(&times->sums);
+}
+
 static void put_lock(ka_table *t, waits *w, wait_record *records, size_t count)
 {
     wait_subject subject = get_subject(&w->locks, records->lock);
@@ -387,15 +381,16 @@ static void put_lock(ka_table *t, waits *w, wait_record *records, size_t count)
     ka_put_ns(t, sums.most_ns);
     put_thread(t, w, subject.process, holder.tid);
     ka_put_ns(t, holder.ns);
-    holder_call call = find_holder_call(w, subject.process, records, count);
-    ka_put_text(t, call.ns ? ka_name(w->s, call.name) : kb_string(""));
-    ka_put_ns(t, call.ns);
+    holder_times times = {0};
+    sum_holder_times(w, subject.process, records, count, &times);
+    put_name_time(t, w, &times.calls);
+    put_name_time(t, w, &times.functions);
     ka_put_int(t, (int64_t)sums.longest);
 }
 
 static void put_locks(ka_table *t, waits *w)
 {
-    index_threads(w);
+    collect_holder_spans(w);
     sort_waits(w, compare_by_lock);
     size_t count = w->records.count;
     wait_record *all = w->records.data;
@@ -488,8 +483,8 @@ kineto_status ka_analyze_waits(const ka_dataset *s, kineto_analysis *a, kineto_e
                                     : "no blocking calls in the trace");
     }
     kb_vec_free(&w.records);
-    kb_vec_free(&w.by_thread);
-    kb_map_free(&w.threads);
+    kb_vec_free(&w.holder_calls.list);
+    kb_vec_free(&w.holder_samples.list);
     kb_vec_free(&w.short_calls);
     kb_intern_free(&w.calls);
     kb_intern_free(&w.locks);

@@ -4,7 +4,7 @@
  *
  * A thread waits for at most one lock, so each thread leads to at most one other, and a circle is found
  * by following these links. */
-#include "analyze/findings/finding.h"
+#include "analyze/findings/find_waits.h"
 
 #include "analyze/dataset/blocking_calls.h"
 
@@ -84,8 +84,9 @@ static void list_circle(const ka_finder *f, const waiters *w, const waiter *firs
     }
 }
 
-static void report_circle(ka_finder *f, const waiters *w, const waiter *first)
+static void report_circle(ka_finder *f, const waiters *w, const waiter *first, void *context)
 {
+    (void)context;
     const waiter *at = first;
     int64_t since_ns = first->start_ns, until_ns = first->end_ns;
     uint32_t threads = 0;
@@ -106,8 +107,8 @@ static void report_circle(ka_finder *f, const waiters *w, const waiter *first)
     x->whole_ns = KB_MAX(ns, f->whole_ns);
     ka_set_severity(x, KINETO_FINDING_HIGH);
     list_circle(f, w, first, text, sizeof text);
-    ka_say(f, x, "Deadlock of %u thread%s for %.1f ms, until the recording ended: %s%s", threads,
-           threads == 1 ? " with itself" : "s", (double)ns / 1e6, text,
+    ka_say(f, x, "Deadlock of %u thread%s for %s, until the recording ended: %s%s", threads,
+           threads == 1 ? " with itself" : "s", kb_duration(ns).s, text,
            threads > MAX_NAMED ? "; and so on" : "");
     do {
         ka_show_row(f, x, at->row, kb_length_ns(at->start_ns, at->end_ns), "a wait that did not end");
@@ -115,21 +116,47 @@ static void report_circle(ka_finder *f, const waiters *w, const waiter *first)
     } while (at != first);
 }
 
-void ka_find_deadlock(ka_finder *f)
+/* Calls `take` with one thread of each circle. */
+static void each_circle(ka_finder *f, void (*take)(ka_finder *f, const waiters *w, const waiter *first, void *context),
+                        void *context)
 {
     ka_blocking_calls calls;
     waiters w = {0};
     bool ok = ka_blocking_calls_make(f->s->trace, &calls);
-    if (ok && !calls.list.count)
-        ka_skip_rule(f, "the trace has no blocking calls: record with ckineto record --waits");
     for (size_t i = 0; i < calls.list.count && ok; i++)
         ok = add_waiter(f, &w, &calls.list.data[i]);
     for (size_t i = 0; i < w.list.count && ok; i++) {
         const waiter *first = walk_to_circle(&w, &w.list.data[i], (uint32_t)i + 1);
         if (first)
-            report_circle(f, &w, first);
+            take(f, &w, first, context);
     }
     f->no_memory |= !ok;
     kb_vec_free(&w.list);
     ka_blocking_calls_free(&calls);
+}
+
+static void add_rows_of_circle(ka_finder *f, const waiters *w, const waiter *first, void *context)
+{
+    ka_wait_rows *rows = context;
+    const waiter *at = first;
+    do {
+        f->no_memory |= !kb_vec_push(rows, at->row);
+        at = follow_waiter(w, at);
+    } while (at != first && !f->no_memory);
+}
+
+void ka_deadlock_waits(ka_finder *f, ka_wait_rows *rows)
+{
+    bool any = false;
+    for (size_t i = 0; i < f->out->found.count; i++)
+        any |= f->out->found.data[i].rule == KA_FIND_deadlock;
+    if (any)
+        each_circle(f, add_rows_of_circle, rows);
+}
+
+void ka_find_deadlock(ka_finder *f)
+{
+    if (!ka_has_rows_of(f->s->trace, KINETO_KIND_BLOCKING_CALL))
+        ka_skip_rule(f, "the trace has no blocking calls: record with ckineto record --waits");
+    each_circle(f, report_circle, NULL);
 }

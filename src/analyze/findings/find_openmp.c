@@ -32,10 +32,10 @@ static void report_imbalance(ka_finder *f, const ka_openmp_region *r, int64_t wh
     x->count = r->count;
     x->whole_ns = whole_ns;
     ka_say(f, x,
-           "Load imbalance in %s: %.1f ms of %.1f ms could be saved (%u runs with up to %u threads, "
-           "%.1f ms of waiting at barriers)",
-           ka_short_name(place).s, (double)r->savings_ns / 1e6, (double)r->ns / 1e6, r->count,
-           r->threads, (double)r->waiting_ns / 1e6);
+           "Load imbalance in %s: %s of %s could be saved (%u runs with up to %u threads, "
+           "%s of waiting at barriers)",
+           ka_short_name(place).s, kb_duration(r->savings_ns).s, kb_duration(r->ns).s, r->count,
+           r->threads, kb_duration(r->waiting_ns).s);
     ka_show_row(f, x, r->worst, r->worst_ns, "the run with the most waiting");
 }
 

@@ -39,7 +39,29 @@ static uint32_t count_cpus(const ka_active *a)
     return count;
 }
 
-bool ka_active_make(ka_finder *f, const uint8_t *marked, const uint8_t *also, ka_active *a)
+/* The process with the most CPU time. */
+static uint32_t find_main_process(ka_finder *f, const ka_watched *w)
+{
+    uint32_t best = 0, count = kineto_trace_process_count(w->trace);
+    int64_t *ns = calloc((size_t)count + 1, sizeof *ns);
+    f->no_memory |= !ns;
+    for (uint32_t i = 0; ns && i < w->threads.count; i++) {
+        uint32_t process = w->threads.data[i].process;
+        ns[process] = ka_add_ns(ns[process], w->threads.data[i].ns[KA_STATE_RUNNING]);
+        best = ns[process] > ns[best] ? process : best;
+    }
+    free(ns);
+    return best;
+}
+
+static bool is_lasting(const ka_active *a, uint32_t i, uint32_t main_process)
+{
+    const ka_watched_thread *t = &a->w->threads.data[i];
+    return t->process == main_process ||
+           ka_percent((double)ka_watched_life_ns(t), (double)a->whole_ns) >= KA_LASTING_PERCENT;
+}
+
+bool ka_active_make(ka_finder *f, const uint8_t *marked, const uint8_t *also, bool lasting, ka_active *a)
 {
     int64_t cpu_ns = 0;
     bool any_also = false;
@@ -47,10 +69,12 @@ bool ka_active_make(ka_finder *f, const uint8_t *marked, const uint8_t *also, ka
     if (!a->w || !a->w->states.count)
         return false;
     a->whole_ns = ka_watched_span_ns(a->w);
+    uint32_t main_process = lasting ? find_main_process(f, a->w) : 0;
     a->threads = calloc(a->w->threads.count, 1);
     for (uint32_t i = 0; a->threads && i < a->w->threads.count; i++) {
         any_also |= also && also[i];
-        a->threads[i] = is_active(&a->w->threads.data[i]) || (also && also[i]);
+        a->threads[i] = (is_active(&a->w->threads.data[i]) && (!lasting || is_lasting(a, i, main_process))) ||
+                        (also && also[i]);
         a->count += a->threads[i];
         cpu_ns = ka_add_ns(cpu_ns, a->w->threads.data[i].ns[KA_STATE_RUNNING]);
     }
@@ -59,8 +83,10 @@ bool ka_active_make(ka_finder *f, const uint8_t *marked, const uint8_t *also, ka
         return false;
     }
     a->cpus = count_cpus(a);
-    /* Of states from counters it is not known on which CPUs. */
-    return a->count && a->cpus && (any_also || cpu_ns >= KA_MIN_CPU_NS);
+    a->is_counted = !a->cpus;
+    if (a->is_counted && a->count == 1)
+        a->cpus = 1;
+    return a->count && (any_also || cpu_ns >= KA_MIN_CPU_NS);
 }
 
 void ka_active_free(ka_active *a)
@@ -95,7 +121,7 @@ static void sum_waits(const ka_active *a, cpu_wait *own, cpu_wait *others)
     for (size_t i = 0; i < a->load.points.count; i++) {
         const ka_load_point *p = &a->load.points.data[i];
         int64_t ns = ka_load_length_ns(&a->load, i), sum;
-        bool by_own = p->running >= a->cpus;
+        bool by_own = a->cpus && p->running >= a->cpus;
         if (!p->waiting || __builtin_mul_overflow(ns, (int64_t)p->waiting, &sum))
             continue;
         cpu_wait *w = by_own ? own : others;
@@ -171,13 +197,33 @@ static void report_other_waits(ka_finder *f, const ka_active *a, const cpu_wait 
     show_waits(f, x, a, false);
 }
 
+/* Of states from counters it is not known on which CPUs, nor in what order within an interval. */
+static void report_counted_waits(ka_finder *f, const ka_active *a, const cpu_wait *waits)
+{
+    ka_found *x = ka_open_thread_finding(f, a->w, waits->saved, 0.4, "by counters");
+    if (!x)
+        return;
+    ka_say(f, x,
+           "threads waited for a CPU for %s in all (%u threads that work); counters do not show whether the program "
+           "itself had the CPUs or other programs",
+           kb_duration(waits->ns).s, a->count);
+    ka_advise(f, x,
+              "Start no more threads than CPUs (nproc; OMP_NUM_THREADS; taskset, cpuset and cpu.max of its cgroup), "
+              "and see what else runs on the machine (top)");
+    show_waits_of(f, x, a, false, true);
+}
+
 /* More threads that could run than CPUs. */
 void ka_find_oversubscription(ka_finder *f)
 {
     ka_active a;
     cpu_wait own = {0}, others = {0};
-    if (ka_active_make(f, NULL, NULL, &a)) {
+    if (ka_active_make(f, NULL, NULL, false, &a)) {
         sum_waits(&a, &own, &others);
+        if (!a.cpus && ka_percent((double)others.saved, (double)a.whole_ns) >= MIN_WAITING_PERCENT)
+            report_counted_waits(f, &a, &others);
+    }
+    if (a.cpus) {
         if (ka_percent((double)own.saved, (double)a.whole_ns) >= MIN_WAITING_PERCENT)
             report_own_waits(f, &a, &own);
         if (ka_percent((double)others.saved, (double)a.whole_ns) >= MIN_WAITING_PERCENT)
@@ -275,7 +321,7 @@ static void report_serial(ka_finder *f, const ka_active *a, const parallelism *p
 void ka_find_serial_fraction(ka_finder *f)
 {
     ka_active a;
-    if (ka_active_make(f, NULL, NULL, &a) && a.count > 1 && a.cpus > 1) {
+    if (ka_active_make(f, NULL, NULL, true, &a) && a.count > 1 && a.cpus > 1) {
         parallelism p = measure_parallelism(&a);
         if (ka_percent((double)p.alone_ns, (double)a.whole_ns) >= MIN_SERIAL_PERCENT &&
             ka_percent((double)p.together_ns, (double)a.whole_ns) >= MIN_PARALLEL_PERCENT)

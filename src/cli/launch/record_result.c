@@ -3,6 +3,7 @@
 #include "cli/launch/record_result.h"
 #include "cli/launch/cost_advice.h"
 #include "cli/launch/environment.h"
+#include "cli/launch/job.h"
 #include "cli/launch/perf_maps.h"
 #include "cli/cli.h"
 #include "cli/launch/record_summary.h"
@@ -119,6 +120,19 @@ static void print_unused_python_names(const kineto_trace *trace)
     }
 }
 
+/* What to type next. Ranks of a job have a trace each, which are analysed together; one of them prints that. */
+static void print_next_command(const kc_record_report *r)
+{
+    char directory[KS_PATH_BYTES];
+    find_directory(r->output, directory);
+    if (!is_chrome_file(r->output))
+        return;
+    if (kc_job_size() < 2 || kc_job_rank() < 0)
+        kc_print(stderr, "; next: ckineto %s", r->output);
+    else if (kc_job_rank() == 0)
+        kc_print(stderr, "; next, for all ranks: ckineto %s/", directory);
+}
+
 /* Prints the summary and the path of the trace on stderr: stdout belongs to the program. */
 static void report_trace(const kc_record_report *r, const kineto_trace *trace)
 {
@@ -126,8 +140,7 @@ static void report_trace(const kc_record_report *r, const kineto_trace *trace)
     kc_cost_advice_print(trace, stderr);
     print_unused_python_names(trace);
     kc_print(stderr, "ckineto: the trace is in %s", r->output);
-    if (is_chrome_file(r->output))
-        kc_print(stderr, "; next: ckineto %s", r->output);
+    print_next_command(r);
     fputc('\n', stderr);
 }
 

@@ -1,6 +1,7 @@
 /* What `ckineto record` says when it has ended. The page is written into memory first, with fewer and fewer rows of its
  * tables until it has few enough lines. */
 #include "cli/launch/record_summary.h"
+#include "cli/launch/watch.h"
 #include "cli/launch/environment.h"
 #include "cli/launch/remedies.h"
 #include "cli/print_findings.h"
@@ -57,7 +58,8 @@ static const char *find_reason_in_ledger(const kc_record_report *r, const kineto
 }
 
 /* What would record more, from what the program had in memory. */
-static void print_remedies(const kc_record_report *r, bool has_threads, FILE *out)
+static void print_remedies(const kc_record_report *r, const kineto_trace *trace, bool has_threads,
+                           FILE *out)
 {
     if (r->is_attached) {
         fputs("nothing can be loaded into a program that runs already.\n"
@@ -68,6 +70,12 @@ static void print_remedies(const kc_record_report *r, bool has_threads, FILE *ou
     fputs("the program used nothing that ckineto or a plug-in records.\n", out);
     if (kc_remedies_print(r->remedies, 0, out))
         return;
+    if (kt_ledger_has(trace, "cpu", KC_COUNTERS_NO_SAMPLES)) {
+        fputs("  --cpu-timers samples the program where the kernel refuses its events, --waits records what threads\n"
+              "  wait for, --memory allocations. Ranges of your own are a few lines: docs/how-to/languages.md.\n",
+              out);
+        return;
+    }
     fputs(has_threads ? "  --waits records what its threads wait for, --off-cpu where they are blocked, --memory\n"
                         "  allocations. Ranges of your own are a few lines: docs/how-to/languages.md.\n"
                       : "  See 'ckineto doctor' for what can be recorded here.\n",
@@ -80,13 +88,16 @@ static void explain_empty_trace(const kc_record_report *r, const kineto_trace *t
 {
     const char *reason = find_reason_in_ledger(r, trace);
     fprintf(out, "\n  %s: ",
-            has_threads ? "Only threads and CPU samples were recorded" : "Nothing was recorded");
+            !has_threads ? "Nothing was recorded"
+            : kt_ledger_has(trace, "cpu", KC_COUNTERS_NO_SAMPLES)
+                ? "Only states of threads were recorded"
+                : "Only threads and CPU samples were recorded");
     if (reason)
         fprintf(out, "%s\n", reason);
     else if (r->python)
         fputs("--python was given, and the program does not run Python.\n", out);
     else
-        print_remedies(r, has_threads, out);
+        print_remedies(r, trace, has_threads, out);
 }
 
 /* ---- the account ----------------------------------------------------------------------------- */

@@ -52,8 +52,18 @@ static void note_no_samples(const kc_watch *w, bool at_exec)
              !w->hz    ? ""
              : at_exec ? "; --cpu-timers samples nevertheless"
                        : "; a program that is started with record --cpu-timers is sampled nevertheless");
-    ks_collector_note(w->collector, "cpu", "states from counters [ms], no samples", KU_POLLING_MS, false,
+    ks_collector_note(w->collector, "cpu", KC_COUNTERS_NO_SAMPLES, KU_POLLING_MS, false,
                       detail);
+}
+
+/* Options that nothing stands in for, where the kernel refuses its events. */
+static void note_dropped_options(const kc_watch *w)
+{
+    static const char needs[] = "they need the kernel's events, which are refused: see the line above";
+    if (w->off_cpu)
+        ks_collector_note(w->collector, "cpu", "--off-cpu dropped: no stacks of blocked threads", 1, false, needs);
+    if (w->page_faults)
+        ks_collector_note(w->collector, "cpu", "--page-faults dropped: no page faults", 1, false, needs);
 }
 
 /* @param at_exec  the process waits before it executes the program. */
@@ -72,7 +82,7 @@ static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kinet
         ku_source_create(&options, ks_collector_pool(w->collector), &w->source, err);
     if (status == KINETO_OK && w->timers)
         ks_collector_note(w->collector, "cpu",
-                          "states from counters [ms], samples by timers of the program's threads",
+                          KT_REASON_COUNTERS " [ms], samples by timers of the program's threads",
                           KU_POLLING_MS, false, w->refusal);
     else if (status == KINETO_OK && ku_source_refusal(w->source))
         note_no_samples(w, at_exec);
@@ -83,6 +93,8 @@ static kineto_status start_source(kc_watch *w, uint32_t pid, bool at_exec, kinet
     else if (status == KINETO_OK && w->off_cpu && !ku_source_sees_off_cpu(w->source))
         ks_collector_note(w->collector, "cpu", "no stacks of blocked threads", 1, false,
                           "--off-cpu needs CAP_PERFMON, root, or perf_event_paranoid up to 1");
+    if (status == KINETO_OK && (w->timers || ku_source_refusal(w->source)))
+        note_dropped_options(w);
     if (status == KINETO_OK && w->hz && !ku_source_refusal(w->source) &&
         !ku_source_sees_callers(w->source))
         ks_collector_note(w->collector, "cpu", "samples have no callers", 1, false,

@@ -6,6 +6,9 @@
 #include "cli/options.h"
 #include "session/session.h"
 
+/** Reason in the ledger, source "cpu": the kernel refuses its events. */
+#define KC_COUNTERS_NO_SAMPLES KT_REASON_COUNTERS " [ms], no samples"
+
 typedef struct kc_watch {
     const char *option; /* of --cpu: "off", samples for each second of CPU time; NULL: the default */
     bool off_cpu, page_faults; /* --off-cpu, --page-faults */

@@ -16,7 +16,9 @@ static void print_lock_row(const kineto_analysis *a, uint64_t row, FILE *out)
 {
     double waits = kc_fact_number_at(a, 0, row, kc_fact_column_index(a, 0, "waits"));
     double ns = kc_fact_number_at(a, 0, row, kc_fact_column_index(a, 0, "sum_us"));
-    kineto_string in = get_text_fact(a, row, "holder_in");
+    bool ran = kc_fact_number_at(a, 0, row, kc_fact_column_index(a, 0, "runs_us")) >
+               kc_fact_number_at(a, 0, row, kc_fact_column_index(a, 0, "in_us"));
+    kineto_string in = get_text_fact(a, row, ran ? "holder_runs" : "holder_in");
     fputs("  ", out);
     kc_put_name(out, get_text_fact(a, row, "lock"), 40);
     fprintf(out, " %10s %12s   ", kc_count((uint64_t)waits).s, kb_duration((int64_t)ns).s);

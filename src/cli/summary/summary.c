@@ -73,6 +73,20 @@ static void add_to_stat(summary_build *c, summary_table t, const kineto_activity
     stat->max_ns = KB_MAX(stat->max_ns, ns);
 }
 
+/* A Python function is in the calls of libc in which it waits: their time stays its own. */
+static void add_blocked_time(summary_build *c, kineto_row row)
+{
+    kineto_activity around = {.kind = KINETO_KIND_BLOCKING_CALL};
+    int64_t ns = kineto_trace_self_ns(c->trace, row);
+    while (around.kind == KINETO_KIND_BLOCKING_CALL && (row = kineto_trace_parent(c->trace, row)) != KINETO_NO_ROW)
+        kineto_trace_get(c->trace, row, &around);
+    const uint64_t *at = around.kind == KINETO_KIND_PYTHON_FUNCTION
+                             ? kb_map_find(&c->by_name[TABLE_PYTHON], around.name_id)
+                             : NULL;
+    if (at)
+        c->s->python.data[*at].total_ns = kc_sum_ns(c->s->python.data[*at].total_ns, ns);
+}
+
 /* Activities come in order of their start, so the union of intervals grows only at its end. */
 static void add_busy_time(kc_device *d, const kineto_activity *a)
 {
@@ -119,6 +133,8 @@ static void count_activity(summary_build *c, kineto_row row)
     add_to_stat(c, t, &a,
                 t == TABLE_PYTHON ? kineto_trace_self_ns(c->trace, row)
                                   : kb_length_ns(a.start_ns, a.end_ns));
+    if (a.kind == KINETO_KIND_BLOCKING_CALL)
+        add_blocked_time(c, row);
     if (device != UINT32_MAX && kt_kind_is_work(a.kind))
         add_busy_time(&c->s->devices.data[device], &a);
     c->s->steps += t == TABLE_HOST && kt_step_list_find(&c->step_rows, row, a.name_id);
