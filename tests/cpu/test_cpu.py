@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -418,7 +419,7 @@ class Cpu(unittest.TestCase):
     # ---- what would record more ----
 
     def test_advice_follows_from_what_the_program_had_in_memory(self):
-        self.record("python3", "-c", "sum(range(3000000))")
+        self.record(sys.executable, "-c", "sum(range(3000000))")  # not by a script that finds it
         self.assertRegex(self.said, r"used nothing that .*records\.\n  - it runs Python: --python records")
         self.record(TARGET, "deep", "3", "50")
         self.assertIn("--waits records what", self.said)

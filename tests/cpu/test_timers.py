@@ -95,7 +95,7 @@ class Timers(unittest.TestCase):
 
     def test_threads_that_are_shorter_than_a_period(self):
         t = self.record(TIMERS, "brief", "100", "5")
-        self.assert_sampled("heavy", int(self.output) / 1e9, 0.45, t)  # about 50 samples
+        self.assert_sampled("heavy", int(self.output) / 1e9, 0.7, t)  # about 50 samples, fewer on a busy machine
         self.assertEqual(self.sampled(t)["spin_heavy"], self.sampled(t)["start_thread"])
 
     def test_stacks_of_all_kinds(self):

@@ -49,7 +49,7 @@ class OpenCalls(WaitsTest):
                     self.assert_circle(printed, self.open_calls())
                     text = self.finding()
                     self.assertIn(f"Deadlock of {threads} thread", text)
-                    self.assertIn(f"held by thread {printed['tid0']}", text)
+                    self.assertIn(f"held by thread {printed['tid0' if threads == '1' else 'tid1']}", text)
 
     def test_kinds_of_calls(self):
         printed = self.run_open("kinds", "kill")
