@@ -29,7 +29,7 @@ class Faults(unittest.TestCase):
 
     def record(self, *arguments, options=("--page-faults",), before=()):
         environment = {k: v for k, v in os.environ.items() if k != "CKINETO_CPU"}
-        r = subprocess.run([*before, COMMAND, "record", "-o", self.path, *options, "--", PROGRAM, *arguments],
+        r = subprocess.run([*before, COMMAND, "record", "-v", "-o", self.path, *options, "--", PROGRAM, *arguments],
                            env=environment, capture_output=True, text=True, timeout=60)
         self.assertEqual(r.returncode, 0, r.stderr)
         if re.search("cpu: (not available here|states from counters)", r.stdout + r.stderr):
