@@ -2,8 +2,12 @@
 and are as wide as their time, and names that stay text."""
 
 import collections
+import glob
+import gzip
 import json
+import os
 import re
+import zlib
 import xml.etree.ElementTree as xml
 
 from command import CommandTest, main
@@ -141,6 +145,30 @@ class Flame(CommandTest):
                 self.assertGreaterEqual(box.drawn[0], 0)
                 self.assertLessEqual(sum(box.drawn), WIDTH + 0.1)
                 self.assertLess(box.depth, 400)
+
+    def test_stacks_are_not_longer_than_the_threads_live(self):
+        """No time counts twice: of all stacks of a trace at most its length for each thread and queue."""
+        data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data")
+        traces = sorted(glob.glob(os.path.join(data, "**/*.json.gz"), recursive=True))
+        checked = 0
+        for path in traces:
+            with gzip.open(path, "rt", encoding="utf-8", errors="replace") as file:
+                try:
+                    whole = json.load(file)
+                except (ValueError, EOFError, OSError, zlib.error):  # cut, or damaged
+                    continue
+            rows = [e for e in (whole.get("traceEvents", []) if isinstance(whole, dict) else whole)
+                    if e.get("ph") == "X" and isinstance(e.get("dur"), (int, float))]
+            done = self.run_command("convert", path, "-o", self.path("t.folded"))
+            if not rows or done.returncode:
+                continue
+            with open(self.path("t.folded"), encoding="utf-8", errors="replace") as file:
+                total_ns = sum(int(line.rpartition(" ")[2]) for line in file)
+            length_us = max(e["ts"] + e["dur"] for e in rows) - min(e["ts"] for e in rows)
+            threads = len({(str(e.get("pid")), str(e.get("tid"))) for e in rows})
+            self.assertLessEqual(total_ns / 1000, 1.001 * length_us * threads + 1, path)
+            checked += 1
+        self.assertGreater(checked, 10)
 
 
 if __name__ == "__main__":
