@@ -151,8 +151,12 @@ typedef struct ka_side {
 kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options *options,
                            const kineto_analysis_options *how, ka_side *side, kineto_error *err);
 void ka_side_free(ka_side *side);
-/** For those that fill it: a new thing; the block of a row and its step, -1: it is not compared. */
+/** For those that fill it: a new thing. */
 uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_string detail);
+/** The thing of a key, made with copies of its texts when it is first met. KA_NONE: out of memory. */
+uint32_t ka_find_thing(ka_side *side, kb_intern *keys, kb_map *things, kineto_string key, uint8_t kind,
+                       kineto_string name, kineto_string detail);
+/** The block of a row and its step; -1: it is not compared. */
 int32_t ka_block_at(const ka_side *side, kineto_row row, int32_t step);
 /** The numbers of the first and last step that are compared. False: it has no steps. */
 bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last);

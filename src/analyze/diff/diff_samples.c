@@ -33,21 +33,7 @@ static int32_t step_of_side_at(const ka_side *side, int64_t ns)
 static uint32_t thing_of(sampling *m, uint8_t kind, kineto_string name, kineto_string detail,
                          kineto_string key)
 {
-    ka_side *side = m->side;
-    uint32_t id = kb_intern_id(&m->keys, key);
-    uint64_t *known = id == KB_INTERN_NONE ? NULL : kb_map_insert(&m->things, id, KA_NONE, NULL);
-    side->no_memory |= !known;
-    if (!known || *known != KA_NONE)
-        return known ? (uint32_t)*known : KA_NONE;
-    char *copies[2] = {kb_arena_copy(&side->texts, name.data, name.size),
-                       kb_arena_copy(&side->texts, detail.data, detail.size)};
-    side->no_memory |= !copies[0] || !copies[1];
-    if (side->no_memory)
-        return KA_NONE;
-    uint32_t thing = ka_new_thing(side, kind, (kineto_string){copies[0], name.size},
-                                  (kineto_string){copies[1], detail.size});
-    *known = thing;
-    return thing;
+    return ka_find_thing(m->side, &m->keys, &m->things, key, kind, name, detail);
 }
 
 /* How many samples a value has; values and their counts grow together. */

@@ -34,6 +34,24 @@ uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_st
     return index;
 }
 
+uint32_t ka_find_thing(ka_side *side, kb_intern *keys, kb_map *things, kineto_string key, uint8_t kind,
+                       kineto_string name, kineto_string detail)
+{
+    uint32_t id = kb_intern_id(keys, key);
+    uint64_t *known = id == KB_INTERN_NONE ? NULL : kb_map_insert(things, id, KA_NONE, NULL);
+    side->no_memory |= !known;
+    if (!known || *known != KA_NONE)
+        return known ? (uint32_t)*known : KA_NONE;
+    char *copies[2] = {kb_arena_copy(&side->texts, name.data, name.size),
+                       kb_arena_copy(&side->texts, detail.data, detail.size)};
+    side->no_memory |= !copies[0] || !copies[1];
+    if (side->no_memory)
+        return KA_NONE;
+    *known = ka_new_thing(side, kind, (kineto_string){copies[0], name.size},
+                          (kineto_string){copies[1], detail.size});
+    return (uint32_t)*known;
+}
+
 int32_t ka_block_at(const ka_side *side, kineto_row row, int32_t step)
 {
     if (side->no_steps)

@@ -54,21 +54,10 @@ static uint32_t find_thread_thing(collector *c, uint8_t family, kineto_string na
     name.size = KB_MIN(name.size, MAX_NAME);
     key[0] = (char)family;
     memcpy(key + 1, name.data, name.size);
-    uint32_t id = kb_intern_id(&c->keys, (kineto_string){key, name.size + 1});
-    uint64_t *known = id == KB_INTERN_NONE ? NULL : kb_map_insert(&c->things, id, KA_NONE, NULL);
-    side->no_memory |= !known;
-    if (!known || *known != KA_NONE)
-        return known ? (uint32_t)*known : KA_NONE;
-    char *copies[2] = {kb_arena_copy(&side->texts, name.data, name.size),
-                       kb_arena_copy(&side->texts, detail.data, detail.size)};
-    side->no_memory |= !copies[0] || !copies[1];
-    uint32_t thing = side->no_memory ? KA_NONE
-                                     : ka_new_thing(side, KA_THING_THREADS,
-                                                    (kineto_string){copies[0], name.size},
-                                                    (kineto_string){copies[1], detail.size});
+    uint32_t thing = ka_find_thing(side, &c->keys, &c->things, (kineto_string){key, name.size + 1},
+                                   KA_THING_THREADS, name, detail);
     if (thing != KA_NONE)
         side->things.data[thing].family = family;
-    *known = thing;
     return thing;
 }
 
