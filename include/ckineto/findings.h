@@ -46,8 +46,8 @@ typedef struct kineto_findings_options {
     const char *rules; /**< ids with commas between; "copy" stands for all "copy.…"; NULL: all */
     uint32_t evidence; /**< pieces of evidence to keep for each finding, at most 1000; 0: 5 */
     const kineto_analysis_options *analyze; /**< steps, streams, rules for names, rank; NULL: defaults */
-    /** receives the tables that the findings were derived from, all but those with one row per event; to be
-     *  destroyed by the caller. NULL: not wanted */
+    /** receives tables, to be destroyed by the caller: all but those with one row per event, or, if analyze->tables is
+     *  not NULL, those that it names and those that the rules read. NULL: not wanted */
     kineto_analysis **facts;
 } kineto_findings_options;
 KINETO_INIT_FUNCTION(kineto_findings_options)

@@ -20,7 +20,8 @@ extern "C" {
 typedef struct kineto_overview kineto_overview;
 
 /** Make the overview of a trace.
- *  @param analyze  steps, streams, rules for names and rank, as for kineto_analysis_run; NULL: defaults.
+ *  @param analyze  steps, streams, rules for names and rank, as for kineto_analysis_run; NULL: defaults. With `tables`
+ *                  only those, and those that the overview reads itself, are computed.
  *  @param out      receives an overview to destroy, which does not refer to the trace. NULL on failure.
  *  @return KINETO_E_NOT_FOUND if the trace has none of the steps, KINETO_E_ARGUMENT, KINETO_E_MEMORY; for rules:
  *          an error of reading the file, KINETO_E_FORMAT with the line. threads: any. */
@@ -60,7 +61,7 @@ KINETO_API bool kineto_overview_fact(kineto_overview *overview, uint32_t table, 
 /** Number of rows that the table of facts has beside those shown. threads: owner. */
 KINETO_API uint64_t kineto_overview_rows_left_out(kineto_overview *overview, uint32_t table);
 
-/** The facts that it is made of: all tables but those with one row per event, of all ranks. Borrowed. threads: owner. */
+/** The facts that it is made of: all tables but those with one row per event, or those that were asked for, of all ranks. Borrowed. threads: owner. */
 KINETO_API const kineto_analysis *kineto_overview_facts(kineto_overview *overview);
 /** The findings, of all ranks. Borrowed. threads: owner. */
 KINETO_API const kineto_findings *kineto_overview_findings(kineto_overview *overview);

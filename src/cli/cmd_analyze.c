@@ -230,7 +230,9 @@ static kineto_status add_overview(work *w, const kineto_trace *trace, int32_t ra
                                   kineto_error *err)
 {
     kineto_overview *seen;
-    kineto_status status = kineto_overview_create(trace, &w->options, &seen, err);
+    kineto_analysis_options o = w->options;
+    o.tables = "steps"; /* none but those that are shown */
+    kineto_status status = kineto_overview_create(trace, &o, &seen, err);
     if (status)
         return status;
     kc_health_add(&w->health, trace, w->many ? rank : -1);

@@ -96,7 +96,9 @@ class Timers(unittest.TestCase):
     def test_threads_that_are_shorter_than_a_period(self):
         t = self.record(TIMERS, "brief", "100", "5")
         self.assert_sampled("heavy", int(self.output) / 1e9, 0.7, t)  # about 50 samples, fewer on a busy machine
-        self.assertEqual(self.sampled(t)["spin_heavy"], self.sampled(t)["start_thread"])
+        sampled = self.sampled(t)  # a sample or two may be of start_thread itself
+        self.assertLessEqual(sampled["spin_heavy"], sampled["start_thread"])
+        self.assertAlmostEqual(sampled["spin_heavy"], sampled["start_thread"], delta=0.1 * sampled["start_thread"])
 
     def test_stacks_of_all_kinds(self):
         for program, function in (("foreign", "spin_there"), ("deep", "heavy"), ("fork", "spin_heavy")):

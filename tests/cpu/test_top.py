@@ -84,7 +84,7 @@ class Top(unittest.TestCase):
         r = self.run_command(COMMAND, "top", "-B", "-n", "3", "-i", "0.5", "--", TARGET, "threads", "5000")
         self.skip_without_events(r.stdout)
         self.assertEqual(r.returncode, 128 + signal.SIGTERM, r.stderr)  # it was ended with the view
-        views = re.split(r"(?m)^(?=\S*target  )", r.stdout)[1:]
+        views = re.split(r"(?m)^(?=[0-9.]+ [a-zµ]+  .*threads)", r.stdout)[1:]
         self.assertEqual(len(views), 3)
         for view in views[1:]:
             shares = {m[1]: [float(x) for x in m.groups()[1:]] for m in re.finditer(

@@ -243,19 +243,19 @@ static ka_table_set tables_to_compute(const kineto_findings *out)
            KA_TABLE_BIT(KA_TABLE_memory);
 }
 
-/* Runs the rules of `out` over a trace that is taken as one rank. With `facts` all tables are
- * computed, and passed to the caller; otherwise only those that rules read. */
+/* Runs the rules of `out` over a trace that is taken as one rank. With `facts` the tables are passed
+ * to the caller: all, or those that options->tables names and those that rules read. */
 static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *trace,
                                    const kineto_analysis_options *options, kineto_analysis **facts,
                                    kineto_error *err)
 {
     kineto_analysis_options o = *options;
     ka_measured m;
-    o.tables = NULL;
+    o.tables = facts ? options->tables : NULL;
     o.series = false;
     o.definitions = KINETO_DEFINITIONS_EXACT;
     kineto_status status =
-        ka_measure_tables(trace, &o, facts ? 0 : tables_to_compute(out), &m, err);
+        ka_measure_tables(trace, &o, facts && !o.tables ? 0 : tables_to_compute(out), &m, err);
     ka_finder f = {
         .s = &m.dataset, .facts = m.facts, .evidence_limit = out->evidence_limit, .out = out};
     if (!status) {

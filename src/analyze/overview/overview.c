@@ -6,6 +6,18 @@
 
 #include <ckineto/files.h>
 
+enum { MAX_NAMES = 1000 };
+
+/* The tables that are to be computed: those that were asked for, and those that are read here. */
+static void name_tables(const char *asked, char names[static MAX_NAMES])
+{
+    const ka_section_spec *spec;
+    size_t length = (size_t)snprintf(names, MAX_NAMES, "%s,memory", asked);
+    for (uint32_t i = 0; (spec = ka_section_spec_of(i)) != NULL && length < MAX_NAMES; i++)
+        length += (size_t)snprintf(names + length, MAX_NAMES - length, ",%s", ka_table_name(spec->source));
+    KB_ASSERT(length < MAX_NAMES);
+}
+
 kineto_status kineto_overview_create(const kineto_trace *trace, const kineto_analysis_options *analyze,
                                      kineto_overview **out, kineto_error *err)
 {
@@ -16,8 +28,16 @@ kineto_status kineto_overview_create(const kineto_trace *trace, const kineto_ana
     kineto_overview *o = calloc(1, sizeof *o);
     if (!o)
         return kb_fail_memory(err, NULL);
-    kineto_findings_options options = {.size = sizeof options, .analyze = analyze, .facts = &o->facts};
-    kineto_status status = kineto_findings_find(trace, &options, &o->found, err);
+    char names[MAX_NAMES];
+    kineto_analysis_options how;
+    kineto_findings_options options = {.size = sizeof options, .analyze = &how, .facts = &o->facts};
+    kineto_status status = ka_options_read(analyze, &how, err);
+    if (!status && how.tables) {
+        name_tables(how.tables, names);
+        how.tables = names;
+    }
+    if (!status)
+        status = kineto_findings_find(trace, &options, &o->found, err);
     if (!status && !ka_coverage_add(&o->coverage, trace, analyze ? analyze->rank : NULL))
         status = kb_fail_memory(err, NULL);
     if (!status) {

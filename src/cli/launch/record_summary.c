@@ -272,8 +272,9 @@ static void print_fitting(page *p, FILE *out)
 static void find_for_page(page *p, kineto_findings **own)
 {
     kineto_findings_options o = {.size = sizeof o, .evidence = 1};
+    kineto_analysis_options shown = {.size = sizeof shown, .tables = "steps"}; /* those of the overview, and no others */
     const kc_summary *s = p->summary;
-    if (s->activities <= MAX_OVERVIEW_ACTIVITIES && kineto_overview_create(p->trace, NULL, &p->overview, NULL) == KINETO_OK)
+    if (s->activities <= MAX_OVERVIEW_ACTIVITIES && kineto_overview_create(p->trace, &shown, &p->overview, NULL) == KINETO_OK)
         p->found = kineto_overview_findings(p->overview);
     else if (!s->devices.count && s->activities <= MAX_FINDING_ACTIVITIES && s->kinds[KINETO_KIND_THREAD_STATE] &&
              kineto_findings_find(p->trace, &o, own, NULL) == KINETO_OK)

@@ -165,14 +165,17 @@ static void put_head(const live_view *v)
 {
     const kc_view_options *o = v->options;
     uint64_t lost = kineto_trace_lost(v->trace);
-    kc_put_name(v->out, kb_string(o->title), 0);
-    fprintf(v->out, "  %s", kb_duration((int64_t)o->passed_ns).s);
+    if (o->is_paused)
+        fputs("PAUSED  ", v->out);
+    fprintf(v->out, "%s", kb_duration((int64_t)o->passed_ns).s);
     if (count_threads(v))
         fprintf(v->out, "  CPU %.0f %% of %u00 %%, %zu threads",
                 percent_of(sum_running_ns(v), o->interval_ns), kb_os_cpus(), count_threads(v));
     if (lost)
         fprintf(v->out, "  %s lost", kc_count(lost).s);
-    fputs(o->is_paused ? "  PAUSED\n" : "\n", v->out);
+    fputs("  ", v->out);
+    kc_put_name(v->out, kb_string(o->title), 0); /* last: a narrow terminal cuts it off */
+    fputc('\n', v->out);
     if (o->keys)
         fprintf(v->out, "%s; threads by: %s\n", o->keys, kc_view_sorts[o->sort]);
 }
