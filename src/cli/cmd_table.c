@@ -9,7 +9,7 @@
 #include <ckineto/summary.h>
 
 static bool by_shape, by_overload, each_event, top_level, python, flops, as_torch, csv;
-static bool functions, merge, is_object;
+static bool functions, merge;
 static const char *sort_by = "self_cpu_time_total", *time_unit = "auto", *header, *stacks, *rank;
 static const char *output = "-", *memory_device, *categories;
 static bool memory, by_category, execution;
@@ -41,7 +41,7 @@ static const kc_option option_list[] = {
     {"source-width", 0, KC_NUMBER, &source_width, "N", "characters of source lines (75); 0: all"},
     {"csv", 0, KC_FLAG, &csv, NULL, "all columns as CSV"},
     {"json", 'j', KC_JSON, &kc_json_path, "[=FILE]",
-     "write all columns as JSON, to FILE or the standard output;\n=object: as an object that names its schema"},
+     "write all columns as JSON, to FILE or the standard output"},
     {"stacks", 0, KC_TEXT, &stacks, "METRIC",
      "print folded stacks for flame graphs instead of a table:\nself_cpu_time_total or "
      "self_device_time_total"},
@@ -202,9 +202,6 @@ static kineto_status check_table_arguments(uint32_t *unit)
         return KINETO_E_ARGUMENT;
     if (!kineto_time_unit_parse(time_unit, unit))
         return kc_usage_error("table", "--time-unit is s, ms, us or auto, not '%s'", time_unit);
-    is_object = kc_json_path && strcmp(kc_json_path, "object") == 0;
-    if (is_object)
-        kc_json_path = "-";
     if (kc_json_path && strcmp(kc_json_path, "-") != 0) {
         if (kc_option_given(&output))
             return kc_usage_error("table", "--json=FILE and -o name two files for one table");
@@ -299,9 +296,8 @@ static kineto_status write_averages_table(kineto_function_events *events, uint32
         return status;
     kineto_table_options o = {.size = sizeof o,
                               .format = csv    ? KINETO_TABLE_CSV
-                                        : is_object    ? KINETO_TABLE_JSON_OBJECT
-                                        : kc_json_path ? KINETO_TABLE_JSON
-                                               : KINETO_TABLE_TEXT,
+                                        : kc_json_path ? KINETO_TABLE_JSON_OBJECT
+                                                       : KINETO_TABLE_TEXT,
                               .time_unit = unit,
                               .sort_by = strcmp(sort_by, "none") == 0 ? NULL : sort_by,
                               .header = header,
