@@ -13,6 +13,7 @@
 #include "cli/launch/record_result.h"
 #include "cli/launch/waits.h"
 #include "cli/launch/watch.h"
+#include "cli/style.h"
 #include "cli/summary/summary.h"
 #include "export/export.h"
 #include "session/session.h"
@@ -143,6 +144,7 @@ static const kc_option option_list[] = {
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
     {"no-summary", 0, KC_FLAG, &no_summary, NULL, "do not show the tables at the end"},
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "print only errors"},
+    KC_COLOR_OPTION,
     KC_VERBOSE_OPTION(verbose, "all rows of the tables at the end, and the whole ledger: losses, costs"),
 };
 static const kc_options options = {

@@ -114,8 +114,6 @@ int kc_report(int argc, char **argv)
         status = kc_usage_error("report", "no trace given");
     if (!status)
         status = check_report_options();
-    if (!status)
-        status = kc_check_color("report");
     bool is_chosen_here = !output && !text && (!flame || before);
     if (!status && is_chosen_here)
         status = choose_page_name(argv[1]);

@@ -4,6 +4,7 @@
 #include "cli/open_many.h"
 #include "analyze/summary/summary.h"
 #include "cli/names.h"
+#include "cli/style.h"
 #include "cli/summary/summary.h"
 
 #include <ckineto/summary.h>
@@ -63,6 +64,7 @@ static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "write to FILE instead of the standard output"},
     KC_RANK_OPTION(rank),
     KC_READING_OPTIONS,
+    KC_COLOR_OPTION,
 };
 static const kc_options options = {
     "table",
@@ -285,6 +287,28 @@ static kineto_status write_memory_timeline(const kineto_function_events *events,
     return KINETO_OK;
 }
 
+/* The table on the standard output; the heads of its columns, which are between two lines of dashes, are bold. */
+static kineto_status print_table_text(const kineto_averages *averages, const kineto_table_options *o, kineto_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0, rules = 0;
+    kineto_status status = kineto_averages_text(averages, o, &text, &bytes, err);
+    for (size_t at = 0; !status && at < bytes;) {
+        const char *end = memchr(text + at, '\n', bytes - at);
+        size_t size = end ? (size_t)(end - (text + at)) : bytes - at;
+        bool is_rule = size && text[at] == '-';
+        rules += is_rule;
+        bool is_head = !is_rule && rules == 1;
+        fputs(is_head ? kc_paint(stdout, KC_BOLD) : "", stdout);
+        fwrite(text + at, 1, size, stdout);
+        fputs(is_head ? kc_paint(stdout, KC_PLAIN) : "", stdout);
+        fputs(end ? "\n" : "", stdout);
+        at += size + 1;
+    }
+    free(text);
+    return status;
+}
+
 /* Group the events and write the table. A trace without functions is reported. */
 static kineto_status write_averages_table(kineto_function_events *events, uint32_t unit,
                                           kineto_error *err)
@@ -306,7 +330,8 @@ static kineto_status write_averages_table(kineto_function_events *events, uint32
                               .max_shapes_width = convert_width(shapes_width),
                               .max_source_width = convert_width(source_width),
                               .top_level_events_only = top_level};
-    status = kineto_averages_save(averages, &o, output, err);
+    bool is_page = o.format == KINETO_TABLE_TEXT && strcmp(output, "-") == 0;
+    status = is_page ? print_table_text(averages, &o, err) : kineto_averages_save(averages, &o, output, err);
     if (status == KINETO_OK && !kineto_averages_count(averages))
         fputs("ckineto table: the trace contains no functions\n", stderr);
     kineto_averages_destroy(averages);

@@ -1,17 +1,12 @@
 """The first answer: `ckineto TRACE` and `ckineto analyze TRACE` on terminals of all widths."""
 
-import fcntl
 import glob
 import json
 import os
-import pty
 import re
-import struct
-import subprocess
-import termios
 import unicodedata
 
-from command import COMMAND, CommandTest, main
+from command import CommandTest, main, on_terminal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CORPUS = sorted(glob.glob(os.path.join(HERE, "../data/**/*.json*"), recursive=True))
@@ -21,26 +16,6 @@ def columns(line):
     """Columns of a line on a terminal, without sequences for colours."""
     line = re.sub(r"\x1b\[[0-9;]*m", "", line)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
-
-
-def on_terminal(width, *arguments, **environment):
-    """What the command writes to a terminal of this width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    process = subprocess.Popen([COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=theirs,
-                               stderr=subprocess.DEVNULL, env={**os.environ, **environment})
-    os.close(theirs)
-    text = b""
-    while True:
-        try:
-            more = os.read(ours, 65536)
-        except OSError: # the other end is closed
-            break
-        if not more:
-            break
-        text += more
-    os.close(ours)
-    return process.wait(), text.decode(errors="replace").replace("\r\n", "\n")
 
 
 def event(cat, name, start, duration, pid=5, tid=7, **args):

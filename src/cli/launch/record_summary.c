@@ -5,6 +5,7 @@
 #include "cli/launch/environment.h"
 #include "cli/launch/remedies.h"
 #include "cli/print_findings.h"
+#include "cli/style.h"
 #include "cli/summary/summary.h"
 
 #include <ckineto/overview.h>
@@ -87,11 +88,13 @@ static void explain_empty_trace(const kc_record_report *r, const kineto_trace *t
                                 bool has_threads, FILE *out)
 {
     const char *reason = find_reason_in_ledger(r, trace);
-    fprintf(out, "\n  %s: ",
-            !has_threads ? "Nothing was recorded"
-            : kt_ledger_has(trace, "cpu", KC_COUNTERS_NO_SAMPLES)
-                ? "Only states of threads were recorded"
-                : "Only threads and CPU samples were recorded");
+    fputs("\n  ", out);
+    kc_put_styled(out, KC_YELLOW, "%s:",
+                  !has_threads ? "Nothing was recorded"
+                  : kt_ledger_has(trace, "cpu", KC_COUNTERS_NO_SAMPLES)
+                      ? "Only states of threads were recorded"
+                      : "Only threads and CPU samples were recorded");
+    fputc(' ', out);
     if (reason)
         fprintf(out, "%s\n", reason);
     else if (r->python)
@@ -143,6 +146,13 @@ static uint32_t find_reason(const kineto_trace *trace, kineto_string reason)
     }
 }
 
+static void put_gap_line(const page *p, kineto_string text)
+{
+    fputs(kc_paint(p->out, KC_YELLOW), p->out);
+    kc_put_wrapped(p->out, p->width, "  ", "    ", 2, text);
+    fputs(kc_paint(p->out, KC_PLAIN), p->out);
+}
+
 /* "plug-in not found: opencl, cuda, nvtx", or the detail of the only one. */
 static void print_gap(const page *p, uint32_t first, const kineto_ledger_line *gap)
 {
@@ -167,7 +177,7 @@ static void print_gap(const page *p, uint32_t first, const kineto_ledger_line *g
         fputs(" ('ckineto doctor' says why)", out);
     }
     if (fclose(out) == 0)
-        kc_put_wrapped(p->out, p->width, "  ", "    ", 2, (kineto_string){text, size});
+        put_gap_line(p, (kineto_string){text, size});
     free(text);
 }
 
@@ -195,7 +205,8 @@ static void print_account(const page *p)
     print_overhead(p);
     bool lost = kineto_trace_lost(p->trace) || kt_ledger_lost(p->trace, KT_LOSS_PROCESSES) ||
                 kt_ledger_is_cut(p->trace);
-    fprintf(p->out, "%s\n", lost ? "not everything was recorded:" : "nothing was lost");
+    kc_put_styled(p->out, lost ? KC_RED : KC_GREEN, "%s", lost ? "not everything was recorded:" : "nothing was lost");
+    fputc('\n', p->out);
     if (lost)
         kc_ledger_print_losses(p->trace, p->out);
     kc_ring_print(p->trace, "  the ring: ", p->out);
@@ -214,7 +225,8 @@ static void print_headline(const page *p)
         snprintf(text, sizeof text, "%s %s in a window of %s", kc_count(s->activities).s,
                  kc_noun(s->activities, "activity", "activities"),
                  kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
-    kc_put_wrapped(p->out, p->width, "ckineto: ", "         ", 0, kb_string(text));
+    fprintf(p->out, "%sckineto:%s ", kc_paint(p->out, KC_BOLD), kc_paint(p->out, KC_PLAIN));
+    kc_put_wrapped(p->out, p->width, "", "         ", 0, kb_string(text));
 }
 
 static void print_page(const page *p)
@@ -295,7 +307,9 @@ void kc_record_summary_print(const kc_record_report *r, const kineto_trace *trac
                 kc_noun(s.activities, "activity", "activities"));
     } else {
         find_for_page(&p, &own);
+        kc_memory_stream = out;
         print_fitting(&p, out);
+        kc_memory_stream = NULL;
     }
     kineto_findings_destroy(own);
     kineto_overview_destroy(p.overview);

@@ -1,7 +1,7 @@
 /* Memory events of a trace, summarised: for each process and device the allocated bytes, the peak,
  * and estimates if the events are a sample. */
 #include "analyze/summary/summary.h"
-#include "cli/print.h"
+#include "cli/style.h"
 #include "cli/summary/summary.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
@@ -151,13 +151,15 @@ void kc_memory_print(const kc_memory *m, const kineto_trace *trace, FILE *out)
     size_t count = KB_MIN(m->devices.count, (size_t)MAX_DEVICES);
     if (count == 0)
         return;
-    fprintf(out, "\n  %-28s %12s %12s %12s %14s %12s%s\n",
-            sampled ? "memory (a sample, scaled up)" : "memory", "peak", "at the end",
-            "allocations", "of", "releases", sampled ? "    samples" : "");
+    fputs("\n  ", out);
+    kc_put_styled(out, KC_BOLD, "%-28s %12s %12s %12s %14s %12s%s",
+                  sampled ? "memory (a sample, scaled up)" : "memory", "peak", "at the end", "allocations", "of",
+                  "releases", sampled ? "    samples" : "");
+    fputc('\n', out);
     for (size_t i = 0; i < count; i++)
         print_memory_device(m, &m->devices.data[i], trace, out);
     if (count < m->devices.count)
-        fprintf(out, "  … and %s more\n", kc_count(m->devices.count - count).s);
+        kc_put_more(out, m->devices.count - count);
 }
 
 /* Both the recorded sums and the estimates. */
