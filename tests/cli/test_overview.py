@@ -112,6 +112,23 @@ class Overview(CommandTest):
                     if width >= 100:
                         self.assertLessEqual(len(lines), 40)
 
+    def test_only_one_number_is_called_busy(self):
+        """Of kernels in the steps; other parts of the time say what they count, and of which time."""
+        copy = event("gpu_memcpy", "Memcpy HtoD", 3980, 500, pid=0, tid=7, device=0, stream=7, correlation=99)
+        profiler = event("Trace", "PyTorch Profiler (0)", -6000, 12000, pid="Spans", tid="PyTorch Profiler")
+        for events, busy in ((training(), r"The GPU is busy for (5\d) %"),
+                             ([e for e in training() if "ProfilerStep" not in e["name"]],
+                              r"The GPU is busy for (4\d) % of the \d\.\d+ ms between the first and the last event")):
+            path = self.trace([*events, copy, profiler])
+            headline = " ".join(self.text("analyze", path).split("\n\n")[0].split())
+            self.assertRegex(headline, busy)
+            percent = re.search(busy, headline)[1]
+            for words in (["info"], ["analyze", "--all"], ["report", "--text"], ["verify", "-v"], ["table"]):
+                for found in re.findall(r"(?i)(?:busy|utili[sz]ation)\D{0,20}(\d+)[.\d]* %", self.run_command(*words, path).out.decode()):
+                    self.assertEqual(found, percent, words)
+            self.assertRegex(self.text("info", path),
+                             r"device 0: 5 kernels, copies and memsets cover 2\.500 ms, 2\d\.\d % of the recorded 1\d\.\d+ ms")
+
     def test_colours(self):
         path = self.trace(training())
         self.assertIn("\x1b[1m", on_terminal(100, "analyze", path, NO_COLOR="")[1])

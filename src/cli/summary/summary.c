@@ -332,10 +332,9 @@ static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *
         fputs(indent, out);
         indent = "  ";
         kc_put_process(out, trace, d->process);
-        fprintf(out, ": busy for %s, %.1f %% of %s (%s %s)\n", kb_duration(d->busy_ns).s,
-                kc_busy_percent(d), kb_duration(kb_length_ns(d->from_ns, d->to_ns)).s,
-                kc_count(d->count).s,
-                kc_noun(d->count, "kernel or copy", "kernels, copies and memsets"));
+        fprintf(out, ": %s %s %s, %.1f %% of the recorded %s\n", kc_count(d->count).s,
+                kc_noun(d->count, "kernel or copy covers", "kernels, copies and memsets cover"),
+                kb_duration(d->busy_ns).s, kc_busy_percent(d), kb_duration(kb_length_ns(d->from_ns, d->to_ns)).s);
     }
 }
 
