@@ -3,6 +3,8 @@
  * (.json), or a page (.html, memory_page.c). */
 #include "analyze/summary/summary.h"
 
+#include "analyze/dataset/known_names.h"
+
 /* ---- records --------------------------------------------------------------------------------- */
 
 /* One memory row. */
@@ -353,7 +355,8 @@ static kineto_status make_timeline(const kineto_function_events *e,
         } else {
             status =
                 kb_fail(err, KINETO_E_NOT_FOUND,
-                        "no memory events for %s; record with profile_memory", t->result.device);
+                        "no memory events for %s; record with %s", t->result.device,
+                        ka_is_torch(e->trace) ? "profile_memory" : "'ckineto record --memory'");
         }
     }
     kb_vec_free(&records);
