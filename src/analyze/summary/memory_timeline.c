@@ -3,8 +3,6 @@
  * (.json), or a page (.html, memory_page.c). */
 #include "analyze/summary/summary.h"
 
-#include "analyze/dataset/known_names.h"
-
 /* ---- records --------------------------------------------------------------------------------- */
 
 /* One memory row. */
@@ -355,8 +353,8 @@ static kineto_status make_timeline(const kineto_function_events *e,
         } else {
             status =
                 kb_fail(err, KINETO_E_NOT_FOUND,
-                        "no memory events for %s; record with %s", t->result.device,
-                        ka_is_torch(e->trace) ? "profile_memory" : "'ckineto record --memory'");
+                        "no memory events for %s; docs/reference/memory.md says how to record them",
+                        t->result.device);
         }
     }
     kb_vec_free(&records);
