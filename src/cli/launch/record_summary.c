@@ -114,7 +114,7 @@ static void print_overhead(const page *p)
     for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++) {
         kineto_trace_ledger(p->trace, i, &line);
         if (!kb_string_is(line.source, "self-cost") ||
-            !kb_string_equal(line.reason, kb_string("CPU time of recording [us]")))
+            !kb_string_equal(line.reason, kb_string(KT_REASON_RECORDING_COST)))
             continue;
         double cost_ns = 1000.0 * (double)line.count;
         if (window_ns >= SHORT_NS)
@@ -125,23 +125,13 @@ static void print_overhead(const page *p)
     }
 }
 
-/* Does a line say that something was not recorded, without a number of lost events? */
-static bool is_gap(const kineto_ledger_line *line)
-{
-    return line->count && !line->is_loss &&
-           (kb_string_contains(line->reason, "not found") || kb_string_contains(line->reason, "not recorded") ||
-            kb_string_contains(line->reason, "cannot be recorded") ||
-            kb_string_contains(line->reason, "no samples") || kb_string_contains(line->reason, "no stacks") ||
-            (kb_string_contains(line->source, "not recorded") && !kb_string_contains(line->reason, "[us]")));
-}
-
 /* The first line with this reason. */
 static uint32_t find_reason(const kineto_trace *trace, kineto_string reason)
 {
     kineto_ledger_line line;
     for (uint32_t i = 0;; i++) {
         kineto_trace_ledger(trace, i, &line);
-        if (is_gap(&line) && kb_string_equal(line.reason, reason))
+        if (kt_ledger_line_is_gap(&line) && kb_string_equal(line.reason, reason))
             return i;
     }
 }
@@ -165,7 +155,7 @@ static void print_gap(const page *p, uint32_t first, const kineto_ledger_line *g
     kc_put_name(out, gap->reason, 0);
     for (uint32_t i = first; i < kineto_trace_ledger_count(p->trace); i++) {
         kineto_trace_ledger(p->trace, i, &line);
-        if (!is_gap(&line) || !kb_string_equal(line.reason, gap->reason))
+        if (!kt_ledger_line_is_gap(&line) || !kb_string_equal(line.reason, gap->reason))
             continue;
         fputs(sources++ ? ", " : ": ", out);
         kc_put_name(out, line.source, 0);
@@ -189,7 +179,7 @@ static void print_gaps(const page *p)
     uint32_t printed = 0;
     for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++) {
         kineto_trace_ledger(p->trace, i, &line);
-        if (!is_gap(&line) || find_reason(p->trace, line.reason) != i)
+        if (!kt_ledger_line_is_gap(&line) || find_reason(p->trace, line.reason) != i)
             continue;
         if (printed++ < MAX_GAPS)
             print_gap(p, i, &line);
