@@ -414,7 +414,7 @@ static void show_record_progress(const ks_collector *c, uint64_t started_ns)
     ks_collector_stats stats;
     ks_collector_stats_get(c, &stats);
     fprintf(stderr, "\rrecording %llu s, %s, %s dropped\033[K", (unsigned long long)s,
-            kc_bytes(stats.bytes).s, kc_count(stats.lost).s);
+            kb_bytes(stats.bytes).s, kc_count(stats.lost).s);
 }
 
 /* Called when the child has ended, before it is reaped: the collector must know before the pid
@@ -432,7 +432,7 @@ static void collect_until_done(ks_collector *c, kc_child *child, uint64_t length
                                                        isatty(STDERR_FILENO)));
     uint64_t started_ns = kb_monotonic_ns();
     for (uint64_t passed_ns = 0; !child->done && passed_ns < length_ns;) {
-        uint64_t wait_ns = KB_MIN(ks_collector_poll(c), length_ns - passed_ns);
+        uint64_t wait_ns = kb_min_u64(ks_collector_poll(c), length_ns - passed_ns);
         uint64_t view_ns = live.view ? kc_record_live_show(&live, c, child) : wait_ns;
         wait_ns = KB_MIN(wait_ns, view_ns);
         if (child->is_attached)

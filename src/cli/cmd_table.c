@@ -280,8 +280,8 @@ static kineto_status write_memory_timeline(const kineto_function_events *events,
     if (status)
         return status;
     printf("%s: at most %s at once, %s at the end;", r.device,
-           kc_bytes((uint64_t)KB_MAX(r.peak_bytes, 0)).s,
-           kc_bytes((uint64_t)KB_MAX(r.end_bytes, 0)).s);
+           kb_bytes((uint64_t)KB_MAX(r.peak_bytes, 0)).s,
+           kb_bytes((uint64_t)KB_MAX(r.end_bytes, 0)).s);
     printf(" %s %s\n", kc_count(r.allocations).s,
            kc_noun(r.allocations, "allocation", "allocations"));
     return KINETO_OK;

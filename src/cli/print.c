@@ -10,21 +10,6 @@
 #include <sys/ioctl.h>
 #include <time.h>
 
-/* Powers of 1000, as disks and networks are measured. */
-kb_text kc_bytes(uint64_t bytes)
-{
-    kb_text t;
-    if (bytes < 1000)
-        snprintf(t.s, sizeof t.s, "%llu bytes", (unsigned long long)bytes);
-    else if (bytes < 1000000)
-        snprintf(t.s, sizeof t.s, "%.1f kB", (double)bytes / 1e3);
-    else if (bytes < UINT64_C(1000000000))
-        snprintf(t.s, sizeof t.s, "%.1f MB", (double)bytes / 1e6);
-    else
-        snprintf(t.s, sizeof t.s, "%.2f GB", (double)bytes / 1e9);
-    return t;
-}
-
 /* Without the end of the file the number is unknown. */
 kb_text kc_lost_text(uint64_t lost, bool is_cut)
 {

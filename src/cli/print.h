@@ -9,8 +9,6 @@
 #include <stdio.h>
 
 /* ---- numbers and times ----------------------------------------------------------------------- */
-/* "1.5 MB": powers of 1000 */
-kb_text kc_bytes(uint64_t bytes);
 kb_text kc_count(uint64_t n); /* "20,222" */
 /** "none", "5", or "an unknown number" if the end of the file is missing. */
 kb_text kc_lost_text(uint64_t lost, bool is_cut);

@@ -66,7 +66,7 @@ static void measure_steps(ka_finder *f)
                 ka_add_ns(f->whole_ns, kb_length_ns(s->steps[i].start_ns, s->steps[i].end_ns));
         }
     if (f->step_count)
-        f->whole_ns = KB_MAX(f->whole_ns, sum_step_ns(f));
+        f->whole_ns = kb_max_i64(f->whole_ns, sum_step_ns(f));
     if (!f->step_count || f->whole_ns <= 0)
         f->whole_ns = recorded_ns(s);
     f->whole_ns = KB_MAX(f->whole_ns, 1);

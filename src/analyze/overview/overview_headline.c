@@ -335,17 +335,6 @@ static void add_saving_tile(kineto_overview *o)
     }
 }
 
-static kb_text format_bytes(double bytes)
-{
-    kb_text t;
-    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
-    size_t unit = 0;
-    for (; bytes >= 1000 && unit + 1 < KB_COUNT(units); unit++)
-        bytes /= 1000;
-    (void)kb_snprintf(t.s, sizeof t.s, unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
-    return t;
-}
-
 /* The largest peak of a device other than the host's, else of the host. */
 static void add_memory_tile(kineto_overview *o)
 {
@@ -365,7 +354,7 @@ static void add_memory_tile(kineto_overview *o)
     ka_overview_tile *tile = peak > 0 ? add_tile(o, "Memory at its peak") : NULL;
     if (!tile)
         return;
-    SET_VALUE(tile, "%s", format_bytes((double)peak).s);
+    SET_VALUE(tile, "%s", kb_bytes((uint64_t)peak).s);
     SET_DETAIL(tile, "allocated on %.*s", (int)KB_MIN(device.size, (size_t)60), device.data);
 }
 

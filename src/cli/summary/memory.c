@@ -113,7 +113,7 @@ static uint64_t round_to_count(double value)
 /* "-" if no event has totals. */
 static kb_text format_total(const kc_memory_device *p, int64_t bytes)
 {
-    return p->has_totals ? kc_bytes((uint64_t)KB_MAX(bytes, 0)) : (kb_text){"-"};
+    return p->has_totals ? kb_bytes((uint64_t)KB_MAX(bytes, 0)) : (kb_text){"-"};
 }
 
 /* Estimates, and the number of samples if the events are a sample. */
@@ -135,7 +135,7 @@ static void print_memory_device(const kc_memory *m, const kc_memory_device *p,
     fprintf(out, " %12s %12s", format_total(p, p->peak_bytes).s,
             format_total(p, p->last_total_bytes).s);
     fprintf(out, " %12s %14s", kc_count(round_to_count(p->allocations_estimate)).s,
-            kc_bytes(round_to_count(p->allocated_bytes_estimate)).s);
+            kb_bytes(round_to_count(p->allocated_bytes_estimate)).s);
     fprintf(out, " %12s", kc_count(round_to_count(p->releases_estimate)).s);
     if (m->sampling_bytes > 1)
         fprintf(out, " %10s", kc_count(p->allocations + p->releases).s);
