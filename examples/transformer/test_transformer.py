@@ -192,9 +192,7 @@ def check_flops(trace):
                           capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"ckineto table: {done.stderr}")
-    rows = json.loads(done.stdout)
-    rows = rows.get("rows", rows) if isinstance(rows, dict) else rows
-    flops = {row["name"]: row["flops"] for row in rows}
+    flops = {row["name"]: row["flops"] for row in json.loads(done.stdout)["rows"]}
     products = sum(flops[name] for name in ("aten::mm", "aten::addmm", "aten::bmm"))
     expect(products == len(RECORDED) * flops_by_hand(),
            f"{products} operations, by hand {len(RECORDED) * flops_by_hand()}")

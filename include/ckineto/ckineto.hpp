@@ -21,6 +21,7 @@
 #ifndef CKINETO_CKINETO_HPP
 #define CKINETO_CKINETO_HPP
 
+#include <ckineto/diff.h>
 #include <ckineto/function.h>
 #include <ckineto/profiler.h>
 #include <ckineto/session.h>
@@ -410,7 +411,7 @@ inline kineto_function_callback callback_options() noexcept
     return c;
 }
 
-/* ---- traces, sessions, profilers ------------------------------------------------------------- */
+/* ---- traces ---------------------------------------------------------------------------------- */
 
 /** An owner of a trace; copies share it. */
 class trace
@@ -456,6 +457,95 @@ class trace
   private:
     kineto_trace *raw_ = nullptr;
 };
+
+/* ---- analyses and comparisons ---------------------------------------------------------------- */
+
+/** An owner of tables of facts: of a trace, or of a comparison. */
+class analysis
+{
+  public:
+    explicit analysis(kineto_analysis *owned = nullptr) noexcept : raw_(owned) {}
+    analysis(analysis &&other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
+    analysis &operator=(analysis &&other) noexcept
+    {
+        std::swap(raw_, other.raw_);
+        return *this;
+    }
+    analysis(const analysis &) = delete;
+    analysis &operator=(const analysis &) = delete;
+    ~analysis() { kineto_analysis_destroy(raw_); }
+
+    /** Analyse a trace; tests false if that failed. */
+    static analysis run(const trace &of, const kineto_analysis_options *options = nullptr,
+                        kineto_error *error = nullptr) noexcept
+    {
+        kineto_analysis *raw = nullptr;
+        (void)kineto_analysis_run(of.get(), options, &raw, error);
+        return analysis(raw);
+    }
+    explicit operator bool() const noexcept { return raw_ != nullptr; }
+    const kineto_analysis *get() const noexcept { return raw_; }
+    /** Rows of a table by name; 0: it has none, or was not requested. */
+    std::uint64_t size(const char *table) const noexcept
+    {
+        kineto_fact_table info = {};
+        if (raw_ != nullptr)
+            kineto_analysis_table(raw_, kineto_analysis_find_table(raw_, table), &info);
+        return info.row_count;
+    }
+    /** A cell by the names of table and column; is_none if there is no such cell. */
+    kineto_fact fact(const char *table, std::uint64_t row, std::string_view column) const noexcept
+    {
+        kineto_fact out = {};
+        out.is_none = true;
+        const std::uint32_t index = raw_ != nullptr ? kineto_analysis_find_table(raw_, table) : UINT32_MAX;
+        kineto_fact_column c;
+        for (std::uint32_t i = 0; raw_ != nullptr && kineto_analysis_column(raw_, index, i, &c); i++)
+            if (view(c.name) == column && !kineto_analysis_fact(raw_, index, row, i, &out))
+                out.is_none = true;
+        return out;
+    }
+    /** Evaluate a gate of a comparison, such as "step>3%". A malformed gate is an error and is skipped. */
+    kineto_diff_verdict gate(const char *text, bool without_noise = false, kineto_error *error = nullptr) const noexcept
+    {
+        kineto_diff_verdict verdict;
+        kineto_diff_verdict_init(&verdict);
+        if (kineto_diff_gate(raw_, text, without_noise, &verdict, error) != KINETO_OK)
+            verdict.outcome = KINETO_DIFF_SKIPPED;
+        return verdict;
+    }
+
+  private:
+    kineto_analysis *raw_;
+};
+
+/** Compare two traces; tests false if that failed. */
+inline analysis diff(const trace &before, const trace &after, const kineto_diff_options *options = nullptr,
+                     kineto_error *error = nullptr) noexcept
+{
+    kineto_analysis *raw = nullptr;
+    (void)kineto_diff_run(before.get(), after.get(), options, &raw, error);
+    return analysis(raw);
+}
+
+/** Compare several runs of each side, 1 to 32; tests false if that failed. */
+inline analysis diff_runs(const std::vector<trace> &before, const std::vector<trace> &after,
+                          const kineto_diff_options *options = nullptr, kineto_error *error = nullptr) noexcept
+{
+    constexpr std::size_t room = 33; // one more than may be compared, so that too many are an error
+    std::array<const kineto_trace *, room> sides[2] = {};
+    const std::vector<trace> *const runs[2] = {&before, &after};
+    std::size_t counts[2] = {};
+    for (std::size_t side = 0; side < 2; side++)
+        for (const trace &run : *runs[side])
+            if (counts[side] < room)
+                sides[side][counts[side]++] = run.get();
+    kineto_analysis *raw = nullptr;
+    (void)kineto_diff_runs(sides[0].data(), counts[0], sides[1].data(), counts[1], options, &raw, error);
+    return analysis(raw);
+}
+
+/* ---- sessions, profilers --------------------------------------------------------------------- */
 
 inline kineto_session_options session_options() noexcept
 {

@@ -42,7 +42,7 @@ KINETO_API const char *kineto_overview_headline(kineto_overview *overview);
 typedef struct kineto_overview_tile {
     const char *label;  /**< "GPU utilization" */
     const char *value;  /**< "55.5 %" */
-    const char *detail; /**< "a kernel runs, of the whole recording"; may be empty */
+    const char *detail; /**< "time in which a kernel runs, of the time of the steps"; may be empty */
 } kineto_overview_tile;
 /** Key numbers, at most four. @return false past the end, and an all-zero *out. threads: owner. */
 KINETO_API bool kineto_overview_tile_get(kineto_overview *overview, uint32_t index, kineto_overview_tile *out);

@@ -19,10 +19,20 @@
 #include <time.h>
 
 #define KB_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+/** One of the arguments is evaluated twice: for calls with side effects or costs, and for memory that others write,
+ *  there are the functions below. */
 #define KB_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define KB_MAX(a, b) ((a) > (b) ? (a) : (b))
 /** -1, 0 or 1, as comparison functions return it. Each argument is evaluated twice. */
 #define KB_COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+#define KB_MIN_MAX_FUNCTIONS(name, type)                                                           \
+    static inline type kb_min_##name(type a, type b) { return a < b ? a : b; }                     \
+    static inline type kb_max_##name(type a, type b) { return a > b ? a : b; }
+KB_MIN_MAX_FUNCTIONS(u32, uint32_t)
+KB_MIN_MAX_FUNCTIONS(u64, uint64_t)
+KB_MIN_MAX_FUNCTIONS(i64, int64_t)
+KB_MIN_MAX_FUNCTIONS(double, double)
+#undef KB_MIN_MAX_FUNCTIONS
 
 /* Units of time in nanoseconds. 64 bits wide, so that a product does not overflow. */
 #define KB_MICROSECOND_NS INT64_C(1000)
@@ -436,6 +446,7 @@ typedef struct kb_text {
     char s[64];
 } kb_text;
 kb_text kb_duration(int64_t ns); /* "1.234 ms", "2.500 days" */
+kb_text kb_bytes(uint64_t bytes); /* "1.5 MB": powers of 1000 */
 kb_text kb_short_duration(int64_t ns); /* four digits: "1.234 ms", "176.3 ms" */
 
 /* ---- sink.c, sink_file.c, compress.c: where bytes go; errors stick and reach the caller ----------- */

@@ -64,3 +64,18 @@ static kb_text format_duration(int64_t ns, int digits)
 kb_text kb_duration(int64_t ns) { return format_duration(ns, 3); }
 
 kb_text kb_short_duration(int64_t ns) { return format_duration(ns, -1); }
+
+/* Powers of 1000, as disks and networks are measured. */
+kb_text kb_bytes(uint64_t bytes)
+{
+    kb_text t;
+    if (bytes < 1000)
+        (void)kb_snprintf(t.s, sizeof t.s, "%llu bytes", (unsigned long long)bytes);
+    else if (bytes < 1000000)
+        (void)kb_snprintf(t.s, sizeof t.s, "%.1f kB", (double)bytes / 1e3);
+    else if (bytes < UINT64_C(1000000000))
+        (void)kb_snprintf(t.s, sizeof t.s, "%.1f MB", (double)bytes / 1e6);
+    else
+        (void)kb_snprintf(t.s, sizeof t.s, "%.2f GB", (double)bytes / 1e9);
+    return t;
+}

@@ -547,8 +547,6 @@ int kc_analyze(int argc, char **argv)
         status = check_exclusive_options();
     if (status == KINETO_OK)
         status = check_names();
-    if (status == KINETO_OK)
-        status = kc_check_color("analyze");
     w.overview = is_overview_wanted();
     if (status == KINETO_OK && brief && !w.overview)
         status = kc_usage_error("analyze", "--brief is the first answer: it does not go with options "

@@ -2,6 +2,7 @@
  * --runs` does. The exit status 1 is reserved for a failed gate, as that of diff. */
 #include "cli/bench/bench.h"
 #include "cli/cli.h"
+#include "cli/style.h"
 
 static uint64_t repeat = 10, warm_up = 1, row_limit = 5;
 static const char *directory = "ckineto-bench", *json, *markdown;
@@ -28,6 +29,7 @@ static const kc_option option_list[] = {
     {"ignore-failure", 'i', KC_FLAG, &ignore_failures, NULL, "continue if a command fails"},
     {"show-output", 0, KC_FLAG, &show_output, NULL,
      "show what the commands print; else the output of the last run is in\nDIR/output.txt"},
+    KC_COLOR_OPTION,
 };
 static const kc_options options = {
     "bench",

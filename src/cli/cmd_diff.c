@@ -6,6 +6,7 @@
 #include "cli/open_many.h"
 
 #include "cli/diff/diff.h"
+#include "cli/style.h"
 
 #include <ckineto/analyze.h>
 #include <ckineto/export.h>
@@ -54,6 +55,7 @@ static const kc_option option_list[] = {
      "seed of the samples: the same seed gives the same intervals (0)"},
     {"threads", 0, KC_NUMBER, &threads, "N", "use N threads; the results do not depend on it"},
     KC_READING_OPTIONS,
+    KC_COLOR_OPTION,
 };
 static const kc_options options = {
     "diff",

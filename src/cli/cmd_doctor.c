@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/install_paths.h"
 #include "cli/doctor_probes.h"
+#include "cli/style.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 
 static const kc_option option_list[] = {
     KC_JSON_OPTION,
+    KC_COLOR_OPTION,
 };
 static const kc_options options = {
     "doctor",
@@ -30,6 +32,7 @@ static const kc_options options = {
     false};
 
 static const char *const verdict_names[] = {"ok", "absent", "broken", "note"};
+static const kc_style verdict_styles[] = {KC_GREEN, KC_DIM, KC_RED, KC_YELLOW};
 
 /* ---- probes in a child ----------------------------------------------------------------------- */
 
@@ -136,14 +139,21 @@ static void put_doctor_report(kb_json *j, const void *what)
 
 static FILE *page; /* the text, which is wrapped when it is complete */
 
+static void print_conclusion_line(kc_style style, const char *verdict, const char *more)
+{
+    fputc('\n', page);
+    kc_put_styled(page, style, "%s", verdict);
+    fprintf(page, "%s\n", more);
+}
+
 /* Without the files that are installed with it, the command can record few programs. */
 static void print_doctor_conclusion(bool works)
 {
     char path[PATH_MAX];
     if (!works)
-        puts("\nRecording does not work here; see the broken probes above.");
+        print_conclusion_line(KC_RED, "Recording does not work here; see the broken probes above.", "");
     else if (kc_find_rt(path, sizeof path))
-        fprintf(page, "%s\n", "\nRecording works. Next: ckineto record -o trace.json -- PROGRAM ARGS");
+        print_conclusion_line(KC_GREEN, "Recording works.", " Next: ckineto record -o trace.json -- PROGRAM ARGS");
     else
         fprintf(page, "%s\n", "\nOnly programs that are linked with ckineto can be recorded: its libraries and "
              "plug-ins were\n"
@@ -159,8 +169,9 @@ static void print_probe_results(const kc_probe_result *findings, bool works)
     kc_page whole;
     page = kc_page_begin(&whole, stdout);
     for (size_t i = 0; i < kc_probe_count; i++) {
-        fprintf(page, "%-7s %-15s ", verdict_names[findings[i].verdict % KB_COUNT(verdict_names)],
-               kc_probes[i].name);
+        size_t verdict = findings[i].verdict % KB_COUNT(verdict_names);
+        kc_put_styled(page, verdict_styles[verdict], "%-7s", verdict_names[verdict]);
+        fprintf(page, " %-15s ", kc_probes[i].name);
         kc_put_name(page, kb_string(findings[i].text), 0);
         fputc('\n', page);
     }

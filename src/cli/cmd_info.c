@@ -2,6 +2,7 @@
  * numbers come from src/cli/summary. Several files are a table instead (info_files.c). */
 #include "cli/page.h"
 #include "cli/open_many.h"
+#include "cli/style.h"
 #include "cli/summary/summary.h"
 
 #include "export/export.h"
@@ -15,6 +16,7 @@ static const kc_option option_list[] = {
     {"timing", 't', KC_FLAG, &timing, NULL, "print the reading speed on the standard error"},
     KC_RANK_OPTION(rank),
     KC_READING_OPTIONS,
+    KC_COLOR_OPTION,
 };
 static const kc_options options = {
     "info",
@@ -140,8 +142,9 @@ static void print_info(const char *path, const trace_info *f, const kineto_trace
     const kc_summary *s = &f->summary;
     kc_page whole;
     page = kc_page_begin(&whole, stdout);
+    fputs(kc_paint(page, KC_BOLD), page);
     kc_put_name(page, kb_string(path), 0);
-    fprintf(page, ": %s %s in a window of %s\n", kc_count(s->activities).s,
+    fprintf(page, ":%s %s %s in a window of %s\n", kc_paint(page, KC_PLAIN), kc_count(s->activities).s,
            kc_noun(s->activities, "activity", "activities"),
            kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
     if (s->activities)

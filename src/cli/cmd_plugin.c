@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/install_paths.h"
 #include "cli/launch/plugins.h"
+#include "cli/style.h"
 
 #include <limits.h>
 
@@ -14,6 +15,7 @@ static const kc_option option_list[] = {
     {"dir", 'd', KC_TEXT, &directories, "DIRS", "list these directories, separated by ':'"},
     {"limit", 0, KC_NUMBER, &limit_s, "SECONDS", "time limit for loading one (30)"},
     KC_JSON_OPTION,
+    KC_COLOR_OPTION,
 };
 static const kc_options options = {
     "plugin list",
@@ -85,7 +87,11 @@ static void print_plugin_profiler(const kc_plugin_profiler *p)
 /* The state and path of a file, then its profilers or the reason why it was not loaded. */
 static void print_plugin_entry(const kc_plugin_file *p)
 {
-    fprintf(page, "%-10s ", kc_plugin_state_name(p->state));
+    kc_put_styled(page, p->state == KC_PLUGIN_LOADED ? KC_GREEN : p->state == KC_PLUGIN_SKIPPED || p->state == KC_PLUGIN_REPEATED
+                            ? KC_DIM
+                            : KC_RED,
+                  "%-10s", kc_plugin_state_name(p->state));
+    fputc(' ', page);
     print_name(p->path);
     if (p->revision[0])
         fprintf(page, ",rev=%s", p->revision);
@@ -270,7 +276,8 @@ static int run_plugin_list(int argc, char **argv)
 
 static int print_plugin_usage(FILE *out, int status)
 {
-    fputs("Usage: ckineto plugin list [options] [FILE …]\n"
+    kc_put_styled(out, KC_BOLD, "Usage:");
+    fputs(" ckineto plugin list [options] [FILE …]\n"
           "       ckineto plugin check [options] FILE\n\n"
           "Plug-ins are libraries that record accelerators.\n\n"
           "  list   list plug-ins and the kinds that they record\n"

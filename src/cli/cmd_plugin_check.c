@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/install_paths.h"
 #include "cli/plugin_check_print.h"
+#include "cli/style.h"
 #include "plugincheck/plugincheck.h"
 
 #include <ckineto/plugin.h>
@@ -28,6 +29,7 @@ static const kc_option option_list[] = {
     {"torch", 0, KC_OPTIONAL_TEXT, &torch_python, "[=PYTHON]",
      "check that it records in a process with PyTorch, of python3 if no\n"
      "interpreter is named, instead of the rules above"},
+    KC_COLOR_OPTION,
 };
 static const kc_options options = {
     VERB,

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/ondemand/timeouts.h"
 #include "cli/ondemand/traceable.h"
+#include "cli/style.h"
 
 #include <pwd.h>
 
@@ -15,6 +16,7 @@ static const kc_option option_list[] = {
      "query this daemon, ckineto's or Dynolog's (127.0.0.1:1778)"},
     {"token-file", 't', KC_TEXT, &token_file, "FILE", "the secret that the daemon requires"},
     KC_JSON_OPTION,
+    KC_COLOR_OPTION,
 };
 static const kc_options options = {
     "ps",
@@ -132,9 +134,11 @@ static void print_daemon_clients(const kc_traceable *r)
 /* The table, then remarks about daemons, and advice if no process was found. */
 static void print_process_table(const kc_traceable *r)
 {
-    if (r->processes.count)
-        printf("%8s %-10s %-26s %-9s %-13s %9s %9s  %s\n", "PID", "USER", "NAME", "VIA", "STATE",
-               "ITERATION", "JOB", "RING");
+    if (r->processes.count) {
+        kc_put_styled(stdout, KC_BOLD, "%8s %-10s %-26s %-9s %-13s %9s %9s  %s", "PID", "USER", "NAME", "VIA", "STATE",
+                      "ITERATION", "JOB", "RING");
+        putchar('\n');
+    }
     for (size_t i = 0; i < r->processes.count; i++)
         print_process_row(&r->processes.data[i]);
     print_daemon_clients(r);

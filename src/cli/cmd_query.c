@@ -12,7 +12,7 @@ static bool schema, as_json;
 static uint64_t width = 60;
 static const kc_option option_list[] = {
     {"format", 0, KC_TEXT, &format_name, "FORMAT",
-     "table, csv, json, jsonl, markdown or object; default: from\nthe ending of --output, else table"},
+     "table, csv, json (the rows alone, as a list), jsonl, markdown or\nobject; default: from the ending of --output, else table"},
     {"json", 'j', KC_FLAG, &as_json, NULL,
      "one JSON object for all rows of a statement, with its schema and\ncolumns (--format object)"},
     {"output", 'o', KC_TEXT, &output_path, "FILE", "write there instead of the standard output"},

@@ -13,6 +13,7 @@
 #include "cli/launch/record_result.h"
 #include "cli/launch/waits.h"
 #include "cli/launch/watch.h"
+#include "cli/style.h"
 #include "cli/summary/summary.h"
 #include "export/export.h"
 #include "session/session.h"
@@ -143,6 +144,7 @@ static const kc_option option_list[] = {
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
     {"no-summary", 0, KC_FLAG, &no_summary, NULL, "do not show the tables at the end"},
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "print only errors"},
+    KC_COLOR_OPTION,
     KC_VERBOSE_OPTION(verbose, "all rows of the tables at the end, and the whole ledger: losses, costs"),
 };
 static const kc_options options = {
@@ -412,7 +414,7 @@ static void show_record_progress(const ks_collector *c, uint64_t started_ns)
     ks_collector_stats stats;
     ks_collector_stats_get(c, &stats);
     fprintf(stderr, "\rrecording %llu s, %s, %s dropped\033[K", (unsigned long long)s,
-            kc_bytes(stats.bytes).s, kc_count(stats.lost).s);
+            kb_bytes(stats.bytes).s, kc_count(stats.lost).s);
 }
 
 /* Called when the child has ended, before it is reaped: the collector must know before the pid
@@ -430,7 +432,7 @@ static void collect_until_done(ks_collector *c, kc_child *child, uint64_t length
                                                        isatty(STDERR_FILENO)));
     uint64_t started_ns = kb_monotonic_ns();
     for (uint64_t passed_ns = 0; !child->done && passed_ns < length_ns;) {
-        uint64_t wait_ns = KB_MIN(ks_collector_poll(c), length_ns - passed_ns);
+        uint64_t wait_ns = kb_min_u64(ks_collector_poll(c), length_ns - passed_ns);
         uint64_t view_ns = live.view ? kc_record_live_show(&live, c, child) : wait_ns;
         wait_ns = KB_MIN(wait_ns, view_ns);
         if (child->is_attached)

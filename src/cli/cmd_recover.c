@@ -56,7 +56,7 @@ static bool list_orphan(void *context, const ks_orphan *o)
     l->readable += !o->problem[0];
     if (l->count++ == 0)
         printf("Recordings without a running recorder:\n");
-    kc_print(stdout, "  %s\n    %s, last written %s ago, ", o->pool_path, kc_bytes(o->bytes).s,
+    kc_print(stdout, "  %s\n    %s, last written %s ago, ", o->pool_path, kb_bytes(o->bytes).s,
              format_age(o->age_seconds).s);
     if (o->problem[0])
         kc_print(stdout, "cannot be read: %s; to free its memory: rm %s\n", o->problem,

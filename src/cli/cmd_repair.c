@@ -48,7 +48,7 @@ static void print_change_kind(const repair_work *r, kt_repair_kind kind)
            count > 1 ? "first at byte " : "at byte ");
     printf("%llu", (unsigned long long)r->repairs.kinds[kind].first_offset);
     if (kt_repair_loss_of(kind) && r->repairs.kinds[kind].bytes)
-        printf(", %s", kc_bytes(r->repairs.kinds[kind].bytes).s);
+        printf(", %s", kb_bytes(r->repairs.kinds[kind].bytes).s);
     puts(")");
 }
 

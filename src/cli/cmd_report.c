@@ -3,6 +3,7 @@
 #include "cli/report/report.h"
 #include "cli/open_many.h"
 #include "cli/style.h"
+#include "export/report.h"
 
 #include <unistd.h>
 
@@ -62,14 +63,11 @@ static kineto_status check_report_options(void)
 /* Is there a file of this name that is no page of ckineto? It is not replaced without -o. */
 static bool is_foreign_file(const char *path)
 {
-    enum { HEAD_BYTES = 1 << 18 }; /* a page begins with its styles */
-    char *head = access(path, F_OK) == 0 ? malloc(HEAD_BYTES) : NULL;
-    if (!head)
+    char head[1024];
+    if (access(path, F_OK) != 0)
         return false;
-    size_t size = kb_os_read_file(path, head, HEAD_BYTES);
-    bool is_page = size && memmem(head, size, "ckineto", strlen("ckineto"));
-    free(head);
-    return !is_page;
+    size_t size = kb_os_read_file(path, head, sizeof head);
+    return !size || !memmem(head, size, KE_REPORT_MARK, strlen(KE_REPORT_MARK));
 }
 
 /* "dir/step.json.gz" → "step.html", "run/" → "run.html", "-" and ".." → "report.html". */
@@ -114,8 +112,6 @@ int kc_report(int argc, char **argv)
         status = kc_usage_error("report", "no trace given");
     if (!status)
         status = check_report_options();
-    if (!status)
-        status = kc_check_color("report");
     bool is_chosen_here = !output && !text && (!flame || before);
     if (!status && is_chosen_here)
         status = choose_page_name(argv[1]);

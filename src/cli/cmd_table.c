@@ -4,12 +4,13 @@
 #include "cli/open_many.h"
 #include "analyze/summary/summary.h"
 #include "cli/names.h"
+#include "cli/style.h"
 #include "cli/summary/summary.h"
 
 #include <ckineto/summary.h>
 
 static bool by_shape, by_overload, each_event, top_level, python, flops, as_torch, csv;
-static bool functions, merge, is_object;
+static bool functions, merge;
 static const char *sort_by = "self_cpu_time_total", *time_unit = "auto", *header, *stacks, *rank;
 static const char *output = "-", *memory_device, *categories;
 static bool memory, by_category, execution;
@@ -41,7 +42,7 @@ static const kc_option option_list[] = {
     {"source-width", 0, KC_NUMBER, &source_width, "N", "characters of source lines (75); 0: all"},
     {"csv", 0, KC_FLAG, &csv, NULL, "all columns as CSV"},
     {"json", 'j', KC_JSON, &kc_json_path, "[=FILE]",
-     "write all columns as JSON, to FILE or the standard output;\n=object: as an object that names its schema"},
+     "write all columns as JSON, to FILE or the standard output"},
     {"stacks", 0, KC_TEXT, &stacks, "METRIC",
      "print folded stacks for flame graphs instead of a table:\nself_cpu_time_total or "
      "self_device_time_total"},
@@ -63,6 +64,7 @@ static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "write to FILE instead of the standard output"},
     KC_RANK_OPTION(rank),
     KC_READING_OPTIONS,
+    KC_COLOR_OPTION,
 };
 static const kc_options options = {
     "table",
@@ -202,9 +204,6 @@ static kineto_status check_table_arguments(uint32_t *unit)
         return KINETO_E_ARGUMENT;
     if (!kineto_time_unit_parse(time_unit, unit))
         return kc_usage_error("table", "--time-unit is s, ms, us or auto, not '%s'", time_unit);
-    is_object = kc_json_path && strcmp(kc_json_path, "object") == 0;
-    if (is_object)
-        kc_json_path = "-";
     if (kc_json_path && strcmp(kc_json_path, "-") != 0) {
         if (kc_option_given(&output))
             return kc_usage_error("table", "--json=FILE and -o name two files for one table");
@@ -281,11 +280,33 @@ static kineto_status write_memory_timeline(const kineto_function_events *events,
     if (status)
         return status;
     printf("%s: at most %s at once, %s at the end;", r.device,
-           kc_bytes((uint64_t)KB_MAX(r.peak_bytes, 0)).s,
-           kc_bytes((uint64_t)KB_MAX(r.end_bytes, 0)).s);
+           kb_bytes((uint64_t)KB_MAX(r.peak_bytes, 0)).s,
+           kb_bytes((uint64_t)KB_MAX(r.end_bytes, 0)).s);
     printf(" %s %s\n", kc_count(r.allocations).s,
            kc_noun(r.allocations, "allocation", "allocations"));
     return KINETO_OK;
+}
+
+/* The table on the standard output; the heads of its columns, which are between two lines of dashes, are bold. */
+static kineto_status print_table_text(const kineto_averages *averages, const kineto_table_options *o, kineto_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0, rules = 0;
+    kineto_status status = kineto_averages_text(averages, o, &text, &bytes, err);
+    for (size_t at = 0; !status && at < bytes;) {
+        const char *end = memchr(text + at, '\n', bytes - at);
+        size_t size = end ? (size_t)(end - (text + at)) : bytes - at;
+        bool is_rule = size && text[at] == '-';
+        rules += is_rule;
+        bool is_head = !is_rule && rules == 1;
+        fputs(is_head ? kc_paint(stdout, KC_BOLD) : "", stdout);
+        fwrite(text + at, 1, size, stdout);
+        fputs(is_head ? kc_paint(stdout, KC_PLAIN) : "", stdout);
+        fputs(end ? "\n" : "", stdout);
+        at += size + 1;
+    }
+    free(text);
+    return status;
 }
 
 /* Group the events and write the table. A trace without functions is reported. */
@@ -299,9 +320,8 @@ static kineto_status write_averages_table(kineto_function_events *events, uint32
         return status;
     kineto_table_options o = {.size = sizeof o,
                               .format = csv    ? KINETO_TABLE_CSV
-                                        : is_object    ? KINETO_TABLE_JSON_OBJECT
-                                        : kc_json_path ? KINETO_TABLE_JSON
-                                               : KINETO_TABLE_TEXT,
+                                        : kc_json_path ? KINETO_TABLE_JSON_OBJECT
+                                                       : KINETO_TABLE_TEXT,
                               .time_unit = unit,
                               .sort_by = strcmp(sort_by, "none") == 0 ? NULL : sort_by,
                               .header = header,
@@ -310,7 +330,8 @@ static kineto_status write_averages_table(kineto_function_events *events, uint32
                               .max_shapes_width = convert_width(shapes_width),
                               .max_source_width = convert_width(source_width),
                               .top_level_events_only = top_level};
-    status = kineto_averages_save(averages, &o, output, err);
+    bool is_page = o.format == KINETO_TABLE_TEXT && strcmp(output, "-") == 0;
+    status = is_page ? print_table_text(averages, &o, err) : kineto_averages_save(averages, &o, output, err);
     if (status == KINETO_OK && !kineto_averages_count(averages))
         fputs("ckineto table: the trace contains no functions\n", stderr);
     kineto_averages_destroy(averages);

@@ -2,6 +2,7 @@
  * cannot be read does not prevent the check of the others; the worst result is the exit status. */
 #include "cli/names.h"
 #include "cli/open_many.h"
+#include "cli/style.h"
 #include "cli/verify_text.h"
 #include <ckineto/analyze.h>
 
@@ -19,6 +20,7 @@ static const kc_option option_list[] = {
     {"evidence", 'm', KC_NUMBER, &max_places, "N", "show N places for each finding (3)"},
     KC_ALIAS_OPTION("max", "evidence"),
     KC_READING_OPTIONS,
+    KC_COLOR_OPTION,
     KC_VERBOSE_OPTION(verbose, "also notes, which are no defects, and traces that are sound"),
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "print nothing; see the exit status"},
 };
@@ -45,8 +47,9 @@ static void print_verify_rules(void)
 {
     kineto_verify_rule rule;
     for (uint32_t i = 0; kineto_verify_rule_get(i, &rule); i++)
-        printf("%-24s %-8s %s\n%33s %s\n%33s %s\n", rule.id, kineto_severity_name(rule.severity),
-               rule.meaning, "why:", rule.why, "do:", rule.remedy);
+        printf("%-24s %s%-8s%s %s\n%33s %s\n%33s %s\n", rule.id,
+               kc_paint(stdout, kc_severity_style(rule.severity)), kineto_severity_name(rule.severity),
+               kc_paint(stdout, KC_PLAIN), rule.meaning, "why:", rule.why, "do:", rule.remedy);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

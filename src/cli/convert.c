@@ -126,7 +126,7 @@ static int report_account(const char *verb, const kineto_trace *trace, const cha
     int64_t missing = count_unaccounted(trace, r);
     if (!quiet) {
         kc_print(stderr, "ckineto: %s: %s, %s\n", strcmp(path, "-") ? path : "standard output",
-                 r->format, kc_bytes(r->bytes).s);
+                 r->format, kb_bytes(r->bytes).s);
         print_account(trace, r);
         kc_losses_print(trace, stderr);
     }

@@ -64,7 +64,7 @@ static void probe_buffer(kc_probe_result *f)
     bool in_memory = strcmp(path, "/dev/shm") == 0;
     kc_probe_answer(f, in_memory ? KC_PROBE_OK : KC_PROBE_NOTE,
                     "the buffer of %u MiB fits into %.200s (%s free%s)",
-                    KS_DEFAULT_BUFFER_BYTES >> 20, path, kc_bytes(free_bytes).s,
+                    KS_DEFAULT_BUFFER_BYTES >> 20, path, kb_bytes(free_bytes).s,
                     in_memory ? "" : "; /dev/shm is faster: it is memory");
 }
 

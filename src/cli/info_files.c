@@ -2,6 +2,7 @@
  * after the other by kineto_files_survey, so that only one is in memory. Unreadable files are rows
  * with an error. */
 #include "cli/open_many.h"
+#include "cli/style.h"
 
 #include <ckineto/analyze.h>
 
@@ -62,7 +63,7 @@ static void print_file_row(const kineto_survey_file *f, const survey_totals *sum
                f->activities ? kb_duration(kb_length_ns(sum->start_ns, f->window_start_ns)).s : "-",
                kb_duration(kb_length_ns(f->window_start_ns, f->window_end_ns)).s);
     else
-        printf("%12s  %12s  %12s  ", "unreadable", "-", "-");
+        printf("%s%12s%s  %12s  %12s  ", kc_paint(stdout, KC_RED), "unreadable", kc_paint(stdout, KC_PLAIN), "-", "-");
     kc_put_name(stdout, kb_string(f->name), 0);
     if (f->lost)
         printf(" (%s lost)", kc_count(f->lost).s);
@@ -84,8 +85,10 @@ static void print_survey(const kineto_survey *survey, uint64_t skipped)
     putchar('\n');
     if (sum.any)
         printf("  windows from %s\n", kc_format_utc(sum.start_ns).s);
-    printf("\n  %5s  %-*s  %10s  %12s  %12s  %12s  %s\n", "rank", (int)sum.host_columns, "host",
-           "process", "activities", "from", "length", "file");
+    fputs("\n  ", stdout);
+    kc_put_styled(stdout, KC_BOLD, "%5s  %-*s  %10s  %12s  %12s  %12s  %s", "rank", (int)sum.host_columns, "host",
+                  "process", "activities", "from", "length", "file");
+    putchar('\n');
     for (uint32_t i = 0; kineto_survey_file_at(survey, i, &f); i++)
         print_file_row(&f, &sum);
     if (kineto_survey_finding_count(survey))

@@ -2,6 +2,7 @@
  * small stack, and files that change while they are read. Verbs get their own arguments and return
  * the exit status. */
 #include "cli/cli.h"
+#include "cli/style.h"
 #include "trace/bytes/input.h"
 
 #include <fcntl.h>
@@ -64,19 +65,26 @@ static const kc_verb verbs[] = {
 /* The list of verbs, in groups. */
 static void print_main_usage(FILE *out)
 {
-    fputs("Usage: ckineto VERB [options] …, or ckineto TRACE\n\n"
+    kc_put_styled(out, KC_BOLD, "Usage:");
+    fputs(" ckineto VERB [options] …, or ckineto TRACE\n\n"
           "Record the timeline of any program and of the devices it uses; read traces.\n",
           out);
     for (size_t i = 0; i < KB_COUNT(verbs); i++) {
         if (!verbs[i].about)
             continue;
         if (verbs[i].group)
-            fprintf(out, "\n%s%s", verbs[i].group, *verbs[i].group ? "\n" : "");
+            fputc('\n', out);
+        if (verbs[i].group && *verbs[i].group) {
+            kc_put_styled(out, KC_BOLD, "%s", verbs[i].group);
+            fputc('\n', out);
+        }
         fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].about);
     }
     fputs("\n'ckineto VERB --help' lists the options of a verb, with examples; 'ckineto --version' the\n"
-          "version.\n\n"
-          "First steps:\n"
+          "version.\n\n",
+          out);
+    kc_put_styled(out, KC_BOLD, "First steps:");
+    fputs("\n"
           "  ckineto record -- PROGRAM ARGS    record a program\n"
           "  ckineto trace.json                what the trace shows, and what to change\n"
           "  ckineto view trace.json           the timeline in a browser\n",

@@ -89,7 +89,7 @@ static void try_name(const char *name, void *user)
     size_t size = strlen(g->word);
     size_t distance = kc_edit_distance(g->word, name);
     if (dot)
-        distance = KB_MIN(distance, kc_edit_distance(g->word, dot + 1));
+        distance = kb_min_u64(distance, kc_edit_distance(g->word, dot + 1));
     if (size > 2 && strncmp(name, g->word, size) == 0)
         distance = KB_MIN(distance, (size_t)2);
     if (distance < g->distance) {

@@ -1,6 +1,7 @@
 /* Opening one trace from several files and directories, progress on a terminal, checks of output
  * files, and findings about sets of files. */
 #include "cli/open_many.h"
+#include "cli/style.h"
 
 #include "trace/bytes/json_text.h"
 #include "trace/import/import.h"
@@ -274,10 +275,11 @@ int kc_print_findings(const kineto_survey *survey, uint32_t least, FILE *out)
 {
     kineto_files_finding f;
     for (uint32_t i = 0; kineto_survey_finding(survey, i, &f); i++) {
-        char first[64];
+        char first[80];
         if (f.severity < least)
             continue;
-        snprintf(first, sizeof first, "  %-7s %s: ", kineto_severity_name(f.severity), f.id);
+        snprintf(first, sizeof first, "  %s%-7s%s %s: ", kc_paint(out, kc_severity_style(f.severity)),
+                 kineto_severity_name(f.severity), kc_paint(out, KC_PLAIN), f.id);
         kc_put_wrapped(out, kc_page_width(out), first, "          ", 0, f.sentence);
     }
     return kc_worst_finding(survey);

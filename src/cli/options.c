@@ -4,6 +4,7 @@
 #include "cli/options.h"
 #include "cli/open_many.h"
 #include "cli/print.h"
+#include "cli/style.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -178,12 +179,19 @@ static void print_option_help(const kc_option *o, FILE *out)
     fputc('\n', out);
 }
 
+static void print_help_heading(const char *heading, const char *after, FILE *out)
+{
+    kc_put_styled(out, KC_BOLD, "%s", heading);
+    fputs(after, out);
+}
+
 /* Each line of `examples`, indented. */
 static void print_examples(const char *examples, FILE *out)
 {
     if (!examples)
         return;
-    fputs(strchr(examples, '\n') ? "\nExamples:\n" : "\nExample:\n", out);
+    fputc('\n', out);
+    print_help_heading(strchr(examples, '\n') ? "Examples:" : "Example:", "\n", out);
     for (const char *at = examples; *at; at += strcspn(at, "\n"), at += *at == '\n')
         fprintf(out, "  %.*s\n", (int)strcspn(at, "\n"), at);
 }
@@ -191,8 +199,9 @@ static void print_examples(const char *examples, FILE *out)
 /* The same layout for every verb; --help itself is the last option. */
 static void print_help(const kc_options *options, FILE *out)
 {
-    fprintf(out, "Usage: ckineto %s %s\n\n%s\n\nOptions:\n", options->verb, options->usage,
-            options->about);
+    print_help_heading("Usage:", " ", out);
+    fprintf(out, "ckineto %s %s\n\n%s\n\n", options->verb, options->usage, options->about);
+    print_help_heading("Options:", "\n", out);
     for (size_t i = 0; i < options->count; i++)
         if (options->list[i].type != KC_ALIAS)
             print_option_help(&options->list[i], out);
@@ -493,5 +502,5 @@ kineto_status kc_parse_options(const kc_options *options, int argc, char **argv,
     argv[1 + count] = NULL;
     json_errors.argc = 1 + count;
     *operands = count;
-    return KINETO_OK;
+    return kc_check_color(options->verb);
 }

@@ -12,6 +12,6 @@ typedef struct kc_page {
 
 /** @return the stream to write to; `to` itself if there is no memory. */
 FILE *kc_page_begin(kc_page *p, FILE *to);
-/** Lines that are wider than the page of `to` are continued below, indented. Colours must not be in them. */
+/** Lines that are wider than the page of `to` are continued below, indented. Colours follow the indent of a line. */
 void kc_page_end(kc_page *p);
 #endif

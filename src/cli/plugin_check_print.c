@@ -2,9 +2,10 @@
  * plug-in: names are printed without control characters. The keys of the JSON object are an
  * interface, see docs/reference/plugins.md. */
 #include "cli/plugin_check_print.h"
-#include "cli/print.h"
+#include "cli/style.h"
 
 static const char *const verdict_names[] = {"not tested", "ok", "FAILED", "measured"};
+static const kc_style verdict_styles[] = {KC_DIM, KC_GREEN, KC_RED, KC_PLAIN};
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -31,7 +32,9 @@ static void print_checked_profiler(const char *text)
 /* A line with the verdict; a failed rule also has its text and how to fix it. */
 static void print_rule_result(kv_rule rule, const kv_result *result)
 {
-    printf("%-25s %-11s ", kv_rules[rule].id, verdict_names[result->verdict]);
+    printf("%-25s ", kv_rules[rule].id);
+    kc_put_styled(stdout, verdict_styles[result->verdict], "%-11s", verdict_names[result->verdict]);
+    putchar(' ');
     kc_put_name(stdout, kb_string(result->seen), 0);
     if (result->faults > 1)
         fputs(" (and more)", stdout);
@@ -56,12 +59,16 @@ void kc_check_report_print(const kv_check_report *r)
     putchar('\n');
     for (size_t i = 0; i < r->profiler_count; i++)
         print_checked_profiler(r->profilers[i]);
-    printf("\n%-25s %-11s %s\n", "rule", "verdict", "observation");
+    putchar('\n');
+    kc_put_styled(stdout, KC_BOLD, "%-25s %-11s %s", "rule", "verdict", "observation");
+    putchar('\n');
     for (size_t i = 0; i < KV_RULE_COUNT; i++)
         if (r->shown & KV_RULE_BIT(i))
             print_rule_result((kv_rule)i, &r->results[i]);
-    printf("\n%u %s, %u failed, %u not tested: %s\n", r->ok,
-           kc_noun(r->ok, "rule holds", "rules hold"), r->failed, r->untested, conclude_report(r));
+    printf("\n%u %s, %u failed, %u not tested: ", r->ok, kc_noun(r->ok, "rule holds", "rules hold"), r->failed,
+           r->untested);
+    kc_put_styled(stdout, r->failed ? KC_RED : r->blocked ? KC_YELLOW : KC_GREEN, "%s", conclude_report(r));
+    putchar('\n');
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

@@ -4,25 +4,11 @@
 #include "cli/print.h"
 
 #include "cli/options.h"
+#include "cli/style.h"
 
 #include <errno.h>
 #include <sys/ioctl.h>
 #include <time.h>
-
-/* Powers of 1000, as disks and networks are measured. */
-kb_text kc_bytes(uint64_t bytes)
-{
-    kb_text t;
-    if (bytes < 1000)
-        snprintf(t.s, sizeof t.s, "%llu bytes", (unsigned long long)bytes);
-    else if (bytes < 1000000)
-        snprintf(t.s, sizeof t.s, "%.1f kB", (double)bytes / 1e3);
-    else if (bytes < UINT64_C(1000000000))
-        snprintf(t.s, sizeof t.s, "%.1f MB", (double)bytes / 1e6);
-    else
-        snprintf(t.s, sizeof t.s, "%.2f GB", (double)bytes / 1e9);
-    return t;
-}
 
 /* Without the end of the file the number is unknown. */
 kb_text kc_lost_text(uint64_t lost, bool is_cut)
@@ -146,9 +132,17 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns)
 #define PAGE_COLUMNS 100u
 #define MAX_COLUMNS    10000u
 
+FILE *kc_memory_stream;
+
+/* A stream in memory has no file descriptor. */
+FILE *kc_shown_on(FILE *out)
+{
+    return fileno(out) >= 0 ? out : kc_memory_stream ? kc_memory_stream : stdout;
+}
+
 size_t kc_page_width(FILE *out)
 {
-    size_t columns = kc_terminal_columns(out);
+    size_t columns = kc_terminal_columns(kc_shown_on(out));
     const char *asked = kb_setting("COLUMNS");
     if (!columns && asked)
         columns = (size_t)strtoull(asked, NULL, 10);
@@ -175,6 +169,45 @@ static kineto_string read_word(kineto_string text, size_t at)
     return (kineto_string){text.data + at, end - at};
 }
 
+/* The text at `at` up to the next sequence of kc_paint; or that sequence, then *is_sequence. */
+static kineto_string read_styled_part(kineto_string text, size_t at, bool *is_sequence)
+{
+    size_t end = at, bytes = kc_style_bytes(text.data + at, text.size - at);
+    *is_sequence = bytes > 0;
+    while (!bytes && end < text.size && !kc_style_bytes(text.data + end, text.size - end))
+        end++;
+    return (kineto_string){text.data + at, bytes ? bytes : end - at};
+}
+
+size_t kc_styled_columns(kineto_string text)
+{
+    size_t columns = 0;
+    bool is_sequence;
+    for (size_t at = 0; at < text.size;) {
+        kineto_string part = read_styled_part(text, at, &is_sequence);
+        columns += is_sequence ? 0 : kc_name_columns(part);
+        at += part.size;
+    }
+    return columns;
+}
+
+/* kc_put_name of a word with sequences. @param columns  where it is cut; 0: nowhere. */
+static void put_styled_word(FILE *out, kineto_string word, size_t columns)
+{
+    size_t left = columns;
+    bool is_sequence;
+    for (size_t at = 0; at < word.size;) {
+        kineto_string part = read_styled_part(word, at, &is_sequence);
+        size_t wide = is_sequence ? 0 : kc_name_columns(part);
+        at += part.size;
+        if (is_sequence)
+            fwrite(part.data, 1, part.size, out);
+        else if (!columns || left)
+            kc_put_name(out, part, columns && wide > left ? left : 0);
+        left -= KB_MIN(left, wide);
+    }
+}
+
 /* Columns without sequences for colours, which occupy none. */
 static size_t count_prefix_columns(const char *prefix)
 {
@@ -187,16 +220,18 @@ static size_t count_prefix_columns(const char *prefix)
     return columns;
 }
 
-void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
-                    kineto_string text)
+/* Wraps a text of words. With `is_styled` sequences of kc_paint are in it. */
+static void put_words(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
+                      bool is_styled, kineto_string text)
 {
-    size_t column = 0, used = KB_MAX(count_prefix_columns(first), count_prefix_columns(indent));
-    size_t room = width - KB_MIN(width - 1, used);
+    size_t wide = count_prefix_columns(first), indented = count_prefix_columns(indent);
+    size_t column = 0, used = KB_MAX(wide, indented), room = width - KB_MIN(width - 1, used);
     uint32_t line = 1;
     fputs(first, out);
     for (size_t at = 0; at < text.size;) {
         kineto_string word = read_word(text, at);
-        size_t columns = kc_name_columns(word), dots = most_lines && line == most_lines ? 2 : 0;
+        size_t columns = is_styled ? kc_styled_columns(word) : kc_name_columns(word);
+        size_t dots = most_lines && line == most_lines ? 2 : 0;
         at += word.size + (at + word.size < text.size);
         if (column && column + 1 + columns + (at < text.size ? dots : 0) > room) {
             if (dots) {
@@ -206,15 +241,29 @@ void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *inde
             fprintf(out, "\n%s", indent);
             column = 0;
             dots = ++line == most_lines ? 2 : 0;
-            room = width - KB_MIN(width - 1, count_prefix_columns(indent));
+            room = width - KB_MIN(width - 1, indented);
         }
         if (column)
             fputc(' ', out);
         size_t most = column || at == text.size ? room : room - KB_MIN(room - 1, dots);
-        kc_put_name(out, word, columns > most ? most : 0);
+        if (is_styled)
+            put_styled_word(out, word, columns > most ? most : 0);
+        else
+            kc_put_name(out, word, columns > most ? most : 0);
         column += (column > 0) + KB_MIN(columns, most);
     }
     fputc('\n', out);
+}
+
+void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
+                    kineto_string text)
+{
+    put_words(out, width, first, indent, most_lines, false, text);
+}
+
+void kc_put_wrapped_styled(FILE *out, size_t width, const char *first, const char *indent, kineto_string text)
+{
+    put_words(out, width, first, indent, 0, true, text);
 }
 
 /* Lines and tabs are structure; everything between them is a name. */

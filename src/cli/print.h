@@ -9,8 +9,6 @@
 #include <stdio.h>
 
 /* ---- numbers and times ----------------------------------------------------------------------- */
-/* "1.5 MB": powers of 1000 */
-kb_text kc_bytes(uint64_t bytes);
 kb_text kc_count(uint64_t n); /* "20,222" */
 /** "none", "5", or "an unknown number" if the end of the file is missing. */
 kb_text kc_lost_text(uint64_t lost, bool is_cut);
@@ -28,7 +26,11 @@ void kc_put_text(FILE *out, const char *text);
 void kc_print(FILE *out, const char *fmt, ...) KINETO_PRINTF(2, 3);
 /** A path after `used` columns of one terminal line; of a long one only its end. */
 void kc_put_path(FILE *out, const char *path, size_t used);
-/** Columns to write in: those of the terminal, else $COLUMNS, else 100. */
+/** The stream where people see the text of `out`: for a stream in memory kc_memory_stream, else `out` itself. */
+FILE *kc_shown_on(FILE *out);
+/** Where texts that are put together in memory appear; NULL: the standard output. */
+extern FILE *kc_memory_stream;
+/** Columns to write in: those of the terminal where `out` appears, else $COLUMNS, else 100. */
 size_t kc_page_width(FILE *out);
 /** Columns of a name as kc_put_name writes it. */
 size_t kc_name_columns(kineto_string name);
@@ -37,6 +39,10 @@ size_t kc_name_columns(kineto_string name);
  *  that is wider than a line is cut. @param most_lines  the last one then ends in "…"; 0: all. */
 void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
                     kineto_string text);
+/** The same of a text with sequences of kc_paint, which occupy no columns. All else in it must be printable. */
+void kc_put_wrapped_styled(FILE *out, size_t width, const char *first, const char *indent, kineto_string text);
+/** Columns of such a text. */
+size_t kc_styled_columns(kineto_string text);
 /** Columns of the terminal; 0: `out` is not a terminal, or its width is unknown. */
 size_t kc_terminal_columns(FILE *out);
 /** Bytes of the character at `at`; 0 if it must not reach a terminal as it is. */

@@ -84,7 +84,8 @@ void kc_health_print(const kc_health *h, FILE *out)
         at += size + 1;
     }
     if (h->lines_left_out)
-        fprintf(out, "  … and %s more: 'ckineto verify' has them\n", kc_count(h->lines_left_out).s);
+        fprintf(out, "  %s… and %s more: 'ckineto verify' has them%s\n", kc_paint(out, KC_DIM),
+                kc_count(h->lines_left_out).s, kc_paint(out, KC_PLAIN));
 }
 
 void kc_health_free(kc_health *h)
@@ -120,8 +121,8 @@ static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t 
         kc_table_print(&view, out);
     free(order);
     if (rows < info.row_count)
-        fprintf(out, "  … %s more rows: --top 0 or --csv DIR has them\n",
-                kc_count(info.row_count - rows).s);
+        fprintf(out, "  %s… %s more rows: --top 0 or --csv DIR has them%s\n", kc_paint(out, KC_DIM),
+                kc_count(info.row_count - rows).s, kc_paint(out, KC_PLAIN));
 }
 
 /* Tables that most traces do not have, and that nobody asked for. */

@@ -73,15 +73,24 @@ static void put_evidence(const kineto_finding_evidence *e, int64_t origin_ns, bo
     line_close(&l, p, "      ", "        ");
 }
 
+static kc_style finding_style(const kineto_finding *f)
+{
+    return f->severity == KINETO_FINDING_HIGH     ? KC_RED
+           : f->severity == KINETO_FINDING_MEDIUM ? KC_YELLOW
+                                                  : KC_DIM;
+}
+
 /* Severity and savings, in columns of fixed width. */
-static kb_text format_savings(const kineto_finding *f)
+static kb_text format_savings(const kineto_finding *f, FILE *terminal)
 {
     kb_text t;
+    const char *paint = kc_paint(terminal, finding_style(f)), *plain = kc_paint(terminal, KC_PLAIN);
+    const char *severity = kineto_finding_severity_name(f->severity);
     if (f->has_savings)
-        kb_snprintf(t.s, sizeof t.s, "%-6s %10s %5.1f %%  ", kineto_finding_severity_name(f->severity),
-                    kb_duration(f->savings_ns).s, f->savings_pct);
+        kb_snprintf(t.s, sizeof t.s, "%s%-6s%s %10s %5.1f %%  ", paint, severity, plain, kb_duration(f->savings_ns).s,
+                    f->savings_pct);
     else
-        kb_snprintf(t.s, sizeof t.s, "%-6s %18s  ", kineto_finding_severity_name(f->severity), "");
+        kb_snprintf(t.s, sizeof t.s, "%s%-6s%s %18s  ", paint, severity, plain, "");
     return t;
 }
 
@@ -122,7 +131,7 @@ static void put_title(const kineto_findings *found, uint32_t index, const kineto
     if (f->rank_count > 1)
         fprintf(l.out, ", on %u ranks, worst on %d", f->rank_count, f->rank);
     put_base(found, f, l.out);
-    line_close(&l, p, format_savings(f).s, TITLE_INDENT);
+    line_close(&l, p, format_savings(f, p->out).s, TITLE_INDENT);
 }
 
 /* Headline, sentence, advice, and all evidence that was kept. */
@@ -185,7 +194,8 @@ static void put_skipped_rules(const kineto_findings *found, const page *p)
             is_printed = is_left_out(found, k, reason);
         if (is_printed)
             continue;
-        fputs(any ? "" : "\nSkipped:\n", p->out);
+        if (!any)
+            fprintf(p->out, "\n%sSkipped:%s\n", kc_paint(p->out, KC_BOLD), kc_paint(p->out, KC_PLAIN));
         any = true;
         put_rules_of(found, i, reason, p);
     }
@@ -204,7 +214,9 @@ static void put_headline(const page *p, uint32_t count, int64_t step_ns, uint32_
     else if (step_ns > 1)
         fprintf(l.out, "; savings are of %s, from the first activity to the last",
                 kb_duration(step_ns).s);
+    fputs(kc_paint(p->out, KC_BOLD), p->out);
     line_close(&l, p, "\n", "");
+    fputs(kc_paint(p->out, KC_PLAIN), p->out);
 }
 
 void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
@@ -250,7 +262,9 @@ static void put_skipped_count(const kineto_findings *found, const page *p)
         fprintf(l.out, ", %s%.*s", most < skipped ? "most for: " : "", (int)because.size,
                 because.data);
     fputs(" (-v lists them)", l.out);
+    fputs(kc_paint(p->out, KC_DIM), p->out);
     line_close(&l, p, "  ", "  ");
+    fputs(kc_paint(p->out, KC_PLAIN), p->out);
 }
 
 #define TOP_INDENT "           " /* as wide as savings */
@@ -264,7 +278,7 @@ static void print_top_finding(const kineto_finding *f, const page *p, FILE *term
     kineto_finding_rule_get(f->rule, &rule);
     if (f->has_savings)
         snprintf(savings, sizeof savings, "  %s%6.1f %%%s ",
-                 kc_paint(terminal, f->severity == KINETO_FINDING_HIGH ? KC_RED : KC_YELLOW),
+                 kc_paint(terminal, finding_style(f)),
                  f->savings_pct, kc_paint(terminal, KC_PLAIN));
     if (!line_open(&l))
         return;
@@ -320,9 +334,10 @@ void kc_findings_print_top(const kineto_findings *found, uint32_t limit, size_t 
 /* The sentence after the savings, then the advice. */
 static void print_brief_finding(const kineto_finding *f, const page *p)
 {
-    char savings[24] = BRIEF_INDENT;
+    char savings[48] = BRIEF_INDENT;
     if (f->has_savings)
-        snprintf(savings, sizeof savings, "  %5.1f %%  ", f->savings_pct);
+        snprintf(savings, sizeof savings, "  %s%5.1f %%%s  ", kc_paint(p->out, finding_style(f)), f->savings_pct,
+                 kc_paint(p->out, KC_PLAIN));
     put_wrapped(p, savings, BRIEF_INDENT, f->sentence);
     put_wrapped(p, BRIEF_INDENT "-> ", BRIEF_INDENT "   ", f->advice);
 }
@@ -334,7 +349,9 @@ void kc_findings_print_brief(const kineto_findings *found, uint32_t limit, size_
     kineto_finding f;
     if (!count)
         return;
-    fputs("\n  findings, by the time that each would save at most ('ckineto analyze --findings' shows where)\n", out);
+    fputs("\n  ", out);
+    kc_put_styled(out, KC_BOLD, "findings, by the time that each would save at most ('ckineto analyze --findings' shows where)");
+    fputc('\n', out);
     for (uint32_t i = 0; i < limit && kineto_findings_get(found, i, &f); i++)
         print_brief_finding(&f, &p);
     if (count > limit)

@@ -106,8 +106,8 @@ static kb_text format_bytes(const kineto_fact *f)
     kb_text text;
     double bytes = f->type == KINETO_CELL_INT ? (double)f->i : f->d;
     if (bytes >= 0 && bytes < 0x1p63)
-        return kc_bytes((uint64_t)bytes);
-    snprintf(text.s, sizeof text.s, "-%.40s", kc_bytes((uint64_t)KB_MIN(-bytes, 0x1p63)).s);
+        return kb_bytes((uint64_t)bytes);
+    snprintf(text.s, sizeof text.s, "-%.40s", kb_bytes((uint64_t)KB_MIN(-bytes, 0x1p63)).s);
     return text;
 }
 
@@ -196,7 +196,7 @@ static uint32_t choose_columns(const kc_table_view *v, column *columns)
             continue;
         c->width = strlen(c->head);
         for (uint64_t row = 0; row < v->rows; row++)
-            c->width = KB_MAX(c->width, measure_cell(v, find_row(v, row), c));
+            c->width = kb_max_u64(c->width, measure_cell(v, find_row(v, row), c));
         if (c->look == NAME && !v->fits)
             c->width = KB_MIN(c->width, (size_t)MAX_BLOCK_NAME);
         count++;

@@ -1,6 +1,7 @@
 /* What `verify` prints for people. Findings of several traces are joined by rule, because 64 ranks mostly have the same
  * ones: a line has the number of traces, the names of a few, and the places in the first. */
 #include "cli/verify_text.h"
+#include "cli/style.h"
 
 #define MAX_NAMED_TRACES 4u
 
@@ -93,11 +94,12 @@ static void print_verdict(const char *path, const uint32_t counts[3], bool hides
     uint32_t errors = counts[KINETO_SEVERITY_ERROR], warnings = counts[KINETO_SEVERITY_WARNING];
     uint32_t notes = counts[KINETO_SEVERITY_NOTE];
     kc_put_name(out, kb_string(path), 0);
+    fputs(": ", out);
     if (errors || warnings)
-        fprintf(out, ": %u %s, %u %s", errors, kc_noun(errors, "error", "errors"), warnings,
-                kc_noun(warnings, "warning", "warnings"));
+        kc_put_styled(out, errors ? KC_RED : KC_YELLOW, "%u %s, %u %s", errors, kc_noun(errors, "error", "errors"),
+                      warnings, kc_noun(warnings, "warning", "warnings"));
     else
-        fputs(": sound", out);
+        kc_put_styled(out, KC_GREEN, "sound");
     if (notes)
         fprintf(out, ", %u %s%s", notes, kc_noun(notes, "note", "notes"),
                 hides_notes ? " (-v shows them)" : "");
@@ -168,7 +170,7 @@ static void print_where(const kc_verify_group *g, uint32_t traces, FILE *out)
 static void print_group(const kc_verify_text *t, const kc_verify_group *g, size_t width, FILE *out)
 {
     kineto_verify_rule rule;
-    char *text = NULL, first[32];
+    char *text = NULL, first[48];
     size_t size = 0;
     FILE *line = open_memstream(&text, &size);
     if (!line)
@@ -178,7 +180,8 @@ static void print_group(const kc_verify_text *t, const kc_verify_group *g, size_
     kc_put_name(line, kb_string(g->sentence ? g->sentence : rule.meaning), 0);
     if (t->is_set)
         print_where(g, (uint32_t)t->coverage.traces.count, line);
-    snprintf(first, sizeof first, "  %-7s ", kineto_severity_name(g->severity));
+    snprintf(first, sizeof first, "  %s%-7s%s ", kc_paint(out, kc_severity_style(g->severity)),
+             kineto_severity_name(g->severity), kc_paint(out, KC_PLAIN));
     if (fclose(line) == 0)
         kc_put_wrapped(out, width, first, INDENT, 0, (kineto_string){text, size});
     free(text);
@@ -197,7 +200,8 @@ static void print_set_head(const kc_verify_text *t, size_t width, FILE *out)
     ka_coverage_describe(&t->coverage, text, sizeof text);
     if (*text)
         kc_put_wrapped(out, width, "", "", 0, kb_string(text));
-    fprintf(out, "%u of %u %s sound", t->sound, traces, kc_noun(traces, "trace is", "traces are"));
+    kc_put_styled(out, t->sound == traces ? KC_GREEN : KC_YELLOW, "%u of %u %s sound", t->sound, traces,
+                  kc_noun(traces, "trace is", "traces are"));
     if (t->counts[KINETO_SEVERITY_NOTE] && !t->has_notes)
         fprintf(out, "; -v shows %u %s", t->counts[KINETO_SEVERITY_NOTE],
                 kc_noun(t->counts[KINETO_SEVERITY_NOTE], "note", "notes"));
@@ -217,7 +221,8 @@ void kc_verify_text_print(const kc_verify_text *t, const kineto_survey *survey, 
     uint32_t least = t->has_notes ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING;
     if (!survey || kc_worst_finding(survey) < (int)least)
         return;
-    fputs("the set of traces:\n", out);
+    kc_put_styled(out, KC_BOLD, "the set of traces:");
+    fputc('\n', out);
     (void)kc_print_findings(survey, least, out);
 }
 

@@ -131,5 +131,5 @@ uint64_t ku_polling_pass(ku_polling *p)
     ku_writer_read_clocks(&p->records->writer);
     (void)ku_attach_visit_threads(p->pid, poll_thread, p);
     end_threads(p);
-    return KB_MAX(KU_POLLING_MS * (uint64_t)KB_MILLISECOND_NS, MAX_SHARE * (kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns));
+    return kb_max_u64(KU_POLLING_MS * (uint64_t)KB_MILLISECOND_NS, MAX_SHARE * (kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns));
 }

@@ -154,7 +154,7 @@ static uint32_t find_own_entry(const kf_pool *pool, uint32_t pid, uint64_t since
 {
     uint32_t found = 0;
     uint32_t used =
-        KB_MIN(kb_load_acquire(&pool->control->dictionary_used), pool->dictionary_words);
+        kb_min_u32(kb_load_acquire(&pool->control->dictionary_used), pool->dictionary_words);
     for (uint32_t at = 1, words; at < used; at += words) {
         uint64_t header = kb_load_acquire(&pool->dictionary[at]);
         kf_process_entry e;

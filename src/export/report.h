@@ -13,6 +13,8 @@ typedef struct ke_asset {
     uint8_t sha256[32];
 } ke_asset;
 /* Generated */
+/** In the first KiB of each page (page.html): such a file may be replaced by a new page. */
+#define KE_REPORT_MARK "<meta name=\"generator\" content=\"ckineto report\">"
 extern const ke_asset ke_report_page, ke_report_style, ke_report_script;
 /** The script of flame graphs; it has no "]]>". */
 extern const ke_asset ke_report_flame_script;

@@ -352,7 +352,7 @@ void kf_snapshot_add(kf_control *control, const kb_clock_snapshot *snapshot)
 {
     if (!lock_windows(control))
         return;
-    uint32_t count = KB_MIN(kb_load_relaxed(&control->snapshot_count), KF_MAX_SNAPSHOTS);
+    uint32_t count = kb_min_u32(kb_load_relaxed(&control->snapshot_count), KF_MAX_SNAPSHOTS);
     if (count == KF_MAX_SNAPSHOTS)
         count = thin_snapshots(control->snapshots, count);
     KB_ASSERT(count < KF_MAX_SNAPSHOTS);
@@ -377,7 +377,7 @@ static void raise_dictionary_used(kf_control *control, uint32_t to)
 static uint32_t reserve_dictionary_entry(const kf_pool *pool, uint32_t words)
 {
     KB_ASSERT(words > 0);
-    uint32_t at = KB_MAX(kb_load_acquire(&pool->control->dictionary_used), 1u);
+    uint32_t at = kb_max_u32(kb_load_acquire(&pool->control->dictionary_used), 1u);
     uint64_t reserved = kf_entry_header(KF_ENTRY_NONE, words, 0);
     while (at < pool->dictionary_words && words <= pool->dictionary_words - at) {
         uint64_t header = 0;

@@ -8,7 +8,7 @@
 
 static inline uint32_t kf_chunk_limit(const kf_pool *pool)
 {
-    return KB_MIN(kb_load_relaxed(&pool->control->chunk_limit), pool->chunk_count);
+    return kb_min_u32(kb_load_relaxed(&pool->control->chunk_limit), pool->chunk_count);
 }
 
 /* The chunk gets other contents from here on. A collector that copies the chunk compares the serial

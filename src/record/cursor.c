@@ -446,7 +446,7 @@ static void release_stray_chunks(const kr_cursor *c)
 {
     const kf_pool *pool = kr_pool_get();
     uint64_t owner = owner_of_cursor(c);
-    uint32_t count = pool ? KB_MAX(kb_load_relaxed(&pool->control->chunk_high),
+    uint32_t count = pool ? kb_max_u32(kb_load_relaxed(&pool->control->chunk_high),
                                    kb_load_relaxed(&pool->control->chunk_limit))
                           : 0;
     for (uint32_t i = 0; i < count && i < pool->chunk_count; i++) {

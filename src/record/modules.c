@@ -228,7 +228,7 @@ void kr_modules_set_stale(void) { kb_store_relaxed(&stale, 1); }
 
 static kr_module_is find_known_range(const struct known_ranges *k, uint64_t address)
 {
-    uint32_t i = 0, count = KB_MIN(kb_load_acquire(&k->count), RANGES);
+    uint32_t i = 0, count = kb_min_u32(kb_load_acquire(&k->count), RANGES);
     KB_LOWER_BOUND(i, count, kb_load_acquire(&k->ranges[i].end) <= address);
     if (i == count)
         return KR_MODULE_UNKNOWN;

@@ -463,7 +463,7 @@ static bool claim_chunk(const ks_collector *c, uint32_t index, bool look_for_dea
     const kf_descriptor *d = &c->pool.descriptors[index];
     *claim = kf_chunk_claim_of(&c->pool, index);
     if (kf_claim_state(*claim) == KF_CHUNK_SEALED) {
-        *words = KB_MIN(kb_load_relaxed(&d->used), KF_CHUNK_WORDS);
+        *words = kb_min_u32(kb_load_relaxed(&d->used), KF_CHUNK_WORDS);
         return true;
     }
     uint64_t owner = look_for_dead ? kf_claim_owner(*claim) : 0;
@@ -644,7 +644,7 @@ static uint64_t next_interval(ks_collector *c, uint32_t taken)
     else if (taken)
         c->interval_ns = KB_MAX(c->interval_ns / 2, MIN_INTERVAL_NS);
     else
-        c->interval_ns = KB_MIN(c->interval_ns * 5 / 4, longest_interval(c));
+        c->interval_ns = kb_min_u64(c->interval_ns * 5 / 4, longest_interval(c));
     return c->interval_ns;
 }
 

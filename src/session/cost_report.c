@@ -66,7 +66,7 @@ static void note_total_cost(const ks_cost_summary *s, ks_cost_note *note, void *
                       "in the program's threads; what its recorder took died with the recorder");
     else
         put_share(&t, s);
-    note(context, SELF_COST, "CPU time of recording [us]", recording_cost_ns(s) / 1000, false,
+    note(context, SELF_COST, KT_REASON_RECORDING_COST, recording_cost_ns(s) / 1000, false,
          detail);
     double seconds = (double)s->lasted_ns / (double)KB_SECOND_NS;
     kb_snprintf(detail, sizeof detail, "%.3f MB/s",

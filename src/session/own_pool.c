@@ -71,7 +71,7 @@ kineto_status ks_own_pool_ready(size_t buffer_bytes, kineto_error *err)
 
 uint32_t ks_own_chunks_in_use(const kf_pool *pool)
 {
-    return KB_MIN(kb_load_acquire(&pool->control->chunk_high), pool->chunk_count);
+    return kb_min_u32(kb_load_acquire(&pool->control->chunk_high), pool->chunk_count);
 }
 
 /* ---- giving chunks back ---------------------------------------------------------------------- */

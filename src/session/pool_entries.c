@@ -29,7 +29,7 @@ static bool visit_entry(const uint64_t *entry, uint64_t header, uint32_t words, 
 void ks_pool_processes(const kf_pool *pool, bool watched, ks_process_visit *visit, void *context)
 {
     uint32_t used =
-        KB_MIN(kb_load_acquire(&pool->control->dictionary_used), pool->dictionary_words);
+        kb_min_u32(kb_load_acquire(&pool->control->dictionary_used), pool->dictionary_words);
     for (uint32_t at = 1, words; at < used; at += words) {
         uint64_t header = kb_load_acquire(&pool->dictionary[at]);
         words = kf_entry_header_words(header);

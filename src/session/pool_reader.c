@@ -112,7 +112,7 @@ static uint32_t append_open_call(const ks_pool_reader *r, uint32_t index, uint64
     const kf_open_call *call = &r->calls[index];
     if (!call->header)
         return words;
-    words = KB_MIN(words, kf_open_call_at(call));
+    words = kb_min_u32(words, kf_open_call_at(call));
     return kf_open_call_append(call, r->calls_until, 0, chunk, words);
 }
 
@@ -132,7 +132,7 @@ static const uint64_t *get_pool_chunk(void *context, uint32_t index, uint32_t *w
     if (kf_chunk_state_of(d) == KF_CHUNK_FREE)
         return r->buffer;
     if (sealed && r->last && !r->calls[index].header) {
-        *words = KB_MIN(kb_load_relaxed(&d->used), KF_CHUNK_WORDS);
+        *words = kb_min_u32(kb_load_relaxed(&d->used), KF_CHUNK_WORDS);
         return chunk;
     }
     if (!r->serials[index])
@@ -167,7 +167,7 @@ ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool
     r->chunks = chunks;
     read_open_calls(r);
     *input = (kf_input){.dictionary = pool->dictionary,
-                        .dictionary_words = KB_MIN(kb_load_acquire(&pool->control->dictionary_used),
+                        .dictionary_words = kb_min_u32(kb_load_acquire(&pool->control->dictionary_used),
                                                    pool->dictionary_words),
                         .chunk_count = chunks,
                         .get = get_pool_chunk,

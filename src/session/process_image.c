@@ -493,6 +493,6 @@ void ks_image_examine(const ks_surroundings *s, ks_image *it)
         it->first_ns = it->last_ns;
     if (!known)
         look_at_program(s, it);
-    it->cpu_ns = KB_MAX(it->cpu_ns, ks_process_cpu_ns(it->pid));
+    it->cpu_ns = kb_max_u64(it->cpu_ns, ks_process_cpu_ns(it->pid));
     look_at_libraries(s, it);
 }

@@ -59,7 +59,7 @@ static void describe_orphan(const kf_pool *pool, const char *pool_path, ks_orpha
                         kb_os_alive(c->collector_pid, c->collector_start_time);
     add_file_size(o, o->pool_path, &newest);
     add_file_size(o, o->spool_path, &newest);
-    o->age_seconds = KB_MAX((int64_t)time(NULL) - newest, 0);
+    o->age_seconds = kb_max_i64((int64_t)time(NULL) - newest, 0);
 }
 
 /* Reads bytes [at, end) of a file to the same offsets of `map`. False: errno is set. */
@@ -184,7 +184,7 @@ static void describe_broken(const char *pool_path, const char *name, const kinet
     (void)kb_os_process_name(o->recorder_pid, program, sizeof program);
     o->recorder_alive = strncmp(program, "ckineto", 7) == 0;
     add_file_size(o, o->pool_path, &newest);
-    o->age_seconds = KB_MAX((int64_t)time(NULL) - newest, 0);
+    o->age_seconds = kb_max_i64((int64_t)time(NULL) - newest, 0);
 }
 
 void ks_orphans_each(ks_orphan_visit *visit, void *context)

@@ -731,7 +731,7 @@ kineto_status kineto_session_pause(kineto_session *s, bool paused, kineto_error 
     bool was_paused = last && !last->to_ticks;
     if (!paused)
         s->complete_from =
-            KB_MAX(s->complete_from, kinds_complete_since(s->options.kinds, control, now));
+            kb_max_u64(s->complete_from, kinds_complete_since(s->options.kinds, control, now));
     if (!paused && was_paused)
         last->to_ticks = now;
     else if (paused && !was_paused && !kb_vec_push(&s->pauses, (kt_build_thread_span){.from_ticks = now}))

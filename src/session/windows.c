@@ -116,7 +116,7 @@ static uint64_t foreign_windows_from(const ks_collector *c, bool *newest)
         if (kb_load_relaxed(&w->keep_newest))
             *newest = true;
         else
-            from = KB_MIN(from, kb_load_relaxed(&w->start_ticks));
+            from = kb_min_u64(from, kb_load_relaxed(&w->start_ticks));
     }
     return from;
 }

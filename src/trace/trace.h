@@ -377,6 +377,9 @@ typedef enum kt_loss {
     KT_LOSS_PROCESSES
 } kt_loss;
 #define KT_SOURCE_UNRECORDED "processes not recorded"
+#define KT_GAP_PHRASES "not recorded", "not found", "cannot be recorded", "no samples", "no stacks"
+/** The line of the source "self-cost" with the sum. */
+#define KT_REASON_RECORDING_COST "CPU time of recording [us]"
 /** How reasons of the source "cpu" begin where the kernel refuses its events. */
 #define KT_REASON_COUNTERS "states from counters"
 /** … and reasons of processes that are not recorded: nothing can be loaded into the process. */
@@ -396,6 +399,10 @@ bool kt_ledger_has(const kineto_trace *t, const char *source, const char *reason
 /** True if the end of the file is missing, with an unknown number of events. */
 bool kt_ledger_is_cut(const kineto_trace *t);
 bool kt_ledger_line_is_cut(const kineto_ledger_line *line); /* the line that states it */
+/** Does the line say that something was not recorded, without a number of lost events? Programs, plug-ins and the
+ *  Python module write such lines, and files have their texts only. So a phrase in the reason is the mark
+ *  (KT_GAP_PHRASES): a source that could not record says "… not recorded", or one of the others. */
+bool kt_ledger_line_is_gap(const kineto_ledger_line *line);
 /** The version of ckineto that wrote the file; "": another program. */
 const char *kt_writer_version(const kineto_trace *t);
 kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track);

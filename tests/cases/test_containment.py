@@ -57,7 +57,7 @@ def check_step():
     folded = run("convert", "-t", "folded", path, "-o", "-")
     expect("sum of folded stacks", sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()), 1030000)
     table = collections.Counter()
-    for row in json.loads(run("table", "--python", "-j", path)):
+    for row in json.loads(run("table", "--python", "-j", path))["rows"]:
         table[row["name"].replace("Step*", "Step#3")] += row["self_cpu_time_total_ns"] // 1000
     expect("own times of the table", dict(table), dict(own))
     for pattern in ("ProfilerStep", "^forward", "prof.py", "^exit", "^aten::mm"):
@@ -124,7 +124,7 @@ def check_random():
         busy = 1000 * sum(owner(events, us) is not None for us in range(600))
         expect("own times", query(path, "SELECT sum(self_ns) AS s FROM activities")[0]["s"], busy)
         folded = run("convert", "-t", "folded", path, "-o", "-")
-        expect("table", sum(r["self_cpu_time_total_ns"] for r in json.loads(run("table", "--python", "-j", path))), busy)
+        expect("table", sum(r["self_cpu_time_total_ns"] for r in json.loads(run("table", "--python", "-j", path))["rows"]), busy)
         expect("folded", sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()), busy)
         rows = {r["name"]: r["parent"] for r in query(
             path, "SELECT a.name, p.name AS parent FROM activities a LEFT JOIN activities p ON p.row = a.parent")}

@@ -39,7 +39,7 @@ def kinds(trace):
 
 def self_cpu_us(trace, *options):
     """The sum of own host times that the table prints."""
-    rows = json.loads(run("table", trace, "--json", *options))
+    rows = json.loads(run("table", trace, "--json", *options))["rows"]
     return sum(r["self_cpu_time_total_ns"] for r in rows) / 1000
 
 
@@ -97,7 +97,7 @@ def check_percent(what, trace):
     """Own times of device rows are 100 % of what the device did; the heading calls it by its name."""
     text = run("table", trace)
     expect(what + ": heading", "Self NPU %" in text and "CUDA" not in text, True)
-    rows = [r for r in json.loads(run("table", trace, "--json")) if r["device"] != "cpu"]
+    rows = [r for r in json.loads(run("table", trace, "--json"))["rows"] if r["device"] != "cpu"]
     total = sum(r["self_device_time_total_ns"] for r in rows)
     expect(what + ": what is listed", sorted({r["name"] for r in rows} & {"Computing", "Notify_Wait", "Iteration 1"}), [])
     expect(what + ": total", total, query(trace, "select sum(dur_ns) ns from activities where kind in "
@@ -279,7 +279,7 @@ def check_steps():
     part = path_of("part.json")
     run("slice", trace, "--steps", "5", "--step-pattern", "train ", "-o", part)
     expect("own names: slice", sorted(r["name"] for r in query(part, "select name from activities")), ["aten::mm", "train 5"])
-    rows = json.loads(run("table", trace, "--json", "--step-pattern", "train *"))
+    rows = json.loads(run("table", trace, "--json", "--step-pattern", "train *"))["rows"]
     expect("own names: table", [r["count"] for r in rows if r["name"].startswith("train")], [3])
     run("diff", trace, trace, "--step-pattern", "train ")
     run("report", trace, "--text", "--step-pattern", "train ")

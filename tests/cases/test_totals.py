@@ -83,14 +83,14 @@ def check_losses():
 
 
 def busy_lines(trace, *options):
-    return [line.strip() for line in run("info", *options, trace).splitlines() if ": busy for " in line]
+    return [line.strip() for line in run("info", *options, trace).splitlines() if re.search("covers? .* recorded ", line)]
 
 
 def check_devices():
     """Busy is a device with kernels, copies and memsets, for all commands; each line names its device."""
     events = [op("a", 0, 100), on_device("kernel", 10, 20), on_device("cuda_runtime", 30, 50), on_device("gpu_memset", 80, 5)]
     trace = write_trace("busy.json", events)
-    expect("busy", busy_lines(trace), ["device 0: busy for 25.000 us, 25.0 % of 100.000 us (2 kernels, copies and memsets)"])
+    expect("busy", busy_lines(trace), ["device 0: 2 kernels, copies and memsets cover 25.000 us, 25.0 % of the recorded 100.000 us"])
     run("analyze", trace, "--only", "temporal_breakdown", "--json=" + path_of("out.json"))
     with open(path_of("out.json"), encoding="utf-8") as file:
         table = json.load(file)["tables"]["temporal_breakdown"]
@@ -114,8 +114,8 @@ def check_ranks():
         distributedInfo={"rank": rank, "world_size": 2, "backend": "nccl"}, environment={"A": rank})) for rank in (0, 1)]
     merged = path_of("merged.json")
     run("convert", *parts, "-o", merged, "-q")
-    expect("ranks: busy", [re.search(r"busy for .* of [^(]* us", line)[0] for line in busy_lines(merged)],
-           ["busy for 50.000 us, 50.0 % of 100.000 us", "busy for 50.000 us, 25.0 % of 200.000 us"])
+    expect("ranks: busy", [re.search(r"covers? .* of .* us", line)[0] for line in busy_lines(merged)],
+           ["covers 50.000 us, 50.0 % of the recorded 100.000 us", "covers 50.000 us, 25.0 % of the recorded 200.000 us"])
     for rank, part in enumerate(parts):
         expect(f"rank {rank}: window", ("window of %d.000 us" % (100 + 100 * rank)) in run("info", "--rank", rank, merged), True)
         expect(f"rank {rank}: diff", "different conditions" in run("diff", "--rank", rank, part, merged), False)
@@ -147,7 +147,7 @@ def check_windows():
     end = {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 20}
     trace = write_trace("window.json", [op("a", 0, 10), on_device("kernel", 1, 99), end])
     expect("window", "activities in a window of 20.000 us" in run("info", trace), True)
-    expect("busy", "busy for 99.000 us, 99.0 % of 100.000 us" in run("info", trace), True)
+    expect("busy", "covers 99.000 us, 99.0 % of the recorded 100.000 us" in run("info", trace), True)
     text = run("analyze", "--findings", trace)
     expect("savings", "savings are of 100.000 us, from the first activity to the last" in text, True)
 

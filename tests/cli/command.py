@@ -1,13 +1,17 @@
 """What the tests of the command share."""
 
+import fcntl
 import glob
 import json
 import os
+import pty
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -29,6 +33,26 @@ def until(condition, seconds=60):
             return True
         time.sleep(0.005)
     return False
+
+
+def on_terminal(width, *arguments, cwd=None, **environment):
+    """Exit status, and what the command writes to a terminal of this width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    process = subprocess.Popen([COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=theirs,
+                               stderr=subprocess.DEVNULL, env={**os.environ, **environment}, cwd=cwd)
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            more = os.read(ours, 65536)
+        except OSError: # the other end is closed
+            break
+        if not more:
+            break
+        text += more
+    os.close(ours)
+    return process.wait(), text.decode(errors="replace").replace("\r\n", "\n")
 
 
 def gone(pid):

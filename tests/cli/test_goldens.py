@@ -45,15 +45,21 @@ def without_noise(text):
     return re.sub(r"\d+(\.\d+)? (kB|MB|bytes)", "N bytes", text)
 
 
+def copy_traces(directory):
+    """TRACES, a file that is no trace, and an empty directory."""
+    for name, source in TRACES.items():
+        path = os.path.join(directory, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        shutil.copy(os.path.join(DATA, source), path)
+    os.mkdir(os.path.join(directory, "empty"))
+    with open(os.path.join(directory, "cut/rank1.json"), "w", encoding="utf-8") as file:
+        file.write("no trace")
+
+
 class Goldens(CommandTest):
     def setUp(self):
         super().setUp()
-        for name, source in TRACES.items():
-            os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
-            shutil.copy(os.path.join(DATA, source), self.path(name))
-        os.mkdir(self.path("empty"))
-        with open(self.path("cut/rank1.json"), "w", encoding="utf-8") as file:
-            file.write("no trace")
+        copy_traces(self.directory)
 
     def run_golden(self, command):
         environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}

@@ -1,17 +1,12 @@
 """The first answer: `ckineto TRACE` and `ckineto analyze TRACE` on terminals of all widths."""
 
-import fcntl
 import glob
 import json
 import os
-import pty
 import re
-import struct
-import subprocess
-import termios
 import unicodedata
 
-from command import COMMAND, CommandTest, main
+from command import CommandTest, main, on_terminal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CORPUS = sorted(glob.glob(os.path.join(HERE, "../data/**/*.json*"), recursive=True))
@@ -21,26 +16,6 @@ def columns(line):
     """Columns of a line on a terminal, without sequences for colours."""
     line = re.sub(r"\x1b\[[0-9;]*m", "", line)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
-
-
-def on_terminal(width, *arguments, **environment):
-    """What the command writes to a terminal of this width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    process = subprocess.Popen([COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=theirs,
-                               stderr=subprocess.DEVNULL, env={**os.environ, **environment})
-    os.close(theirs)
-    text = b""
-    while True:
-        try:
-            more = os.read(ours, 65536)
-        except OSError: # the other end is closed
-            break
-        if not more:
-            break
-        text += more
-    os.close(ours)
-    return process.wait(), text.decode(errors="replace").replace("\r\n", "\n")
 
 
 def event(cat, name, start, duration, pid=5, tid=7, **args):
@@ -136,6 +111,23 @@ class Overview(CommandTest):
                     self.assertLessEqual(max(map(columns, lines)), width)
                     if width >= 100:
                         self.assertLessEqual(len(lines), 40)
+
+    def test_only_one_number_is_called_busy(self):
+        """Of kernels in the steps; other parts of the time say what they count, and of which time."""
+        copy = event("gpu_memcpy", "Memcpy HtoD", 3980, 500, pid=0, tid=7, device=0, stream=7, correlation=99)
+        profiler = event("Trace", "PyTorch Profiler (0)", -6000, 12000, pid="Spans", tid="PyTorch Profiler")
+        for events, busy in ((training(), r"The GPU is busy for (5\d) %"),
+                             ([e for e in training() if "ProfilerStep" not in e["name"]],
+                              r"The GPU is busy for (4\d) % of the \d\.\d+ ms between the first and the last event")):
+            path = self.trace([*events, copy, profiler])
+            headline = " ".join(self.text("analyze", path).split("\n\n")[0].split())
+            self.assertRegex(headline, busy)
+            percent = re.search(busy, headline)[1]
+            for words in (["info"], ["analyze", "--all"], ["report", "--text"], ["verify", "-v"], ["table"]):
+                for found in re.findall(r"(?i)(?:busy|utili[sz]ation)\D{0,20}(\d+)[.\d]* %", self.run_command(*words, path).out.decode()):
+                    self.assertEqual(found, percent, words)
+            self.assertRegex(self.text("info", path),
+                             r"device 0: 5 kernels, copies and memsets cover 2\.500 ms, 2\d\.\d % of the recorded 1\d\.\d+ ms")
 
     def test_colours(self):
         path = self.trace(training())

@@ -520,9 +520,9 @@ class Text(Report):
 
     def test_findings_and_the_tables_of_info_fit_a_terminal(self):
         path = self.trace(usual_events(20))
-        lines = self.on_terminal(path, verb=["analyze", "--findings"], columns=72).splitlines()
+        lines = self.on_terminal(path, verb=["analyze", "--findings"], columns=72, environment={"NO_COLOR": "1"}).splitlines()
         self.assertLessEqual(max(map(len, lines)), 72)
-        for line in self.on_terminal(path, verb=["info"]).splitlines():
+        for line in self.on_terminal(path, verb=["info"], environment={"NO_COLOR": "1"}).splitlines():
             if re.search(r"[0-9] [mnu]?s$|total +mean$", line):
                 self.assertLessEqual(len(line), 80)
 

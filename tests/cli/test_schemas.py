@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 import unittest
 
 from command import CommandTest, main
@@ -16,6 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DOCS = os.path.join(HERE, "..", "..", "docs")
 DATA = os.path.join(HERE, "..", "data")
 TRAINING = os.path.join(DATA, "torch-2.5.1", "training.json.gz")
+GOOD_PLUGIN = os.path.join(os.environ.get("CKINETO_TEST_PLUGINS", ""), "good.so")
 BROKEN = '{"traceEvents":[{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":5},{"ph":'
 
 # Command lines, and the schema of what each writes.
@@ -32,13 +34,17 @@ OUTPUTS = [
     (("verify", "--json", "."), "verify"),
     (("verify", "--json", "--list"), "verify_rules"),
     (("diff", "--json", "-", TRAINING, TRAINING), "diff"),
-    (("table", "--json=object", TRAINING), "table"),
-    (("table", "--json=object", "--group-by-input-shape", "--group-by-stack", "5", TRAINING), "table"),
+    (("bench", "--json", "-n", "2", "-w", "0", "--ab", "true", "true"), "diff"),
+    (("table", "--json", TRAINING), "table"),
+    (("table", "--json", "--group-by-input-shape", "--group-by-stack", "5", TRAINING), "table"),
+    (("table", "--json", TRAINING, "--step-pattern", "nothing", "--top", "0"), "table"),
     (("query", "--json", TRAINING, "SELECT name, dur_ns / 3.0, NULL, x'ff' FROM activities LIMIT 3"), "query"),
     (("doctor", "--json"), "doctor"),
     (("ps", "--json"), "ps"),
     (("trigger", "--json", "--pid", "999999999"), "trigger"),
+    (("trigger", "--json", "--hosts", "127.0.0.1:1,localhost:1", "--pid", "1", "-o", "t.json"), "trigger_hosts"),
     (("plugin", "list", "--json", "nothing.so"), "plugins"),
+    (("plugin", "check", "--json", GOOD_PLUGIN), "plugin_check"),
     (("repair", "--json", "broken.json", "-o", "repaired.json"), "repair"),
 ]
 
@@ -53,7 +59,7 @@ FAILURES = [
     (("verify", "-j", "text.json"), "E_FORMAT", {"file": "text.json", "offset": 0}),
     (("repair", "--json", "text.json"), "E_FORMAT", {"file": "text.json", "offset": 0}),
     (("diff", "--json", "-", TRAINING, "nothing.json"), "E_NOT_FOUND", {"file": "nothing.json"}),
-    (("table", "--json=object"), "E_ARGUMENT", None),
+    (("table", "--json"), "E_ARGUMENT", None),
     (("query", "--json", TRAINING, "SELECT nme FROM activities"), "E_ARGUMENT", {"offset": 7}),
     (("doctor", "--json", "x"), "E_ARGUMENT", {"file": "x"}),
     (("ps", "--json", "--host", "localhost:1"), "E_NOT_FOUND", None),
@@ -85,6 +91,23 @@ class Schemas(CommandTest):
             with self.subTest(words=words):
                 self.check(json.loads(self.run_command(*words).out), name)
 
+    def test_every_command_with_json_is_checked(self):
+        """All commands whose help has --json are in OUTPUTS; those with verbs of their own by two words."""
+        listed = re.findall(r"(?m)^  ([a-z]+) +[a-z]", self.run_command("--help").out.decode())
+        self.assertIn("table", listed)
+        commands = [(verb,) for verb in listed if verb not in ("plugin", "help")] + [("plugin", "list"), ("plugin", "check")]
+        for words in commands:
+            has_json = re.search(r"(?m)^  (-j, |    )--json\b", self.run_command(*words, "--help").out.decode())
+            checked = any(line[:len(words)] == words for line, _ in OUTPUTS)
+            self.assertEqual(bool(has_json), checked, words)
+        schemas = {os.path.basename(path).split(".")[0] for path in glob.glob(os.path.join(DOCS, "*.schema.json"))}
+        unchecked = {name for name in schemas - {name for _, name in OUTPUTS} if not name.startswith("mcp_")}
+        self.assertEqual(unchecked, {"error"})
+
+    def test_rows_alone_are_a_list_of_objects(self):
+        done = self.run_command("query", "--format", "json", TRAINING, "SELECT 1 AS a, NULL AS b")
+        self.assertEqual(json.loads(done.out), [{"a": 1, "b": None}])
+
     def test_every_failure_is_one_object_with_the_same_status_as_without_json(self):
         for words, status, place in FAILURES:
             with self.subTest(words=words):
@@ -94,7 +117,7 @@ class Schemas(CommandTest):
                 self.check(error, "error")
                 self.assertEqual((error["status"], error["place"]), (status, place))
                 self.assertIn(error["verb"].split()[0], words)
-                json_words = ("--json", "-", "-j", "--json=object")
+                json_words = ("--json", "-", "-j")
                 plain = self.run_command(*(w for w in words if w not in json_words and w != "--brief"))
                 self.assertEqual(done.returncode, plain.returncode, plain.err)
                 self.assertNotIn(b'"schema"', plain.err)

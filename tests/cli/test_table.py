@@ -47,7 +47,7 @@ class Table(CommandTest):
         return done.out.decode("utf-8")
 
     def rows(self, *arguments, **options):
-        return json.loads(self.table("--json", *arguments, **options))
+        return json.loads(self.table("--json", *arguments, **options))["rows"]
 
     def row(self, name, *arguments, **options):
         found = [r for r in self.rows(*arguments, **options) if r["name"] == name]

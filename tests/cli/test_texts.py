@@ -164,7 +164,7 @@ class Info(CommandTest):
                 {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 20}]}, f)
         text = self.run_command("info", "t.json").out.decode()
         self.assertRegex(text, r"window from .*UTC; activities end 80.000 us after it\n")
-        self.assertRegex(text, r": busy for 99.000 us, 99.0 % of 100.000 us \(1 kernel or copy\)\n")
+        self.assertRegex(text, r": 1 kernel or copy covers 99.000 us, 99.0 % of the recorded 100.000 us\n")
         device = json.loads(self.run_command("info", "--json", "t.json").out)["processes"]
         self.assertEqual([p["busy_percent"] for p in device if p["device"]], [99])
 

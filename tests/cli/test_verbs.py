@@ -139,9 +139,10 @@ class Verbs(CommandTest):
             for _ in range(2): # a page of ckineto is replaced
                 self.assertIn(page.encode(), self.run_ok("report", given).out)
                 self.assertGreater(os.path.getsize(self.path(page)), 10000)
-        with open(self.path("trace.html"), "w", encoding="utf-8") as file:
-            file.write("mine")
-        self.assertIn(b"trace.html exists", self.run_ok("report", "trace.json.gz", status=2).err)
+        for text in ("mine", "<!doctype html>\n<title>my notes about ckineto</title>"):
+            with open(self.path("trace.html"), "w", encoding="utf-8") as file:
+                file.write(text)
+            self.assertIn(b"trace.html exists", self.run_ok("report", "trace.json.gz", status=2).err)
 
 
 if __name__ == "__main__":

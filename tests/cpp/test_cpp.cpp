@@ -271,6 +271,44 @@ static void traces_are_shared_and_moved()
     std::remove(path);
 }
 
+static kineto::trace run_of_steps(int steps)
+{
+    kineto::session session(with_inputs());
+    for (int i = 0; i < steps; i++) {
+        char name[32];
+        std::snprintf(name, sizeof name, "ProfilerStep#%d", i);
+        kineto::range step(range_site, name);
+        kineto::function(mm_site).end();
+    }
+    return session.stop();
+}
+
+static void runs_are_compared()
+{
+    std::vector<kineto::trace> before, after;
+    for (int run = 0; run < 3; run++) {
+        before.push_back(run_of_steps(4));
+        after.push_back(run_of_steps(4));
+    }
+    kineto_error error = {};
+    kineto::analysis of_runs = kineto::diff_runs(before, after, nullptr, &error), of_two = kineto::diff(before[0], after[0]);
+    CHECK(of_runs && of_two && error.code == KINETO_OK);
+    CHECK(of_runs.size("diff_runs") == 6 && of_two.size("diff_runs") == 2 && of_runs.size("kernels") == 0);
+    CHECK(of_runs.fact("diff_runs", 5, "steps").i > 0 && kineto::view(of_runs.fact("diff_runs", 5, "side").text) == "after");
+    CHECK(of_runs.fact("diff_runs", 6, "steps").is_none && of_runs.fact("nothing", 0, "steps").is_none);
+    CHECK(of_runs.gate("step>100000%").outcome == KINETO_DIFF_PASSED);
+    CHECK(of_runs.gate("nonsense", false, &error).outcome == KINETO_DIFF_SKIPPED && error.code == KINETO_E_ARGUMENT);
+    kineto::analysis moved = std::move(of_runs), empty;
+    CHECK(moved && !of_runs && !empty && empty.size("diff_runs") == 0 && empty.fact("diff_runs", 0, "side").is_none);
+    CHECK(!kineto::diff_runs({}, after, nullptr, &error) && error.code == KINETO_E_ARGUMENT);
+    CHECK(!kineto::diff_runs({kineto::trace()}, after, nullptr, &error) && error.code == KINETO_E_ARGUMENT);
+    std::vector<kineto::trace> many(40, before[0]);
+    CHECK(!kineto::diff_runs(many, after, nullptr, &error) && error.code == KINETO_E_ARGUMENT);
+    CHECK(!kineto::diff(kineto::trace(), after[0]) && !kineto::analysis::run(kineto::trace()));
+    kineto::analysis one = kineto::analysis::run(before[0]);
+    CHECK(one && one.size("operators") == 1 && kineto::view(one.fact("operators", 0, "name").text) == "aten::mm");
+}
+
 static void profilers_give_results()
 {
     kineto_profiler_config config = kineto::profiler_config();
@@ -321,6 +359,7 @@ int main()
     callbacks_are_removed_with_their_objects();
     sessions_say_what_went_wrong();
     traces_are_shared_and_moved();
+    runs_are_compared();
     profilers_give_results();
     an_exception_ends_them_too();
     nothing_is_allocated_while_no_session_records();

@@ -273,7 +273,7 @@ class Results(support.TestCase):
         self.prof.export_chrome_trace(path)
         output = subprocess.run([sys.executable, "-B", "-m", "ckineto", "table", "--json", path], check=True,
                               stdout=subprocess.PIPE).stdout
-        theirs = {(row["name"], row["device"]): row["count"] for row in json.loads(output)}
+        theirs = {(row["name"], row["device"]): row["count"] for row in json.loads(output)["rows"]}
         mine = {(row["name"], row["device"]): row["count"]
                 for row in self.prof.key_averages().to_dicts()}
         self.assertEqual(theirs, mine)

@@ -18,7 +18,7 @@ def compare(command, folder):
         theirs = json.load(file)
     done = subprocess.run([command, "table", "--flops", "--json", "--sort-by", "none", "--top", "0",
                            os.path.join(folder, "trace.json.gz")], stdout=subprocess.PIPE, check=True)
-    ours = {row["name"]: row["flops"] for row in json.loads(done.stdout)}
+    ours = {row["name"]: row["flops"] for row in json.loads(done.stdout)["rows"]}
     faults = [f"{op}: flop_counter says {n}, ckineto {ours.get(op)}" for op, n in theirs.items()
               if ours.get(op) != n]
     print("\n".join(faults) or f"{len(theirs)} operators have the same FLOPs")

@@ -257,6 +257,31 @@ static void what_cannot_be_kept_is_in_the_ledger(void **state)
     kineto_trace_release(t);
 }
 
+static void what_no_source_recorded_is_a_gap(void **state)
+{
+    static const struct {
+        const char *source, *reason;
+        uint64_t count;
+        bool is_loss, is_gap;
+    } lines[] = {{"opencl", "plug-in not found", 1, false, true},
+                 {"PyTorch", "operators are not recorded", 1, false, true},
+                 {"python", "Python programs cannot be recorded", 1, false, true},
+                 {"cpu", KT_REASON_COUNTERS " [ms], no samples", 10, false, true},
+                 {"cpu", "no stacks of blocked threads", 1, false, true},
+                 {KT_SOURCE_UNRECORDED, KT_REASON_STATIC, 1, false, true},
+                 {KT_SOURCE_UNRECORDED, "CPU time of children that ended, at most [us]", 9, false, false},
+                 {"self-cost", KT_REASON_RECORDING_COST, 9, false, false},
+                 {"program", "delivered", 9, false, false},
+                 {"program", "ranges not recorded", 9, true, false}, /* a loss has a number */
+                 {"opencl", "plug-in not found", 0, false, false}};
+    (void)state;
+    for (size_t i = 0; i < KB_COUNT(lines); i++) {
+        kineto_ledger_line line = {kb_string(lines[i].source), kb_string(lines[i].reason), lines[i].count,
+                                   lines[i].is_loss, kb_string("")};
+        assert_int_equal(kt_ledger_line_is_gap(&line), lines[i].is_gap);
+    }
+}
+
 /* What a program says that it lost may be anything. */
 static void losses_stop_at_what_a_number_holds(void **state)
 {
@@ -301,6 +326,7 @@ int main(void)
         cmocka_unit_test(same_identity_is_the_same_row),
         cmocka_unit_test(metadata_is_sorted_and_the_last_value_wins),
         cmocka_unit_test(what_cannot_be_kept_is_in_the_ledger),
+        cmocka_unit_test(what_no_source_recorded_is_a_gap),
         cmocka_unit_test(losses_stop_at_what_a_number_holds),
         cmocka_unit_test(wrong_rows_make_finish_fail_and_nothing_leaks),
     };

@@ -264,7 +264,7 @@ static void add_mpi_collective(making *m, const ka_slice *slice)
     uint32_t index = (uint32_t)(slice - m->s->slices);
     ka_communication c = {.start_ns = slice->start_ns,
                           .end_ns = slice->end_ns,
-                          .bytes = KB_MAX(ka_message_bytes(m->s->trace, slice->row), 0),
+                          .bytes = kb_max_i64(ka_message_bytes(m->s->trace, slice->row), 0),
                           .name = ka_name(m->s, slice->name),
                           .group = ka_mpi_group(m->s, index),
                           .window = window_of(m, slice->step)};

@@ -2,6 +2,8 @@
  * the source "waits": "address" of a lock and "holder", the id of the thread that held it. */
 #include "analyze/dataset/blocking_calls.h"
 
+#include "analyze/dataset/arg_lookup.h"
+
 #define K(kind)   KINETO_KIND_BIT(KINETO_KIND_##kind)
 /* Collectives of MPI have the kind of collectives; on threads of the host they are calls. */
 #define CALL_KINDS (K(BLOCKING_CALL) | K(OPENMP) | K(MPI) | K(COLLECTIVE_COMM))
@@ -121,4 +123,18 @@ kb_text ka_blocking_call_words(const kineto_trace *trace, kineto_row row)
         (void)kb_snprintf(text.s, sizeof text.s, "waiting for lock 0x%llx held by thread %lld",
                           (unsigned long long)address, (long long)holder);
     return text;
+}
+
+kineto_string ka_lock_name(const kineto_trace *trace, uint32_t process, uint64_t address)
+{
+    char key[48], digits[32];
+    kineto_process p;
+    kineto_string name, value;
+    kineto_trace_process(trace, process, &p);
+    (void)kb_snprintf(key, sizeof key, "ckineto_locks_%lld", (long long)p.pid);
+    (void)kb_snprintf(digits, sizeof digits, "%llu", (unsigned long long)address);
+    for (uint32_t i = 0; kineto_trace_metadata(trace, i, &name, &value); i++)
+        if (kb_string_equal(name, kb_string(key)))
+            return ka_json_text(value, digits);
+    return (kineto_string){"", 0};
 }

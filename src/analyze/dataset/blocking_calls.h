@@ -31,6 +31,9 @@ static inline bool ka_blocking_call_is_of(const ka_blocking_calls *calls, size_t
 }
 /** Which thread held the lock that the call waited for; -1: it waits for none, or that is not known. */
 int64_t ka_blocking_call_holder(const kineto_trace *trace, kineto_row row);
+/** The variable at an address, which the source writes into the header for each process; "": it has no name, as on the
+ *  heap. */
+kineto_string ka_lock_name(const kineto_trace *trace, uint32_t process, uint64_t address);
 /** "waiting for lock 0x5581 held by thread 42", "blocked in fsync". */
 kb_text ka_blocking_call_words(const kineto_trace *trace, kineto_row row);
 /** "blocked in fsync"; "blocked" without a function. */

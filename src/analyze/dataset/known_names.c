@@ -6,6 +6,22 @@
 
 #include "analyze/dataset/arg_lookup.h"
 #include "analyze/dataset/dataset.h"
+#include "trace/trace.h"
+
+/* Names that only PyTorch and its profiler give; with the latter also those of steps, which ckineto records of
+ * all programs. */
+bool ka_is_torch(const kineto_trace *t)
+{
+    static const char *const of_torch[] = {"aten::", "c10d::", "c10::", "nn.Module: ", "torch/", "torch::", "autograd::engine::",
+                                           "enumerate(DataLoader)#", "Optimizer.", "PyTorch Profiler (",
+                                           "DistributedDataParallel", "ProfilerStep#"};
+    size_t count = KB_COUNT(of_torch) - (*kt_writer_version(t) != 0);
+    for (uint32_t id = 0; id < kineto_trace_string_count(t); id++)
+        for (size_t i = 0; i < count; i++)
+            if (kb_string_starts_with(kineto_trace_string(t, id), of_torch[i]))
+                return true;
+    return false;
+}
 
 bool ka_is_dataloader(kineto_string name)
 {

@@ -8,6 +8,8 @@
 
 struct ka_dataset;
 
+/** Is the trace of a program that uses PyTorch? Advice then names its functions and the options of its profiler. */
+bool ka_is_torch(const kineto_trace *t);
 /** A wait for the next batch: "enumerate(DataLoader)#….__next__". */
 bool ka_is_dataloader(kineto_string name);
 /** A range of a host thread that communicates: a call of MPI, but not those that begin and end MPI. */

@@ -282,8 +282,8 @@ static void add_sample(collecting *c, kineto_row row, const kineto_activity *a)
     if (parent != KINETO_NO_ROW)
         kineto_trace_get(c->t, parent, &around);
     bool has_caller = around.kind == KINETO_KIND_CPU_SAMPLE;
-    int64_t samples = KB_MAX(number_of_arg(c, row, "samples", 0), 0),
-            cpu_ns = KB_MAX(number_of_arg(c, row, "cpu_ns", 0), 0);
+    int64_t samples = kb_max_i64(number_of_arg(c, row, "samples", 0), 0),
+            cpu_ns = kb_max_i64(number_of_arg(c, row, "cpu_ns", 0), 0);
     ka_sampled add = {.name = a->name_id,
                       .module = intern_arg(c, row, "module"),
                       .samples = (uint64_t)samples,

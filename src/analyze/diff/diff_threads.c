@@ -251,29 +251,14 @@ static bool waits_for_others(const kineto_activity *a, kineto_string file)
            is_any_of(a->name, names, KB_COUNT(names));
 }
 
-/* The variable at an address, from the header of the trace; "": it has no name, as on the heap. */
-static kineto_string find_variable(const collector *c, uint32_t process, uint64_t address)
-{
-    char key[48], digits[32];
-    kineto_process p;
-    kineto_string name, value;
-    kineto_trace_process(c->w->trace, process, &p);
-    (void)kb_snprintf(key, sizeof key, "ckineto_locks_%lld", (long long)p.pid);
-    (void)kb_snprintf(digits, sizeof digits, "%llu", (unsigned long long)address);
-    for (uint32_t i = 0; kineto_trace_metadata(c->w->trace, i, &name, &value); i++)
-        if (kb_string_equal(name, kb_string(key)))
-            return ka_json_text(value, digits);
-    return (kineto_string){"", 0};
-}
-
-/* The same, looked up once for each address, and copied. */
+/* ka_lock_name, looked up once for each address, and copied. */
 static kineto_string name_lock(collector *c, uint32_t process, uint64_t address)
 {
     uint64_t about[2] = {process, address};
     bool created;
     uint64_t *id = kb_map_insert(&c->lock_names, kb_hash(about, sizeof about), 0, &created);
     if (id && created)
-        *id = kb_intern_id(&c->lock_texts, find_variable(c, process, address));
+        *id = kb_intern_id(&c->lock_texts, ka_lock_name(c->w->trace, process, address));
     c->side->no_memory |= !id || *id == KB_INTERN_NONE;
     return c->side->no_memory ? (kineto_string){"", 0} : kb_intern_get(&c->lock_texts, (uint32_t)*id);
 }

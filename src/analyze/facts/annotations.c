@@ -211,7 +211,8 @@ static bool put_annotations(const ka_dataset *s, ka_table *t)
         KA_SORT(t, KA_DOWN(annotations, where), KA_DOWN(annotations, sum_us),
                 KA_UP(annotations, name));
     if (!ka_table_rows(t))
-        ka_note(t, "the program marked no ranges (torch.profiler.record_function, NVTX ...)");
+        ka_note(t, "the program marked no ranges (%sNVTX ...)",
+                ka_is_torch(s->trace) ? "torch.profiler.record_function, " : "KINETO_SCOPED, ");
     return ok;
 }
 

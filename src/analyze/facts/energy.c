@@ -146,7 +146,7 @@ static double area_below_power(const samples *all, int64_t start_ns, int64_t end
 
 static double highest_power(const samples *all, int64_t start_ns, int64_t end_ns)
 {
-    double most = KB_MAX(value_at(all, start_ns), value_at(all, end_ns));
+    double most = kb_max_double(value_at(all, start_ns), value_at(all, end_ns));
     for (size_t i = find_first_sample(all, start_ns); i < all->count && all->data[i].ns < end_ns;
          i++)
         most = KB_MAX(most, all->data[i].value);

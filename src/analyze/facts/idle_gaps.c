@@ -170,7 +170,7 @@ static void add_rest(const ka_idleness *idle, const ka_gap *gap, int64_t from_ns
         return;
     }
     int64_t elsewhere =
-        gap->whole ? 0 : KB_MIN(rest, ka_sums_within(&d->unrecorded, from_ns, to_ns));
+        gap->whole ? 0 : kb_min_i64(rest, ka_sums_within(&d->unrecorded, from_ns, to_ns));
     add_idle_ns(sums, KA_IDLE_OTHER_STREAM, elsewhere);
     rest -= elsewhere;
     ka_idle reason = rest <= KA_LATENCY_NS ? KA_IDLE_DEVICE_LATENCY

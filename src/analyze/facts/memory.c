@@ -525,8 +525,9 @@ kineto_status ka_analyze_memory(const ka_dataset *s, kineto_analysis *a, kineto_
         has_memory(s->trace) ? ka_attribution_get(s, KA_ATTRIBUTION_OPERATORS, &v, err) : KINETO_OK;
     bool ok = !status && collect_records(&m);
     if (ok && !m.records.count) {
-        const char *why = "no memory events in the trace (profile_memory=True, or ckineto record "
-                          "--memory, records them)";
+        const char *why = ka_is_torch(s->trace) ? "no memory events in the trace (profile_memory=True, or ckineto record "
+                                                  "--memory, records them)"
+                                                : "no memory events in the trace (ckineto record --memory records them)";
         ka_table *tables[] = {peaks, operators, leaks};
         for (size_t i = 0; i < KB_COUNT(tables); i++)
             ka_note(tables[i], "%s", why);

@@ -295,7 +295,8 @@ kineto_status ka_analyze_modules(const ka_dataset *s, kineto_analysis *a, kineto
     for (size_t i = 0; i < m.list.count && !status; i++)
         put_module(&m, &m.list.data[i], t);
     if (!m.list.count)
-        ka_note(t, "no modules in the trace (with_modules and with_stack=True record them)");
+        ka_note(t, "no modules in the trace%s",
+                ka_is_torch(s->trace) ? " (with_modules and with_stack=True record them)" : "");
     KA_SORT(t, KA_DOWN(modules, host_total_us), KA_UP(modules, module), KA_UP(modules, id));
     kb_vec_free(&m.list);
     kb_vec_free(&m.calls);

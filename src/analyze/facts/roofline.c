@@ -332,7 +332,8 @@ static void note_roofline(const ka_dataset *s, const ka_peaks *peaks, kineto_str
     if (!s->work_count)
         ka_note_no_device(t);
     else if (!any)
-        ka_note(t, "no operator with work on a device has shapes: record with record_shapes");
+        ka_note(t, "no operator with work on a device has shapes%s",
+                ka_is_torch(s->trace) ? ": record with record_shapes" : "");
     else if (!peaks->words && device.size)
         ka_note(t, "what %.*s can do is not in the table of devices", (int)KB_MIN(device.size, 60u),
                 device.data);

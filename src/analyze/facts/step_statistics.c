@@ -459,9 +459,7 @@ kineto_status ka_analyze_step_statistics(const ka_dataset *s, kineto_analysis *a
 {
     ka_table *statistics = ka_table_of(a, KA_TABLE_step_statistics),
              *outliers = ka_table_of(a, KA_TABLE_step_outliers);
-    const char *none =
-        "the trace has no steps: call the profiler's step(), or mark them with ranges "
-        "named ProfilerStep#N";
+    const char *none = "the trace has no steps: mark them with ranges named ProfilerStep#N";
     ka_durations d = {0};
     bool ok = ka_durations_make(&d, s, KA_NONE);
     if (ok && !d.count) {

@@ -6,6 +6,8 @@
 #include "analyze/facts/analyses.h"
 #include "analyze/facts/lock_holders.h"
 
+#include "analyze/dataset/blocking_calls.h"
+
 #include "base/strings.h"
 
 #include <inttypes.h>
@@ -67,26 +69,13 @@ static wait_subject get_subject(const kb_intern *in, uint32_t id)
     return subject;
 }
 
-/* ---- names of locks -------------------------------------------------------------------------- */
-
-/* The source writes names of variables into the header, by process. */
-static kineto_string find_lock_name(const waits *w, uint32_t process, const char *address)
-{
-    char key[48];
-    kineto_string name, value;
-    snprintf(key, sizeof key, "ckineto_locks_%" PRId64, get_pid(w, process));
-    for (uint32_t i = 0; kineto_trace_metadata(w->s->trace, i, &name, &value); i++)
-        if (kb_string_equal(name, kb_string(key)))
-            return ka_json_text(value, address);
-    return (kineto_string){"", 0};
-}
+/* ---- names of objects -------------------------------------------------------------------------- */
 
 /* "name (0x1000)", or the address only. */
 static uint32_t number_address(waits *w, uint32_t process, uint64_t address)
 {
-    char digits[32], text[320];
-    snprintf(digits, sizeof digits, "%" PRIu64, address);
-    kineto_string name = find_lock_name(w, process, digits);
+    char text[320];
+    kineto_string name = ka_lock_name(w->s->trace, process, address);
     if (name.size)
         snprintf(text, sizeof text, "%.*s (0x%" PRIx64 ")", (int)KB_MIN(name.size, 256), name.data,
                  address);

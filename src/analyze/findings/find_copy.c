@@ -211,7 +211,7 @@ static void check_pageable_copies(ka_finder *f, const ka_waits *waits, ka_what_i
     if (!sum.count)
         return;
     waited upload = sum_copy_waits(waits, KA_WAIT_UPLOAD, without);
-    int64_t most = ka_add_ns(sum.excess_ns, KB_MIN(upload.ns, ka_host_idle_ns(f)));
+    int64_t most = ka_add_ns(sum.excess_ns, kb_min_i64(upload.ns, ka_host_idle_ns(f)));
     int64_t saved = ka_min_savings(ka_saved_by_mask(f, without), most);
     if (ka_share(f, saved) < KA_MIN_SAVINGS_PCT)
         return;

@@ -215,7 +215,7 @@ void ka_find_data_loader(ka_finder *f)
     waiting w = sum_loader_waits(f);
     if (w.count && loader_share(&w, w.ns) >= MIN_PERCENT) {
         int64_t idle_ns = ka_idle_ns(f, KA_IDLE_BIT(DATA_LOADER));
-        idle_ns = KB_MIN(ka_add_ns(idle_ns, idle_before_first_work(f, &w, idle_ns)), w.ns);
+        idle_ns = kb_min_i64(ka_add_ns(idle_ns, idle_before_first_work(f, &w, idle_ns)), w.ns);
         int64_t saved = estimate_loader_savings(f, &w, idle_ns);
         if (loader_share(&w, saved) >= MIN_PERCENT)
             report_loader_waits(f, &w, idle_ns, saved);

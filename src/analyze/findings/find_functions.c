@@ -15,7 +15,7 @@ static int64_t find_busy_ns(ka_finder *f, const ka_watched *w)
     ka_load load;
     int64_t busy_ns = 0;
     if (!w->states.count)
-        return KB_MIN(w->sampled_ns, ka_watched_span_ns(w));
+        return kb_min_i64(w->sampled_ns, ka_watched_span_ns(w));
     f->no_memory |= !ka_load_make(w, NULL, NULL, &load);
     for (size_t i = 0; i < load.points.count; i++)
         if (load.points.data[i].running || load.points.data[i].waiting)

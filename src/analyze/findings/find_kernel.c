@@ -222,7 +222,7 @@ static int64_t saved_by_16_bit(ka_finder *f, const products *p, double narrow, d
 {
     int64_t saved = savings_of_speedup(f, p, rounded, narrow);
     if (p->tf32_could.count && saved != KA_NO_SAVINGS)
-        saved -= KB_MAX(savings_of_speedup(f, p, speedup_tf32(p), 1), 0);
+        saved -= kb_max_i64(savings_of_speedup(f, p, speedup_tf32(p), 1), 0);
     return saved;
 }
 

@@ -165,52 +165,59 @@ static void show_waits(ka_finder *f, ka_found *x, const ka_active *a, bool own)
         show_waits_of(f, x, a, own, true);
 }
 
-static void report_own_waits(ka_finder *f, const ka_active *a, const cpu_wait *own)
+/* Who had the CPUs while threads waited; COUNTED: of states from counters it is not known on which CPUs, nor in what
+ * order within an interval. */
+typedef enum wait_cause { OWN_THREADS, OTHER_PROGRAMS, COUNTED } wait_cause;
+
+static void say_waits(ka_finder *f, ka_found *x, const ka_active *a, const cpu_wait *w, wait_cause cause)
 {
-    ka_found *x = ka_open_thread_finding(f, a->w, own->saved, 0.5, "own threads");
-    if (!x)
-        return;
-    ka_say(f, x,
-           "%u threads have work for more than the %u %s that they ran on: they waited for a CPU for "
-           "%s in all, while the program itself had all of these CPUs",
-           a->count, a->cpus, a->cpus == 1 ? "CPU" : "CPUs", kb_duration(own->ns).s);
-    ka_advise(f, x,
-              "Run it on more CPUs (check taskset, cpuset and cpu.max of its cgroup), or start no "
-              "more threads than CPUs (nproc; OMP_NUM_THREADS): that saves switches and cache "
-              "misses, not the waiting itself");
-    show_waits(f, x, a, true);
+    const char *cpus = a->cpus == 1 ? "CPU" : "CPUs";
+    if (cause == OWN_THREADS)
+        ka_say(f, x,
+               "%u threads have work for more than the %u %s that they ran on: they waited for a CPU for "
+               "%s in all, while the program itself had all of these CPUs",
+               a->count, a->cpus, cpus, kb_duration(w->ns).s);
+    else if (cause == OTHER_PROGRAMS)
+        ka_say(f, x,
+               "threads waited for a CPU for %s in all while fewer of them were running than the %u %s "
+               "that they ran on: other programs had the CPUs, or a limit of the cgroup was reached",
+               kb_duration(w->ns).s, a->cpus, cpus);
+    else
+        ka_say(f, x,
+               "threads waited for a CPU for %s in all (%u threads that work); counters do not show whether the "
+               "program itself had the CPUs or other programs",
+               kb_duration(w->ns).s, a->count);
 }
 
-static void report_other_waits(ka_finder *f, const ka_active *a, const cpu_wait *others)
+/* Waits that are a noticeable part of the time. */
+static void report_waits(ka_finder *f, const ka_active *a, const cpu_wait *w, wait_cause cause)
 {
-    ka_found *x = ka_open_thread_finding(f, a->w, others->saved, 0.5, "other programs");
+    static const struct {
+        const char *subject;
+        double confidence;
+        const char *advice;
+    } causes[] = {
+        [OWN_THREADS] = {"own threads", 0.5,
+                         "Run it on more CPUs (check taskset, cpuset and cpu.max of its cgroup), or start no more "
+                         "threads than CPUs (nproc; OMP_NUM_THREADS): that saves switches and cache misses, not the "
+                         "waiting itself"},
+        [OTHER_PROGRAMS] = {"other programs", 0.5,
+                            "See what else runs on the machine (top), and cpu.max and cpu.stat (nr_throttled) of the "
+                            "program's cgroup; give it CPUs of its own (taskset, cpuset), or a better nice value"},
+        [COUNTED] = {"by counters", 0.4,
+                     "Start no more threads than CPUs (nproc; OMP_NUM_THREADS; taskset, cpuset and cpu.max of its "
+                     "cgroup), and see what else runs on the machine (top)"}};
+    if (ka_percent((double)w->saved, (double)a->whole_ns) < MIN_WAITING_PERCENT)
+        return;
+    ka_found *x = ka_open_thread_finding(f, a->w, w->saved, causes[cause].confidence, causes[cause].subject);
     if (!x)
         return;
-    ka_say(f, x,
-           "threads waited for a CPU for %s in all while fewer of them were running than the %u %s "
-           "that they ran on: other programs had the CPUs, or a limit of the cgroup was reached",
-           kb_duration(others->ns).s, a->cpus, a->cpus == 1 ? "CPU" : "CPUs");
-    ka_advise(f, x,
-              "See what else runs on the machine (top), and cpu.max and cpu.stat (nr_throttled) of "
-              "the program's cgroup; give it CPUs of its own (taskset, cpuset), or a better nice "
-              "value");
-    show_waits(f, x, a, false);
-}
-
-/* Of states from counters it is not known on which CPUs, nor in what order within an interval. */
-static void report_counted_waits(ka_finder *f, const ka_active *a, const cpu_wait *waits)
-{
-    ka_found *x = ka_open_thread_finding(f, a->w, waits->saved, 0.4, "by counters");
-    if (!x)
-        return;
-    ka_say(f, x,
-           "threads waited for a CPU for %s in all (%u threads that work); counters do not show whether the program "
-           "itself had the CPUs or other programs",
-           kb_duration(waits->ns).s, a->count);
-    ka_advise(f, x,
-              "Start no more threads than CPUs (nproc; OMP_NUM_THREADS; taskset, cpuset and cpu.max of its cgroup), "
-              "and see what else runs on the machine (top)");
-    show_waits_of(f, x, a, false, true);
+    say_waits(f, x, a, w, cause);
+    ka_advise(f, x, "%s", causes[cause].advice);
+    if (cause == COUNTED)
+        show_waits_of(f, x, a, false, true);
+    else
+        show_waits(f, x, a, cause == OWN_THREADS);
 }
 
 /* More threads that could run than CPUs. */
@@ -220,14 +227,12 @@ void ka_find_oversubscription(ka_finder *f)
     cpu_wait own = {0}, others = {0};
     if (ka_active_make(f, NULL, NULL, false, &a)) {
         sum_waits(&a, &own, &others);
-        if (!a.cpus && ka_percent((double)others.saved, (double)a.whole_ns) >= MIN_WAITING_PERCENT)
-            report_counted_waits(f, &a, &others);
+        if (!a.cpus)
+            report_waits(f, &a, &others, COUNTED);
     }
     if (a.cpus) {
-        if (ka_percent((double)own.saved, (double)a.whole_ns) >= MIN_WAITING_PERCENT)
-            report_own_waits(f, &a, &own);
-        if (ka_percent((double)others.saved, (double)a.whole_ns) >= MIN_WAITING_PERCENT)
-            report_other_waits(f, &a, &others);
+        report_waits(f, &a, &own, OWN_THREADS);
+        report_waits(f, &a, &others, OTHER_PROGRAMS);
     }
     ka_active_free(&a);
 }

@@ -52,7 +52,7 @@ static double max_savings_ns(ka_finder *f, const ka_factors *x)
             inside[s->slices[i].parent] += (double)ka_slice_ns(&s->slices[i]);
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (x->slices[i] < 1 && ka_is_in_steps(f, s->slices[i].step))
-            sum += (1 - x->slices[i]) * KB_MAX(own_slice_ns(s, i, inside), 0);
+            sum += (1 - x->slices[i]) * kb_max_double(own_slice_ns(s, i, inside), 0);
     free(inside);
     return sum;
 }
@@ -98,7 +98,7 @@ int64_t ka_saved_with(ka_finder *f, const ka_factors *x)
         return limit;
     if (ka_saved_by(f, NULL, 0) == KA_NO_SAVINGS || !f->path) /* makes the path */
         return KA_NO_SAVINGS;
-    return KB_MIN(limit, savings_on_path(f, x));
+    return kb_min_i64(limit, savings_on_path(f, x));
 }
 
 /* ---- evidence -------------------------------------------------------------------------------- */

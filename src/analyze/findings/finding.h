@@ -88,6 +88,7 @@ typedef struct ka_finder {
     uint32_t step_count;    /* 0: there are none */
     uint32_t device_count;
     bool host_only;       /* the trace has neither work of devices nor calls of their runtimes */
+    bool is_torch;        /* ka_is_torch: which words reasons and advice use */
     uint32_t has; /* KA_NEEDS_…: what the trace has */
     ka_finding_rule rule; /* under way */
     uint32_t evidence_limit;
@@ -108,6 +109,11 @@ typedef struct ka_finding_spec {
     uint32_t needs, saves; /* KA_NEEDS_..., KA_SAVES_... */
     bool only_synthetic;
 } ka_finding_spec;
+
+/** Advice for programs without PyTorch; NULL: that of the rule names nothing of it, or finds nothing there. */
+const char *ka_plain_advice(ka_finding_rule rule);
+/** Does advice name functions or options of PyTorch? */
+bool ka_names_torch(kineto_string text);
 
 /* ---- for rules (finder.c) -------------------------------------------------------------------- */
 /** Open a finding of the rule under way; NULL when out of memory (stop looking then).
@@ -191,6 +197,7 @@ struct kineto_findings {
     int64_t step_ns; /* the mean of these */
     uint32_t step_count;
     uint32_t evidence_limit;
+    bool is_torch;  /* a trace is of a program that uses PyTorch */
     double quality; /* 0 … 1: how much of what was to be recorded is there */
     bool deferred;  /* see ka_findings_defer */
 };

@@ -66,7 +66,7 @@ static void measure_steps(ka_finder *f)
                 ka_add_ns(f->whole_ns, kb_length_ns(s->steps[i].start_ns, s->steps[i].end_ns));
         }
     if (f->step_count)
-        f->whole_ns = KB_MAX(f->whole_ns, sum_step_ns(f));
+        f->whole_ns = kb_max_i64(f->whole_ns, sum_step_ns(f));
     if (!f->step_count || f->whole_ns <= 0)
         f->whole_ns = recorded_ns(s);
     f->whole_ns = KB_MAX(f->whole_ns, 1);
@@ -190,6 +190,8 @@ void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from)
             x->sentence = kb_string(ka_finding_spec_of(x->rule)->title);
         if (!x->advice.size)
             x->advice = kb_string(ka_finding_spec_of(x->rule)->remedy);
+        if (!f->is_torch && ka_names_torch(x->advice) && ka_plain_advice(x->rule))
+            x->advice = kb_string(ka_plain_advice(x->rule));
         x->advice = append_requirements(out, x->advice);
         if (x->saved_ns == KA_NO_SAVINGS)
             continue;
@@ -262,6 +264,7 @@ static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *tra
         measure_steps(&f);
         f.device_count = count_used_devices(&f);
         f.host_only = ka_is_host_only(f.s);
+        f.is_torch = out->is_torch = ka_is_torch(trace);
         f.has = ka_detect_capabilities(&f);
         out->quality = recording_quality(trace);
         out->whole_ns = f.whole_ns;

@@ -130,6 +130,7 @@ static kineto_status compare_ranks(kineto_findings *to, kineto_error *err)
                    .whole_ns = KB_MAX(to->step_ns, 1) * KB_MAX(to->step_count, 1u),
                    .step_count = to->step_count,
                    .has = UINT32_MAX,
+                   .is_torch = to->is_torch,
                    .evidence_limit = to->evidence_limit,
                    .out = to};
     size_t from = to->found.count;
@@ -162,6 +163,7 @@ kineto_status kineto_findings_add(kineto_findings *to, const kineto_findings *fr
             return kb_fail_memory(err, NULL);
     merge_verdicts(to, from);
     merge_steps(to, from);
+    to->is_torch = to->is_torch || from->is_torch;
     to->quality = KB_MIN(to->quality, from->quality);
     kineto_status status = kineto_analysis_add(to->across, from->across, err);
     return status || to->deferred ? status : compare_and_sort(to, err);

@@ -13,33 +13,59 @@ _Static_assert(KA_FIND_COUNT <= 64, "ka_rule_set has a bit for each rule");
  * device work the more special needs are only a consequence. */
 static const struct {
     uint32_t bit;
-    const char *word, *because;
+    /* why a rule is skipped, and what to do; in programs without PyTorch, if that differs */
+    const char *word, *because, *plain;
 } needs[] = {
-    {KA_NEEDS_DEVICE, "device work", "the trace has no device activity: record kernels"},
-    {KA_NEEDS_OPERATORS, "operators", "the trace has no operators: record cpu_op"},
+    {KA_NEEDS_DEVICE, "device work", "the trace has no device activity: record kernels", NULL},
+    {KA_NEEDS_OPERATORS, "operators", "the trace has no operators: record cpu_op", NULL},
     {KA_NEEDS_LAUNCHES, "launches",
-     "no work is linked to the call that launched it: record runtime calls, with correlation ids"},
-    {KA_NEEDS_SHAPES, "shapes", "operators have no shapes: record with record_shapes=True"},
-    {KA_NEEDS_STACKS, "stacks", "operators have no stacks: record with with_stack=True"},
+     "no work is linked to the call that launched it: record runtime calls, with correlation ids", NULL},
+    {KA_NEEDS_SHAPES, "shapes", "operators have no shapes: record with record_shapes=True", "no operator has shapes"},
+    {KA_NEEDS_STACKS, "stacks", "operators have no stacks: record with with_stack=True", "no operator has a stack"},
     {KA_NEEDS_PYTHON, "Python functions",
-     "the trace has no functions of Python: record with with_stack=True"},
-    {KA_NEEDS_MODULES, "modules", "the trace has no modules: record with with_modules=True"},
+     "the trace has no functions of Python: record with with_stack=True",
+     "the trace has no functions of Python: 'ckineto record --python' has them"},
+    {KA_NEEDS_MODULES, "modules", "the trace has no modules: record with with_modules=True", "the trace has no modules"},
     {KA_NEEDS_MEMORY, "memory events",
-     "the trace has no memory events: record with profile_memory=True"},
+     "the trace has no memory events: record with profile_memory=True",
+     "the trace has no memory events: 'ckineto record --memory' has them"},
     {KA_NEEDS_STEPS, "two steps",
-     "the trace has fewer than two steps: call step() once per iteration"},
-    {KA_NEEDS_LIMITS, "device properties", "the trace does not say what its devices can do"},
-    {KA_NEEDS_RANKS, "several ranks", "one rank cannot be compared: name the traces of all ranks"},
+     "the trace has fewer than two steps: call step() once per iteration",
+     "the trace has fewer than two steps: --step-pattern says which ranges are steps"},
+    {KA_NEEDS_LIMITS, "device properties", "the trace does not say what its devices can do", NULL},
+    {KA_NEEDS_RANKS, "several ranks", "one rank cannot be compared: name the traces of all ranks", NULL},
     {KA_NEEDS_THREADS, "states of threads",
-     "the trace has no states of threads: 'ckineto record' has them on Linux"},
+     "the trace has no states of threads: 'ckineto record' has them on Linux", NULL},
     {KA_NEEDS_SAMPLES, "CPU samples",
-     "the trace has no CPU samples: 'ckineto record' has them on Linux (--cpu HZ)"}};
+     "the trace has no CPU samples: 'ckineto record' has them on Linux (--cpu HZ)", NULL}};
 _Static_assert(KB_COUNT(needs) == KA_NEEDS_COUNT, "words for each need");
 
 const ka_finding_spec *ka_finding_spec_of(ka_finding_rule rule)
 {
     KB_ASSERT(rule < KA_FIND_COUNT);
     return &rules[rule];
+}
+
+static const char *const plain_advice[KA_FIND_COUNT] = {
+#define RULE(...)
+#define PLAIN(name, advice) [KA_FIND_##name] = advice,
+#include "analyze/findings/finding_rules.def"
+};
+
+const char *ka_plain_advice(ka_finding_rule rule)
+{
+    KB_ASSERT(rule < KA_FIND_COUNT);
+    return plain_advice[rule];
+}
+
+bool ka_names_torch(kineto_string text)
+{
+    static const char *const words[] = {"torch", "PyTorch", "PYTORCH", "DataLoader", "DistributedDataParallel",
+                                        "with_stack", "autocast", "tensor", "foreach=", "item()"};
+    for (size_t i = 0; i < KB_COUNT(words); i++)
+        if (kb_string_contains(text, words[i]))
+            return true;
+    return false;
 }
 
 const char *ka_finding_rule_id(ka_finding_rule rule) { return ka_finding_spec_of(rule)->id; }
@@ -207,15 +233,15 @@ uint32_t ka_detect_capabilities(const ka_finder *f)
 /* ---- running rules --------------------------------------------------------------------------- */
 
 /* Reason why a trace with `has` does not meet `needed`; NULL: it meets all. */
-static const char *first_unmet_need(uint32_t needed, uint32_t has)
+static const char *first_unmet_need(uint32_t needed, uint32_t has, bool is_torch)
 {
     uint32_t lacks = needed & ~has;
-    if (lacks & KA_NEEDS_PYTHON && has & KA_NEEDS_STACKS)
+    if (is_torch && lacks & KA_NEEDS_PYTHON && has & KA_NEEDS_STACKS)
         return "the trace has call stacks of operators but no functions of Python, which a newer "
                "PyTorch records with with_stack=True";
     for (size_t i = 0; i < KB_COUNT(needs); i++)
         if (lacks & needs[i].bit)
-            return needs[i].because;
+            return is_torch || !needs[i].plain ? needs[i].because : needs[i].plain;
     return NULL;
 }
 
@@ -226,7 +252,7 @@ static void run_rule(ka_finder *f, ka_finding_rule which)
     ka_verdict *verdict = &f->out->verdicts[which];
     KB_ASSERT((rules[which].needs & KA_NEEDS_RANKS) != 0 || f->s != NULL ||
               !(f->out->chosen >> which & 1));
-    const char *missing = first_unmet_need(rules[which].needs, f->has);
+    const char *missing = first_unmet_need(rules[which].needs, f->has, f->is_torch);
     if (!(f->out->chosen >> which & 1)) {
         *verdict = (ka_verdict){KINETO_RULE_NOT_SELECTED, {"", 0}};
         return;

@@ -188,6 +188,23 @@ static void say_idle_reason(kineto_overview *o)
         say(o, "; %.0f %% of the idle time is spent %s", share, words);
 }
 
+static bool has_steps(const kineto_overview *o)
+{
+    uint32_t steps;
+    (void)kineto_findings_mean_step_ns(o->found, &steps);
+    return steps > 0;
+}
+
+/* " of the 19.93 ms between the first and the last event", where the recording was longer than that: profilers also
+ * record the time in which they start and stop. */
+static void say_span(kineto_overview *o)
+{
+    const double SAME = 0.95;
+    int64_t span_ns = kineto_findings_mean_step_ns(o->found, NULL);
+    if (!has_steps(o) && (double)span_ns < SAME * (double)find_longest_window(o))
+        say(o, " of the %s between the first and the last event", kb_short_duration(span_ns).s);
+}
+
 /* False: no utilization of a device is known. */
 static bool say_devices(kineto_overview *o)
 {
@@ -199,6 +216,7 @@ static bool say_devices(kineto_overview *o)
         say(o, " The GPU is busy for %.0f %%", mean);
     else
         say(o, " The %u GPUs are busy for %.0f %% on average", u.count, mean);
+    say_span(o);
     if (u.count > 1 && o->coverage.rank_count > 1 && u.most - u.least >= 1)
         say(o, ", from %.0f %% (rank %lld) to %.0f %% (rank %lld)", u.least,
             (long long)u.least_rank, u.most, (long long)u.most_rank);
@@ -208,7 +226,8 @@ static bool say_devices(kineto_overview *o)
     ka_overview_tile *tile = add_tile(o, "GPU utilization");
     if (tile) {
         SET_VALUE(tile, "%.1f %%", mean);
-        SET_DETAIL(tile, "time in which a kernel runs, of the whole recording%s",
+        SET_DETAIL(tile, "time in which a kernel runs, %s%s",
+                   has_steps(o) ? "of the time of the steps" : "from the first event to the last",
                    u.count > 1 ? "; mean of all devices" : "");
     }
     return true;
@@ -316,17 +335,6 @@ static void add_saving_tile(kineto_overview *o)
     }
 }
 
-static kb_text format_bytes(double bytes)
-{
-    kb_text t;
-    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
-    size_t unit = 0;
-    for (; bytes >= 1000 && unit + 1 < KB_COUNT(units); unit++)
-        bytes /= 1000;
-    (void)kb_snprintf(t.s, sizeof t.s, unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
-    return t;
-}
-
 /* The largest peak of a device other than the host's, else of the host. */
 static void add_memory_tile(kineto_overview *o)
 {
@@ -346,7 +354,7 @@ static void add_memory_tile(kineto_overview *o)
     ka_overview_tile *tile = peak > 0 ? add_tile(o, "Memory at its peak") : NULL;
     if (!tile)
         return;
-    SET_VALUE(tile, "%s", format_bytes((double)peak).s);
+    SET_VALUE(tile, "%s", kb_bytes((uint64_t)peak).s);
     SET_DETAIL(tile, "allocated on %.*s", (int)KB_MIN(device.size, (size_t)60), device.data);
 }
 

@@ -353,7 +353,8 @@ static kineto_status make_timeline(const kineto_function_events *e,
         } else {
             status =
                 kb_fail(err, KINETO_E_NOT_FOUND,
-                        "no memory events for %s; record with profile_memory", t->result.device);
+                        "no memory events for %s; docs/reference/memory.md says how to record them",
+                        t->result.device);
         }
     }
     kb_vec_free(&records);

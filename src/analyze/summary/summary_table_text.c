@@ -54,7 +54,7 @@ static void measure_stack(table_writer *w, uint32_t index, uint32_t depth)
 {
     w->has_stacks |= depth > 0;
     for (uint32_t i = 0; i < depth; i++)
-        w->longest_frame = KB_MAX(w->longest_frame,
+        w->longest_frame = kb_max_u64(w->longest_frame,
                                   ka_text_columns(kineto_averages_frame(w->t->averages, index, i)));
 }
 
@@ -69,8 +69,8 @@ static void measure_row(table_writer *w, uint32_t index)
     w->has_shapes |= row.input_shapes.size > 2; /* longer than "[]" */
     w->has_device_time |= row.self_device_time_total_ns > 0;
     w->has_device_memory |= row.self_device_memory_usage > 0;
-    w->longest_name = KB_MAX(w->longest_name, ka_text_columns(row.name));
-    w->longest_shapes = KB_MAX(w->longest_shapes, ka_text_columns(row.input_shapes));
+    w->longest_name = kb_max_u64(w->longest_name, ka_text_columns(row.name));
+    w->longest_shapes = kb_max_u64(w->longest_shapes, ka_text_columns(row.input_shapes));
     measure_stack(w, index, row.stack_depth);
     if (row.flops && (!w->smallest_flops || row.flops < w->smallest_flops))
         w->smallest_flops = row.flops;

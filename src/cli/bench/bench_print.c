@@ -2,6 +2,7 @@
  * least and most of all runs; and which command is faster. */
 #include "cli/bench/bench.h"
 #include "cli/launch/cost_advice.h"
+#include "cli/style.h"
 
 #include <math.h>
 
@@ -50,7 +51,8 @@ static void put_command(char *const *words, FILE *out)
 
 static void print_times(const times *s, const char *name, char *const *command, FILE *out)
 {
-    fprintf(out, "%s%s %s ± %s, min %s, max %s, %u %s: ", name, s->of_steps ? "mean step" : "mean",
+    kc_put_styled(out, KC_BOLD, "%s%s", name, s->of_steps ? "mean step" : "mean");
+    fprintf(out, " %s ± %s, min %s, max %s, %u %s: ",
             kc_us(s->mean_us, false).s, kc_us(s->deviation_us, false).s, kc_us(s->min_us, false).s,
             kc_us(s->max_us, false).s, s->count, kc_noun(s->count, "run", "runs"));
     put_command(command, out);
@@ -83,7 +85,10 @@ static void print_verdict(const kc_diff_output *d, const times *a, const times *
     if (!isfinite(ratio) || !isfinite(error))
         return;
     bool is_noise = kb_string_equal(sure, kb_string("no")), is_unknown = kb_string_equal(sure, kb_string("unknown"));
-    fprintf(out, "B is %.2f ± %.2f times %s than A%s\n", ratio, error, b->mean_us > a->mean_us ? "slower" : "faster",
+    bool is_slower = b->mean_us > a->mean_us;
+    kc_put_styled(out, is_noise || is_unknown ? KC_PLAIN : is_slower ? KC_RED : KC_GREEN, "B is %.2f ± %.2f times %s than A",
+                  ratio, error, is_slower ? "slower" : "faster");
+    fprintf(out, "%s\n",
             is_noise     ? ": no more than noise"
             : is_unknown ? ": too few runs to distinguish it from noise"
                          : "");
@@ -98,5 +103,6 @@ void kc_bench_print(const kc_bench_runs *b, const kc_diff_output *d, FILE *out)
     print_cost(b, d, out);
     if (are_two)
         print_verdict(d, &sides[0], &sides[1], out);
-    fprintf(out, "traces: %s\n", b->directory);
+    kc_put_styled(out, KC_DIM, "traces: %s", b->directory);
+    fputc('\n', out);
 }

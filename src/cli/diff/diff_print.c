@@ -3,6 +3,7 @@
 #include "cli/diff/diff.h"
 
 #include "cli/print_facts.h"
+#include "cli/style.h"
 
 #include <math.h>
 
@@ -99,6 +100,23 @@ kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
     return text;
 }
 
+/* Red: slower, or more. Green: the opposite. Plain: no more than noise, or unknown. */
+static kc_style change_style(const kineto_analysis *a, uint32_t t, uint64_t row)
+{
+    kineto_string sure = kc_fact_text(a, t, row, "sure");
+    double delta = kc_fact_number(a, t, row, "delta_us");
+    bool is_sure = kb_string_equal(sure, kb_string("yes")) || kb_string_equal(sure, kb_string("ranks"));
+    return !is_sure || !isfinite(delta) || delta == 0 ? KC_PLAIN : delta > 0 ? KC_RED : KC_GREEN;
+}
+
+/* A heading after an empty line. */
+static void print_heading(FILE *out, const char *before, const char *unit, const char *after)
+{
+    fputc('\n', out);
+    kc_put_styled(out, KC_BOLD, "%s%s%s", before, unit, after);
+    fputc('\n', out);
+}
+
 /* ---- parts ----------------------------------------------------------------------------------- */
 
 /* "a.json: ", or "a1.json, a2.json and 3 more (5 runs): ". */
@@ -150,8 +168,8 @@ static void print_step_change(const kineto_analysis *a, uint32_t t, uint64_t row
     if (delta == 0)
         fputs(", no difference", out);
     else if (isfinite(pct))
-        fprintf(out, ", %s (%s; %s)", kc_us(delta, true).s, kc_relative_change(pct).s,
-                kc_interval(a, t, row).s);
+        fprintf(out, ", %s%s (%s; %s)%s", kc_paint(out, change_style(a, t, row)), kc_us(delta, true).s,
+                kc_relative_change(pct).s, kc_interval(a, t, row).s, kc_paint(out, KC_PLAIN));
     fputc('\n', out);
 }
 
@@ -161,7 +179,11 @@ static void print_conditions(const kc_diff_output *d, FILE *out)
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_conditions");
     uint64_t rows = kc_fact_rows(d->facts, t);
     for (uint64_t row = 0; row < rows; row++) {
-        fputs(row ? "; " : "different conditions: ", out);
+        if (row)
+            fputs("; ", out);
+        else
+            kc_put_styled(out, KC_YELLOW, "different conditions:");
+        fputs(row ? "" : " ", out);
         kc_put_name(out, kc_fact_text(d->facts, t, row, "what"), 0);
         fputc(' ', out);
         kc_put_name(out, kc_fact_text(d->facts, t, row, "before"), 0);
@@ -179,7 +201,7 @@ static void print_waterfall(const kc_diff_output *d, FILE *out)
     uint64_t rows = kc_fact_rows(d->facts, t);
     if (rows < 3) /* no part differs by more than noise: the line of the step is enough */
         return;
-    fprintf(out, "\nThe %s, part by part\n", kc_diff_unit(d->facts));
+    print_heading(out, "The ", kc_diff_unit(d->facts), ", part by part");
     for (uint64_t row = 0; row < rows; row++) {
         kineto_string part = kc_fact_text(d->facts, t, row, "part");
         if (kb_string_equal(part, kb_string("step with its work")) &&
@@ -234,13 +256,13 @@ static void print_change_row(const kc_diff_output *d, uint32_t t, uint64_t row, 
     kineto_string kind = kc_fact_text(d->facts, t, row, "kind"),
                   name = kc_fact_text(d->facts, t, row, "name"),
                   change = kc_fact_text(d->facts, t, row, "change");
-    fprintf(out, "  %12s %+7.1f %%  %-16.*s  %-7.*s  ",
+    fprintf(out, "  %s%12s %+7.1f %%%s  %-16.*s  %-7.*s  ", kc_paint(out, change_style(d->facts, t, row)),
             kc_us(kc_fact_number(d->facts, t, row, "delta_us"), true).s,
-            kc_fact_number(d->facts, t, row, "worth_pct"), (int)kind.size, kind.data,
+            kc_fact_number(d->facts, t, row, "worth_pct"), kc_paint(out, KC_PLAIN), (int)kind.size, kind.data,
             (int)change.size, change.data);
     char times[160];
     kb_text interval = kc_interval(d->facts, t, row);
-    size_t width = kc_page_width(stdout), room = width - KB_MIN(width, (size_t)CHANGE_COLUMNS);
+    size_t width = kc_page_width(out), room = width - KB_MIN(width, (size_t)CHANGE_COLUMNS);
     int n = snprintf(times, sizeof times, "  %s -> %s",
                      kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
                      kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s);
@@ -256,14 +278,15 @@ static void print_change_rows(const kc_diff_output *d, uint64_t limit, FILE *out
     kineto_fact_table info;
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_summary");
     uint64_t rows = kc_fact_rows(d->facts, t), shown = limit ? KB_MIN(rows, limit) : rows;
-    fprintf(out, "\nChanges, largest effect first (in %% of the %s before)\n", kc_diff_unit(d->facts));
+    print_heading(out, "Changes, largest effect first (in % of the ", kc_diff_unit(d->facts), " before)");
     for (uint64_t row = 0; row < shown; row++)
         print_change_row(d, t, row, out);
     kineto_analysis_table(d->facts, t, &info);
     if (!rows)
         fprintf(out, "  %.*s\n", (int)info.note.size, info.note.data);
     if (shown < rows)
-        fprintf(out, "  … and %s more: --top 0, --all\n", kc_count(rows - shown).s);
+        fprintf(out, "  %s… and %s more: --top 0, --all%s\n", kc_paint(out, KC_DIM), kc_count(rows - shown).s,
+                kc_paint(out, KC_PLAIN));
 }
 
 /* A finding of both traces with different savings. */
@@ -336,7 +359,7 @@ static void print_diff_findings(const kc_diff_output *d, FILE *out)
     if (t == UINT32_MAX)
         return;
     uint64_t rows = kc_fact_rows(d->facts, t);
-    fputs("\nFindings that differ\n", out);
+    print_heading(out, "Findings that differ", "", "");
     if (!rows)
         fputs("  none\n", out);
     for (uint64_t row = 0; row < rows; row++)
@@ -348,10 +371,15 @@ static void print_diff_findings(const kc_diff_output *d, FILE *out)
 /* Verdict, gate and the sentence that explains it, in the order of the command line. */
 static void print_gates(const kc_diff_output *d, FILE *out)
 {
+    static const kc_style styles[] = {
+        [KINETO_DIFF_PASSED] = KC_GREEN, [KINETO_DIFF_FAILED] = KC_RED, [KINETO_DIFF_SKIPPED] = KC_YELLOW};
     if (d->gate_count)
-        fputs("\nGates\n", out);
+        print_heading(out, "Gates", "", "");
     for (size_t i = 0; i < d->gate_count; i++) {
-        fprintf(out, "  %-10s  ", kineto_diff_outcome_name(d->gates[i].verdict.outcome));
+        uint32_t outcome = d->gates[i].verdict.outcome;
+        fputs("  ", out);
+        kc_put_styled(out, styles[outcome % KB_COUNT(styles)], "%-10s", kineto_diff_outcome_name(outcome));
+        fputs("  ", out);
         kc_put_name(out, kb_string(d->gates[i].text), 0);
         fputs(": ", out);
         kc_put_name(out, kb_string(d->gates[i].verdict.sentence), 0);

@@ -278,7 +278,7 @@ static void report_stage(void *context, const ko_stage_note *note)
         kc_complain("record: a requested trace could not be written: %s", note->text);
     else if (note->stage == KO_STAGE_WRITTEN && !h->options->quiet)
         kc_complain("%s%sa trace is in %s (%s)", note->text, note->text[0] ? ": " : "", note->path,
-                    kc_bytes(note->bytes).s);
+                    kb_bytes(note->bytes).s);
     else
         kb_log(KINETO_LOG_INFO, "request %llu: %s%s%s", (unsigned long long)note->ticket,
                ko_stage_name(note->stage), note->text[0] ? ": " : "", note->text);
@@ -418,7 +418,7 @@ static void finish_host(on_demand_host *h)
 static void wait_without_requests(on_demand_host *h)
 {
     while (!h->child->done)
-        kc_child_wait(h->child, KB_MIN(ks_collector_poll(h->collector), KB_SECOND_NS));
+        kc_child_wait(h->child, kb_min_u64(ks_collector_poll(h->collector), KB_SECOND_NS));
 }
 
 /* If the host cannot be started, the program still runs to its end. */

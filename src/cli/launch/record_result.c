@@ -153,7 +153,7 @@ static void report_rescue(ks_collector *c, const kc_child *child, const char *wh
     bool is_whole = ks_collector_find_spool(c) || stats.bytes == 0;
     if (!is_whole)
         kc_complain("%s: removed while recording: its %s are lost", ks_collector_spool_path(c),
-                    kc_bytes(stats.bytes).s);
+                    kb_bytes(stats.bytes).s);
     kc_complain("the %s is not lost. When the problem is solved, run:\n"
                 "  ckineto recover -o FILE.json --remove %s",
                 is_whole ? "recording" : "rest", ks_collector_pool_path(c));

@@ -5,6 +5,7 @@
 #include "cli/launch/environment.h"
 #include "cli/launch/remedies.h"
 #include "cli/print_findings.h"
+#include "cli/style.h"
 #include "cli/summary/summary.h"
 
 #include <ckineto/overview.h>
@@ -87,11 +88,13 @@ static void explain_empty_trace(const kc_record_report *r, const kineto_trace *t
                                 bool has_threads, FILE *out)
 {
     const char *reason = find_reason_in_ledger(r, trace);
-    fprintf(out, "\n  %s: ",
-            !has_threads ? "Nothing was recorded"
-            : kt_ledger_has(trace, "cpu", KC_COUNTERS_NO_SAMPLES)
-                ? "Only states of threads were recorded"
-                : "Only threads and CPU samples were recorded");
+    fputs("\n  ", out);
+    kc_put_styled(out, KC_YELLOW, "%s:",
+                  !has_threads ? "Nothing was recorded"
+                  : kt_ledger_has(trace, "cpu", KC_COUNTERS_NO_SAMPLES)
+                      ? "Only states of threads were recorded"
+                      : "Only threads and CPU samples were recorded");
+    fputc(' ', out);
     if (reason)
         fprintf(out, "%s\n", reason);
     else if (r->python)
@@ -111,7 +114,7 @@ static void print_overhead(const page *p)
     for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++) {
         kineto_trace_ledger(p->trace, i, &line);
         if (!kb_string_is(line.source, "self-cost") ||
-            !kb_string_equal(line.reason, kb_string("CPU time of recording [us]")))
+            !kb_string_equal(line.reason, kb_string(KT_REASON_RECORDING_COST)))
             continue;
         double cost_ns = 1000.0 * (double)line.count;
         if (window_ns >= SHORT_NS)
@@ -122,25 +125,22 @@ static void print_overhead(const page *p)
     }
 }
 
-/* Does a line say that something was not recorded, without a number of lost events? */
-static bool is_gap(const kineto_ledger_line *line)
-{
-    return line->count && !line->is_loss &&
-           (kb_string_contains(line->reason, "not found") || kb_string_contains(line->reason, "not recorded") ||
-            kb_string_contains(line->reason, "cannot be recorded") ||
-            kb_string_contains(line->reason, "no samples") || kb_string_contains(line->reason, "no stacks") ||
-            (kb_string_contains(line->source, "not recorded") && !kb_string_contains(line->reason, "[us]")));
-}
-
 /* The first line with this reason. */
 static uint32_t find_reason(const kineto_trace *trace, kineto_string reason)
 {
     kineto_ledger_line line;
     for (uint32_t i = 0;; i++) {
         kineto_trace_ledger(trace, i, &line);
-        if (is_gap(&line) && kb_string_equal(line.reason, reason))
+        if (kt_ledger_line_is_gap(&line) && kb_string_equal(line.reason, reason))
             return i;
     }
+}
+
+static void put_gap_line(const page *p, kineto_string text)
+{
+    fputs(kc_paint(p->out, KC_YELLOW), p->out);
+    kc_put_wrapped(p->out, p->width, "  ", "    ", 2, text);
+    fputs(kc_paint(p->out, KC_PLAIN), p->out);
 }
 
 /* "plug-in not found: opencl, cuda, nvtx", or the detail of the only one. */
@@ -155,7 +155,7 @@ static void print_gap(const page *p, uint32_t first, const kineto_ledger_line *g
     kc_put_name(out, gap->reason, 0);
     for (uint32_t i = first; i < kineto_trace_ledger_count(p->trace); i++) {
         kineto_trace_ledger(p->trace, i, &line);
-        if (!is_gap(&line) || !kb_string_equal(line.reason, gap->reason))
+        if (!kt_ledger_line_is_gap(&line) || !kb_string_equal(line.reason, gap->reason))
             continue;
         fputs(sources++ ? ", " : ": ", out);
         kc_put_name(out, line.source, 0);
@@ -167,7 +167,7 @@ static void print_gap(const page *p, uint32_t first, const kineto_ledger_line *g
         fputs(" ('ckineto doctor' says why)", out);
     }
     if (fclose(out) == 0)
-        kc_put_wrapped(p->out, p->width, "  ", "    ", 2, (kineto_string){text, size});
+        put_gap_line(p, (kineto_string){text, size});
     free(text);
 }
 
@@ -179,7 +179,7 @@ static void print_gaps(const page *p)
     uint32_t printed = 0;
     for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++) {
         kineto_trace_ledger(p->trace, i, &line);
-        if (!is_gap(&line) || find_reason(p->trace, line.reason) != i)
+        if (!kt_ledger_line_is_gap(&line) || find_reason(p->trace, line.reason) != i)
             continue;
         if (printed++ < MAX_GAPS)
             print_gap(p, i, &line);
@@ -195,7 +195,8 @@ static void print_account(const page *p)
     print_overhead(p);
     bool lost = kineto_trace_lost(p->trace) || kt_ledger_lost(p->trace, KT_LOSS_PROCESSES) ||
                 kt_ledger_is_cut(p->trace);
-    fprintf(p->out, "%s\n", lost ? "not everything was recorded:" : "nothing was lost");
+    kc_put_styled(p->out, lost ? KC_RED : KC_GREEN, "%s", lost ? "not everything was recorded:" : "nothing was lost");
+    fputc('\n', p->out);
     if (lost)
         kc_ledger_print_losses(p->trace, p->out);
     kc_ring_print(p->trace, "  the ring: ", p->out);
@@ -214,7 +215,8 @@ static void print_headline(const page *p)
         snprintf(text, sizeof text, "%s %s in a window of %s", kc_count(s->activities).s,
                  kc_noun(s->activities, "activity", "activities"),
                  kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
-    kc_put_wrapped(p->out, p->width, "ckineto: ", "         ", 0, kb_string(text));
+    fprintf(p->out, "%sckineto:%s ", kc_paint(p->out, KC_BOLD), kc_paint(p->out, KC_PLAIN));
+    kc_put_wrapped(p->out, p->width, "", "         ", 0, kb_string(text));
 }
 
 static void print_page(const page *p)
@@ -296,7 +298,9 @@ void kc_record_summary_print(const kc_record_report *r, const kineto_trace *trac
                 kc_noun(s.activities, "activity", "activities"));
     } else {
         find_for_page(&p, &own);
+        kc_memory_stream = out;
         print_fitting(&p, out);
+        kc_memory_stream = NULL;
     }
     kineto_findings_destroy(own);
     kineto_overview_destroy(p.overview);

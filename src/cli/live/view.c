@@ -147,7 +147,7 @@ static const view_table view_tables[] = {
     {"ranges and calls                            count        total         mean", count_host, put_host},
     {"kernels                                     count        total         mean", count_kernels,
      put_kernel},
-    {"devices, busy", count_devices, put_device},
+    {"devices: time with kernels, copies or memsets  [% of the interval]", count_devices, put_device},
     {"counters, newest value", count_counters, put_counter},
 };
 

@@ -124,7 +124,7 @@ static void measure_clock_offset(kc_host *host)
     int64_t before_ns = read_real_ns(), theirs_ns;
     if (ko_rpc_time(&host->daemon, &theirs_ns, NULL) != KINETO_OK)
         return;
-    int64_t doubt_ns = KB_MAX(read_real_ns() - before_ns, 0) / 2; /* our clock may be set back */
+    int64_t doubt_ns = kb_max_i64(read_real_ns() - before_ns, 0) / 2; /* our clock may be set back */
     host->clock_known = true;
     host->clock_ns = theirs_ns - (before_ns + doubt_ns);
     host->clock_doubt_ns = doubt_ns;
@@ -371,7 +371,7 @@ static void await_files(kc_fleet *fleet)
 {
     const kc_request *request = fleet->request;
     uint64_t wait_ns = KC_WRITE_TIMEOUT_NS + kc_request_length_ns(request) +
-                       (uint64_t)KB_MAX(fleet->start_ns - read_real_ns(), 0);
+                       (uint64_t)kb_max_i64(fleet->start_ns - read_real_ns(), 0);
     uint64_t until_ns = kb_monotonic_ns() + (request->wait_ns ? request->wait_ns : wait_ns);
     while (!interrupted && count_missing_files(fleet) && kb_monotonic_ns() < until_ns)
         sleep_ns(POLL_PERIOD_NS);

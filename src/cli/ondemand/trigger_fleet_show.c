@@ -57,10 +57,10 @@ static void print_remote_process(const kc_fleet *fleet, const kc_host *h, const 
                         h->name, p->pid, path);
     else if (fleet->hosts.count > 1)
         kc_print(stdout, "%s:%s%s%s\n", h->name, path, fleet->request->has_wait ? "\t" : "",
-                 fleet->request->has_wait ? kc_bytes(p->bytes).s : "");
+                 fleet->request->has_wait ? kb_bytes(p->bytes).s : "");
     else
         kc_print(stdout, "%s%s%s\n", path, fleet->request->has_wait ? "\t" : "",
-                 fleet->request->has_wait ? kc_bytes(p->bytes).s : "");
+                 fleet->request->has_wait ? kb_bytes(p->bytes).s : "");
 }
 
 /* Why a host has no processes, or each of its processes. */

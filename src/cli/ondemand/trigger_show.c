@@ -147,7 +147,7 @@ static void print_target_file(const kc_trigger_run *run, const kc_target *t)
         return;
     kc_put_name(stdout, kb_string(t->path), 0);
     if (run->request->has_wait)
-        printf("\t%s", kc_bytes(t->bytes).s);
+        printf("\t%s", kb_bytes(t->bytes).s);
     if (t->activities != KC_NOT_GIVEN)
         printf("\t%s %s", kc_count(t->activities).s,
                kc_noun(t->activities, "activity", "activities"));

@@ -246,7 +246,7 @@ static void print_steps(const screen *s)
         return;
     for (uint64_t r = 0; r < info.row_count; r++)
         longest =
-            KB_MAX(longest, get_fact_number(s, table, r, find_fact_column(s, table, "dur_us")));
+            kb_max_double(longest, get_fact_number(s, table, r, find_fact_column(s, table, "dur_us")));
     uint64_t *order = info.row_count > MAX_STEPS
                           ? sort_rows_by(s, table, find_fact_column(s, table, "dur_us"))
                           : NULL;

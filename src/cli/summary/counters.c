@@ -1,6 +1,6 @@
 /* Counters of a trace: the samples of each series, summarised. Series are found through a hash of
  * process, counter and key; equal hashes are resolved by probing the following values. */
-#include "cli/print.h"
+#include "cli/style.h"
 #include "cli/summary/summary.h"
 #include "export/export.h"
 #include "trace/trace.h"
@@ -138,8 +138,10 @@ static void print_counter_head(const kineto_trace *trace, uint32_t process, FILE
 {
     fputs("\n  counters of ", out);
     kc_put_process(out, trace, process);
-    fprintf(out, "\n  %-20s %-14s %-6s %8s %10s %10s %10s %10s\n", "counter", "series", "unit",
-            "samples", "min", "mean", "max", "last");
+    fputs("\n  ", out);
+    kc_put_styled(out, KC_BOLD, "%-20s %-14s %-6s %8s %10s %10s %10s %10s", "counter", "series", "unit", "samples",
+                  "min", "mean", "max", "last");
+    fputc('\n', out);
 }
 
 /* At most MAX_LINES rows, with a head for each process. */
@@ -165,7 +167,7 @@ void kc_counters_print(const kc_counters *all, const kineto_trace *trace, FILE *
         fprintf(out, " %10s\n", format_number(c->last).s);
     }
     if (count < all->list.count)
-        fprintf(out, "  … and %s more\n", kc_count(all->list.count - count).s);
+        kc_put_more(out, all->list.count - count);
 }
 
 /* All series, without a limit. */

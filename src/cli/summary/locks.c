@@ -1,5 +1,5 @@
 /* The locks that threads waited for, of a recording with --waits: the table locks in short. */
-#include "cli/print.h"
+#include "cli/style.h"
 #include "cli/print_facts.h"
 #include "cli/summary/summary.h"
 
@@ -39,12 +39,13 @@ void kc_locks_print(const kineto_trace *trace, FILE *out)
     options.tables = "locks";
     if (kineto_analysis_run(trace, &options, &a, NULL) == KINETO_OK &&
         kineto_analysis_table(a, 0, &table) && table.row_count) {
-        fprintf(out, "\n  %-40s %10s %12s   %s\n", "locks, by waiting time", "waits", "total",
-                "held by");
+        fputs("\n  ", out);
+        kc_put_styled(out, KC_BOLD, "%-40s %10s %12s   %s", "locks, by waiting time", "waits", "total", "held by");
+        fputc('\n', out);
         for (uint64_t row = 0; row < table.row_count && row < kc_shown_rows; row++)
             print_lock_row(a, row, out);
         if (table.row_count > kc_shown_rows)
-            fprintf(out, "  … and %s more\n", kc_count(table.row_count - kc_shown_rows).s);
+            kc_put_more(out, table.row_count - kc_shown_rows);
     }
     kineto_analysis_destroy(a);
 }

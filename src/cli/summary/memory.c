@@ -1,7 +1,7 @@
 /* Memory events of a trace, summarised: for each process and device the allocated bytes, the peak,
  * and estimates if the events are a sample. */
 #include "analyze/summary/summary.h"
-#include "cli/print.h"
+#include "cli/style.h"
 #include "cli/summary/summary.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
@@ -113,7 +113,7 @@ static uint64_t round_to_count(double value)
 /* "-" if no event has totals. */
 static kb_text format_total(const kc_memory_device *p, int64_t bytes)
 {
-    return p->has_totals ? kc_bytes((uint64_t)KB_MAX(bytes, 0)) : (kb_text){"-"};
+    return p->has_totals ? kb_bytes((uint64_t)KB_MAX(bytes, 0)) : (kb_text){"-"};
 }
 
 /* Estimates, and the number of samples if the events are a sample. */
@@ -135,7 +135,7 @@ static void print_memory_device(const kc_memory *m, const kc_memory_device *p,
     fprintf(out, " %12s %12s", format_total(p, p->peak_bytes).s,
             format_total(p, p->last_total_bytes).s);
     fprintf(out, " %12s %14s", kc_count(round_to_count(p->allocations_estimate)).s,
-            kc_bytes(round_to_count(p->allocated_bytes_estimate)).s);
+            kb_bytes(round_to_count(p->allocated_bytes_estimate)).s);
     fprintf(out, " %12s", kc_count(round_to_count(p->releases_estimate)).s);
     if (m->sampling_bytes > 1)
         fprintf(out, " %10s", kc_count(p->allocations + p->releases).s);
@@ -151,13 +151,15 @@ void kc_memory_print(const kc_memory *m, const kineto_trace *trace, FILE *out)
     size_t count = KB_MIN(m->devices.count, (size_t)MAX_DEVICES);
     if (count == 0)
         return;
-    fprintf(out, "\n  %-28s %12s %12s %12s %14s %12s%s\n",
-            sampled ? "memory (a sample, scaled up)" : "memory", "peak", "at the end",
-            "allocations", "of", "releases", sampled ? "    samples" : "");
+    fputs("\n  ", out);
+    kc_put_styled(out, KC_BOLD, "%-28s %12s %12s %12s %14s %12s%s",
+                  sampled ? "memory (a sample, scaled up)" : "memory", "peak", "at the end", "allocations", "of",
+                  "releases", sampled ? "    samples" : "");
+    fputc('\n', out);
     for (size_t i = 0; i < count; i++)
         print_memory_device(m, &m->devices.data[i], trace, out);
     if (count < m->devices.count)
-        fprintf(out, "  … and %s more\n", kc_count(m->devices.count - count).s);
+        kc_put_more(out, m->devices.count - count);
 }
 
 /* Both the recorded sums and the estimates. */

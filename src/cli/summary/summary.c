@@ -1,7 +1,7 @@
 /* A trace in numbers: one pass over all activities in order of time adds up totals by name, busy
  * times of devices and kinds; then the ledger. Tables are printed with KC_TOP rows. */
 #include "cli/summary/summary.h"
-#include "cli/print.h"
+#include "cli/style.h"
 #include "format/format.h"
 #include "session/session.h"
 #include "trace/model/steps.h"
@@ -262,13 +262,27 @@ uint32_t kc_shown_rows = KC_TOP;
 
 /* ---- showing --------------------------------------------------------------------------------- */
 
+void kc_put_table_head(FILE *out, const char *title, const char *a, const char *b, const char *c)
+{
+    fputs("\n  ", out);
+    kc_put_styled(out, KC_BOLD, "%-40s %10s %12s %12s", title, a, b, c);
+    fputc('\n', out);
+}
+
+void kc_put_more(FILE *out, uint64_t count)
+{
+    fputs("  ", out);
+    kc_put_styled(out, KC_DIM, "… and %s more", kc_count(count).s);
+    fputc('\n', out);
+}
+
 /* The first KC_TOP rows, and the number of the others. */
 static void print_stat_table(const char *title, const kc_stat *stats, size_t count,
                              const kineto_trace *trace, FILE *out)
 {
     if (count == 0)
         return;
-    fprintf(out, "\n  %-40s %10s %12s %12s\n", title, "count", "total", "mean");
+    kc_put_table_head(out, title, "count", "total", "mean");
     for (size_t i = 0; i < count && i < kc_shown_rows; i++) {
         fputs("  ", out);
         kc_put_name(out, kineto_trace_string(trace, stats[i].name_id), 40);
@@ -276,7 +290,7 @@ static void print_stat_table(const char *title, const kc_stat *stats, size_t cou
                 kb_duration(stats[i].total_ns).s, kb_duration(kc_mean_ns(&stats[i])).s);
     }
     if (count > kc_shown_rows)
-        fprintf(out, "  … and %s more\n", kc_count(count - kc_shown_rows).s);
+        kc_put_more(out, count - kc_shown_rows);
 }
 
 /* Other tools write texts in place of pids, and mostly the same text as the name, which is then
@@ -318,17 +332,20 @@ static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *
         fputs(indent, out);
         indent = "  ";
         kc_put_process(out, trace, d->process);
-        fprintf(out, ": busy for %s, %.1f %% of %s (%s %s)\n", kb_duration(d->busy_ns).s,
-                kc_busy_percent(d), kb_duration(kb_length_ns(d->from_ns, d->to_ns)).s,
-                kc_count(d->count).s,
-                kc_noun(d->count, "kernel or copy", "kernels, copies and memsets"));
+        fprintf(out, ": %s %s %s, %.1f %% of the recorded %s\n", kc_count(d->count).s,
+                kc_noun(d->count, "kernel or copy covers", "kernels, copies and memsets cover"),
+                kb_duration(d->busy_ns).s, kc_busy_percent(d), kb_duration(kb_length_ns(d->from_ns, d->to_ns)).s);
     }
 }
 
 /* "LOST" marks lines that count lost events. */
 static void print_ledger_line(const kineto_ledger_line *line, FILE *out)
 {
-    fprintf(out, line->is_loss && line->count ? "  LOST  " : "        ");
+    bool is_lost = line->is_loss && line->count;
+    fputs("  ", out);
+    if (is_lost)
+        kc_put_styled(out, KC_RED, "LOST");
+    fputs(is_lost ? "  " : "      ", out);
     kc_put_name(out, line->source, 0);
     fputs(": ", out);
     kc_put_name(out, line->reason, 0);
@@ -357,7 +374,9 @@ void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
         has_unrecorded_processes(trace)
             ? "no recorded event was lost; processes that were not recorded are listed here\n"
             : "nothing was lost\n";
-    fprintf(out, "\n  ledger: %s", lost || processes ? "" : headline);
+    fputs("\n  ", out);
+    kc_put_styled(out, KC_BOLD, "ledger:");
+    fprintf(out, " %s", lost || processes ? "" : headline);
     if (kt_ledger_is_cut(trace))
         fprintf(out, "the file ends early: the number of missing events is unknown%s",
                 processes ? ", and " : "\n");

@@ -16,6 +16,11 @@
 /** Rows shown of each table: KC_TOP or fewer. */
 extern uint32_t kc_shown_rows;
 
+/** The head of a table of four columns, after an empty line. */
+void kc_put_table_head(FILE *out, const char *title, const char *a, const char *b, const char *c);
+/** "… and N more" rows. */
+void kc_put_more(FILE *out, uint64_t count);
+
 /* Activities of one name. */
 typedef struct kc_stat {
     uint32_t name_id;

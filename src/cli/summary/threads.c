@@ -1,12 +1,12 @@
 /* Shows what the threads of watched programs did: the time in each state, where they were blocked, and
  * the functions with the most sampled CPU time. The numbers are the analyser's. */
 #include "cli/summary/summary.h"
-#include "cli/print.h"
+#include "cli/style.h"
 
 static void print_more(size_t count, FILE *out)
 {
     if (count > kc_shown_rows)
-        fprintf(out, "  … and %s more\n", kc_count(count - kc_shown_rows).s);
+        kc_put_more(out, count - kc_shown_rows);
 }
 
 static int compare_running(const void *left, const void *right, void *context)
@@ -36,9 +36,11 @@ static void print_threads(const ka_watched *w, const kc_folded *folded, FILE *ou
 {
     size_t count;
     uint32_t *order = order_threads(w, folded, &count);
-    if (count)
-        fprintf(out, "\n  %-40s %10s %17s %12s\n", "threads", "running", "waiting for a CPU",
-                "blocked");
+    if (count) {
+        fputs("\n  ", out);
+        kc_put_styled(out, KC_BOLD, "%-40s %10s %17s %12s", "threads", "running", "waiting for a CPU", "blocked");
+        fputc('\n', out);
+    }
     for (size_t i = 0; i < count && i < kc_shown_rows; i++) {
         const ka_watched_thread *t = &w->threads.data[order[i]];
         fputs("  ", out);
@@ -82,8 +84,7 @@ static void print_functions(const ka_watched *w, FILE *out)
 {
     if (!w->of_all.count)
         return;
-    fprintf(out, "\n  %-40s %10s %12s %12s\n", "functions, sampled CPU time", "share", "self",
-            "with callees");
+    kc_put_table_head(out, "functions, sampled CPU time", "share", "self", "with callees");
     for (size_t i = 0; i < w->of_all.count && i < kc_shown_rows; i++) {
         const ka_sampled *f = &w->of_all.data[i];
         double share = w->sampled_ns ? 100.0 * (double)f->self_ns / (double)w->sampled_ns : 0.0;
@@ -101,7 +102,7 @@ static void print_blocked(const ka_watched *w, FILE *out)
 {
     if (!w->blocked_of_all.count)
         return;
-    fprintf(out, "\n  %-40s %10s %12s %12s\n", "threads blocked in", "count", "total", "mean");
+    kc_put_table_head(out, "threads blocked in", "count", "total", "mean");
     for (size_t i = 0; i < w->blocked_of_all.count && i < kc_shown_rows; i++) {
         const ka_blocked *b = &w->blocked_of_all.data[i];
         fputs("  ", out);

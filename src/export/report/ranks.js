@@ -70,7 +70,7 @@ function measureSteps(tables) {
   ];
   if (!steps.some((s) => work(s) > 0)) return measures;
   const busy = read((s) => (s.dur_us ? (100 * work(s)) / s.dur_us : NaN));
-  return [...measures, { title: 'Device busy', columns, show: formatPercent, most: 100, of: busy }];
+  return [...measures, { title: 'Device work, part of the step', columns, show: formatPercent, most: 100, of: busy }];
 }
 
 /* How much of each slice of time the busiest stream of a rank works, or its busiest thread. */
@@ -385,7 +385,7 @@ function rankTable(map, tables) {
   const known = (value) => (Number.isFinite(value) ? value : null);
   return {
     title: 'Ranks in numbers',
-    columns: ['rank', 'mark', 'steps', 'mean_step_us', 'device_busy_pct', 'device_idle_pct'],
+    columns: ['rank', 'mark', 'steps', 'mean_step_us', 'kernels_of_steps_pct', 'idle_of_first_to_last_work_pct'],
     rows: map.ranks.map((r) => [
       r.rank,
       r.mark,

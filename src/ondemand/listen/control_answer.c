@@ -110,7 +110,7 @@ static uint32_t list_pids(const ko_control_socket *s, uint32_t pids[MAX_PIDS])
 {
     pids[0] = s->pid;
     return 1 +
-           (s->list ? KB_MIN(s->list(s->list_context, pids + 1, MAX_PIDS - 1), MAX_PIDS - 1u) : 0);
+           (s->list ? kb_min_u32(s->list(s->list_context, pids + 1, MAX_PIDS - 1), MAX_PIDS - 1u) : 0);
 }
 
 /* Comma-separated. */

@@ -115,7 +115,7 @@ static void wait_for_exit(int process, uint64_t until_ns, long *sleep_ns)
 {
     if (process >= 0) {
         struct pollfd ready = {process, POLLIN, 0};
-        (void)poll(&ready, 1, (int)KB_MIN(remaining_ms(until_ns), INT_MAX));
+        (void)poll(&ready, 1, (int)kb_min_i64(remaining_ms(until_ns), INT_MAX));
         return;
     }
     struct timespec t = {0, *sleep_ns};
@@ -173,7 +173,7 @@ static kineto_status wait_for_room(pipe_end *p, kineto_error *err)
     uint64_t until_ns = kb_monotonic_ns() + (uint64_t)p->timeout_ms * 1000000u;
     for (;;) {
         struct pollfd ready = {p->fd, POLLOUT, 0};
-        int n = poll(&ready, 1, (int)KB_MIN(remaining_ms(until_ns), INT_MAX));
+        int n = poll(&ready, 1, (int)kb_min_i64(remaining_ms(until_ns), INT_MAX));
         if (n > 0)
             return KINETO_OK;
         if (n < 0 && errno != EINTR)

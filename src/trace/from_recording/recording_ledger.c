@@ -116,7 +116,7 @@ static void add_evicted_line(kt_build_state *s)
     if (!all || !s->control->evicted_shift || is_evicted_before_window(s))
         return;
     uint64_t from = s->options.requested_from ? s->options.requested_from : s->options.start_ticks;
-    count = KB_MIN(kf_evicted_since(s->control, from), all);
+    count = kb_min_u64(kf_evicted_since(s->control, from), all);
     if (count)
         kt_ledger_add(s->b, sources == 1 ? kt_build_source_name(s, only) : kb_string("all sources"),
                       kb_string(kf_reason_text(KF_REASON_EVICTED)), count, true,

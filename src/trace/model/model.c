@@ -116,6 +116,19 @@ bool kt_ledger_line_is_cut(const kineto_ledger_line *line)
     return line->count && kb_string_is_one_of(line->reason, reasons, KB_COUNT(reasons));
 }
 
+bool kt_ledger_line_is_gap(const kineto_ledger_line *line)
+{
+    static const char *const phrases[] = {KT_GAP_PHRASES};
+    if (!line->count || line->is_loss)
+        return false;
+    if (kb_string_is(line->source, KT_SOURCE_UNRECORDED)) /* each reason why, and the CPU time of unknown ones */
+        return !kb_string_contains(line->reason, "[us]");
+    for (size_t i = 0; i < KB_COUNT(phrases); i++)
+        if (kb_string_contains(line->reason, phrases[i]))
+            return true;
+    return false;
+}
+
 bool kt_ledger_is_cut(const kineto_trace *t)
 {
     kineto_ledger_line line;

@@ -137,7 +137,7 @@ static void *run_reader_thread(void *argument)
         KB_ASSERT(done || l->turn == k);
         bool settle = !done && l->status == KINETO_OK;
         l->done = l->done || l->status != KINETO_OK;
-        size_t passed = KB_MIN(l->stop, batch_limit(l, k) - 1); /* a guess reads the byte before */
+        size_t passed = kb_min_u64(l->stop, batch_limit(l, k) - 1); /* a guess reads the byte before */
         l->turn++;
         pthread_cond_broadcast(&l->changed);
         pthread_mutex_unlock(&l->mutex);
@@ -178,7 +178,7 @@ kineto_status kt_read_events(kt_reader *r, size_t offset, size_t *stop)
     load l = {.r = r, .begin = offset, .expected = offset};
     pthread_mutex_init(&l.mutex, NULL);
     pthread_cond_init(&l.changed, NULL);
-    uint32_t wanted = KB_MIN(count_useful_threads(r), (uint32_t)MAX_THREADS);
+    uint32_t wanted = kb_min_u32(count_useful_threads(r), (uint32_t)MAX_THREADS);
     uint32_t started = 0;
     bool ended = read_first_batch_alone(&l);
     while (!ended && started < wanted - 1 &&

@@ -34,7 +34,7 @@ static void check_window_utf8(kt_cursor *c, size_t to, bool last)
 static bool cursor_exceeds_limit(const kt_cursor *c)
 {
     size_t most = kb_load_relaxed(&c->input->most_ahead);
-    size_t from = most ? KB_MAX(c->begun, kb_load_relaxed(&c->input->passed)) : 0;
+    size_t from = most ? kb_max_u64(c->begun, kb_load_relaxed(&c->input->passed)) : 0;
     return most && c->next > from && c->next - from > most;
 }
 
