@@ -11,10 +11,17 @@ void ka_put_known(ka_table *t, double value)
         ka_put_none(t);
 }
 
+const char *ka_word_of_proof(const ka_estimate *e)
+{
+    static const char *const words[] = {"unknown", "no", "yes"};
+    if (e->sure > 0 || e->shift.delta == 0)
+        return words[e->sure + 1];
+    return e->shift.by_calls ? "calls" : "ranks";
+}
+
 /* Ends each row; also appends the shift of the row, for gates. */
 void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us)
 {
-    static const char *const words[] = {"unknown", "no", "yes"};
     ka_put_known(t, e->before);
     ka_put_known(t, e->after);
     ka_put_known(t, e->delta);
@@ -22,8 +29,7 @@ void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us)
     ka_put_known(t, e->low_pct);
     ka_put_known(t, e->high_pct);
     ka_put_known(t, step_us > 0 ? 100 * e->delta / step_us : (double)NAN);
-    bool by_ranks = e->sure <= 0 && ka_is_proven(e->sure, e->shift);
-    ka_put_text(t, kb_string(by_ranks ? "ranks" : words[e->sure + 1]));
+    ka_put_text(t, kb_string(ka_word_of_proof(e)));
     t->no_memory |= !kb_vec_push(&t->shifts, e->shift);
 }
 
@@ -125,6 +131,9 @@ static ka_estimate compare_things(ka_diff *d, const ka_thing *a, const ka_thing 
     bool before_known = is_thing_known(&d->before, a, is_time) && (a || is_family_known(&d->before, b)),
          after_known = is_thing_known(&d->after, b, is_time) && (b || is_family_known(&d->after, a));
     ka_estimate e = compare_thing_values(d, a, b);
+    ka_typical calls;
+    if (before_known && after_known && ka_compare_calls(d, a, b, &calls))
+        e.shift = (ka_shift){calls.effect_us, calls.pct, true};
     if (before_known && after_known)
         return e;
     return unknown_estimate(&e, before_known, after_known);

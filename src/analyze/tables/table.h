@@ -97,9 +97,10 @@ typedef union ka_cell {
 } ka_cell;
 #define KA_NO_INT INT64_MIN
 
-/** Of a row of two traces: how far its steps moved by their ranks; 0: nothing is proven. */
+/** Of a row of two traces: how far its steps moved by their ranks, or its typical calls; 0: nothing is proven. */
 typedef struct ka_shift {
     double delta, pct;
+    bool by_calls;
 } ka_shift;
 
 /** The rows of one table. One analysis, on one thread, fills it, cell by cell. */
