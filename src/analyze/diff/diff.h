@@ -196,6 +196,8 @@ bool ka_side_take_samples(ka_side *side);
 /** A thing's calls are compared in all runs. */
 typedef struct ka_typical {
     double before_us, after_us, delta_us, pct; /* of a typical call: means of runs */
+    double low_pct, high_pct;                  /* 95 % interval of pct */
+    bool is_proven;                            /* the interval excludes 0, and the ranks of runs say the same */
     double before_calls, after_calls;          /* in a step */
     double effect_us;                          /* of the calls after, on a step */
     bool are_apart;                            /* each run after is longer, or each is shorter, than each before */
@@ -223,7 +225,7 @@ typedef struct ka_diff {
 #define KA_MIN_PERCENT 0.2 /* of the mean of both steps: what changes less is not listed */
 bool ka_diff_put_tables(ka_diff *d);
 void ka_diff_put_runs(ka_diff *d);
-/** diff_calls.c. @param a  NULL, as b: the side has no such thing. @return true if runs prove a difference. */
+/** diff_calls.c. @param a  NULL, as b: the side has no such thing. @return false: not all runs have such calls. */
 bool ka_compare_calls(ka_diff *d, const ka_thing *a, const ka_thing *b, ka_typical *out);
 bool ka_diff_put_calls(ka_diff *d);
 bool ka_diff_put_summary(ka_diff *d);

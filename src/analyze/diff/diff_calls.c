@@ -93,11 +93,14 @@ bool ka_compare_calls(ka_diff *d, const ka_thing *a, const ka_thing *b, ka_typic
                         .after_us = e.after,
                         .delta_us = e.delta,
                         .pct = e.pct,
+                        .low_pct = e.low_pct,
+                        .high_pct = e.high_pct,
+                        .is_proven = e.sure > 0 && wrong + 1 < d->wrong_calls,
                         .before_calls = calls_per_step(&d->before, a),
                         .after_calls = calls_per_step(&d->after, b),
                         .are_apart = wrong == 0};
     out->effect_us = e.delta * out->after_calls;
-    return e.sure > 0 && wrong + 1 < d->wrong_calls;
+    return true;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -125,7 +128,7 @@ static double difference_of_step(ka_diff *d)
     const ka_table *steps = &d->facts->tables[KA_TABLE_diff_steps];
     const ka_thing *a = &d->before.things.data[0], *b = &d->after.things.data[0];
     ka_typical step;
-    if (ka_compare_calls(d, a, b, &step))
+    if (ka_compare_calls(d, a, b, &step) && step.is_proven)
         return step.delta_us;
     return ka_cell_at(steps, 0, ka_fact_column(steps, "delta_us")).d;
 }
@@ -159,7 +162,7 @@ bool ka_diff_put_calls(ka_diff *d)
         if (a->other == KA_NONE || i == 1 || !kind_of_calls(a))
             continue;
         b = &d->after.things.data[a->other];
-        if (ka_compare_calls(d, a, b, &c) && fabs(c.effect_us) > KA_MIN_PERCENT / 100 * d->both_us)
+        if (ka_compare_calls(d, a, b, &c) && c.is_proven && fabs(c.effect_us) > KA_MIN_PERCENT / 100 * d->both_us)
             put_calls_row(d, b, &c, step_delta_us);
     }
     if (!d->before.keeps_calls)

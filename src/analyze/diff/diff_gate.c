@@ -151,7 +151,7 @@ typedef struct gate_result {
     kineto_diff_decider by;
     double value, before, after, low, high;
     double shift; /* by ranks or calls; 0: they prove none */
-    bool by_calls;
+    const ka_shift *evidence; /* of the row */
     int sure;
     bool of_runs; /* values are those of runs, not of steps */
     uint32_t values; /* of the side with fewer */
@@ -173,21 +173,51 @@ static bool is_beyond(const gate *g, double value)
     return g->falls ? value < -g->limit : value > g->limit;
 }
 
-/* What decides: the limit if it is kept, else the interval, the ranks or typical calls, whichever proves more. Typical
- * calls beyond the limit also decide where the noise of a few calls hides it in the mean. */
+/* A percentage of before in the unit of the limit. */
+static double in_unit_of_limit(const gate *g, const gate_result *j, double pct)
+{
+    return g->of == PERCENT ? pct : pct / 100 * fabs(j->before);
+}
+
+/* Does the interval hold changes beyond the limit in both directions? Then it cannot decide. */
+static bool is_wider_than_limit(const gate *g, const gate_result *j, double low_pct, double high_pct)
+{
+    return in_unit_of_limit(g, j, low_pct) < -g->limit && in_unit_of_limit(g, j, high_pct) > g->limit;
+}
+
+/* Are typical calls within the limit, by an interval that can decide? */
+static bool are_calls_within(const gate *g, const gate_result *j)
+{
+    const ka_shift *s = j->evidence;
+    return s->has_calls && isfinite(s->calls_low_pct) && isfinite(s->calls_high_pct) &&
+           !is_beyond(g, in_unit_of_limit(g, j, s->calls_pct)) &&
+           !is_wider_than_limit(g, j, s->calls_low_pct, s->calls_high_pct);
+}
+
+/* What decides: an interval, ranks or typical calls that prove a difference beyond the limit; else typical calls within
+ * it; else the limit, unless the interval is too wide for it. Typical calls also decide where the noise of a few calls
+ * hides the difference in the mean. */
 static kineto_diff_decider decider_of(const gate *g, const gate_result *j, bool without_noise)
 {
-    const kineto_diff_decider by_shift = j->by_calls ? KINETO_DIFF_BY_CALLS : KINETO_DIFF_BY_RANKS;
+    const kineto_diff_decider by_shift = j->evidence->by_calls ? KINETO_DIFF_BY_CALLS : KINETO_DIFF_BY_RANKS;
+    bool beyond = is_beyond(g, j->value);
     if (isnan(j->value))
         return KINETO_DIFF_BY_NOTHING;
-    if (!is_beyond(g, j->value))
-        return j->by_calls && is_beyond(g, j->shift) ? by_shift : KINETO_DIFF_BY_LIMIT;
-    if (j->sure > 0)
+    if (beyond && j->sure > 0)
         return KINETO_DIFF_BY_INTERVAL;
-    if (is_beyond(g, j->shift))
+    if (is_beyond(g, j->shift) && (beyond || j->evidence->by_calls))
         return by_shift;
+    if (!beyond) {
+        bool can_decide = j->sure < 0 || without_noise || !is_wider_than_limit(g, j, j->low, j->high) ||
+                          are_calls_within(g, j);
+        return can_decide ? KINETO_DIFF_BY_LIMIT : KINETO_DIFF_BY_INTERVAL;
+    }
+    if (j->shift != 0)
+        return by_shift;
+    if (are_calls_within(g, j))
+        return KINETO_DIFF_BY_CALLS;
     if (j->sure == 0)
-        return j->shift != 0 ? by_shift : KINETO_DIFF_BY_INTERVAL;
+        return KINETO_DIFF_BY_INTERVAL;
     return without_noise ? KINETO_DIFF_BY_DIFFERENCE : KINETO_DIFF_BY_NOTHING;
 }
 
@@ -198,7 +228,7 @@ static kineto_diff_outcome decide_outcome(const gate *g, const gate_result *j)
     case KINETO_DIFF_BY_DIFFERENCE:
         return KINETO_DIFF_FAILED;
     case KINETO_DIFF_BY_INTERVAL:
-        return j->sure > 0 ? KINETO_DIFF_FAILED : KINETO_DIFF_INCONCLUSIVE;
+        return j->sure > 0 && is_beyond(g, j->value) ? KINETO_DIFF_FAILED : KINETO_DIFF_INCONCLUSIVE;
     case KINETO_DIFF_BY_RANKS:
     case KINETO_DIFF_BY_CALLS:
         return is_beyond(g, j->shift) ? KINETO_DIFF_FAILED : KINETO_DIFF_PASSED;
@@ -227,7 +257,7 @@ static gate_result evaluate_row(const gate *g, const ka_table *t, uint64_t row, 
         gated_value(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);
     const ka_shift *shift = &t->shifts.data[row];
     j.shift = g->of == PERCENT ? shift->pct : shift->delta;
-    j.by_calls = shift->by_calls;
+    j.evidence = shift;
     j.by = decider_of(g, &j, without_noise);
     j.outcome = decide_outcome(g, &j);
     return j;
@@ -284,7 +314,7 @@ static kb_text relative_change(const gate_result *j)
 }
 
 /* The reason in words, for the sentence of a verdict. */
-static const char *gate_reason(const gate_result *j, bool without_noise)
+static const char *gate_reason(const gate *g, const gate_result *j, bool without_noise)
 {
     const char *const few = j->of_runs ? "within the limit; there are too few runs to know the noise"
                                        : "within the limit; there are too few steps to know the noise";
@@ -296,7 +326,9 @@ static const char *gate_reason(const gate_result *j, bool without_noise)
     case KINETO_DIFF_BY_LIMIT:
         return j->sure < 0 && !without_noise ? few : "within the limit";
     case KINETO_DIFF_BY_INTERVAL:
-        return failed ? "beyond the limit, and no noise" : "beyond the limit, but within the noise";
+        return failed                     ? "beyond the limit, and no noise"
+               : is_beyond(g, j->value) ? "beyond the limit, but within the noise"
+                                        : "within the limit, but the noise is larger than the limit";
     case KINETO_DIFF_BY_RANKS:
         return failed ? "beyond the limit, and more than noise by a rank test"
                : j->of_runs
@@ -330,28 +362,36 @@ static kb_text describe_shift(const gate *g, const gate_result *j)
     return text;
 }
 
-/* What an interval that cannot decide could: a change that is larger than its upper half. */
-static kb_text describe_resolution(const gate_result *j)
+/* What changes an interval could show: those that are larger than its upper half. */
+static double half_of_interval(double pct, double high_pct)
 {
-    kb_text text = {""};
-    double pct = 100 * (j->after - j->before) / fabs(j->before),
-           half = 100 * ((1 + (j->after < j->before ? j->low : j->high) / 100) / (1 + pct / 100) - 1);
+    return 100 * ((1 + high_pct / 100) / (1 + pct / 100) - 1);
+}
+
+/* The change that the runs or steps of a gate that is inconclusive could show, and what to do. */
+static void describe_resolution(const gate_result *j, char *out, size_t bytes)
+{
+    const ka_shift *s = j->evidence;
+    double half = half_of_interval(100 * (j->after - j->before) / fabs(j->before), j->high);
+    if (s->has_calls)
+        half = fmin(half, half_of_interval(s->calls_pct, s->calls_high_pct));
+    *out = '\0';
     if (j->outcome != KINETO_DIFF_INCONCLUSIVE)
-        return text;
+        return;
     const char *what = j->of_runs ? "runs" : "steps", *more = j->of_runs ? " (bench --repeat)" : "";
-    if (isfinite(half) && half != 0)
-        (void)kb_snprintf(text.s, sizeof text.s, ": %u %s a side show changes above %.3g %% only; use more %s%s, or that limit",
-                          j->values, what, fabs(half), what, more);
+    if (isfinite(half) && half > 0)
+        (void)kb_snprintf(out, bytes, ": %u %s a side show changes above %.3g %% only; use more %s%s, or that limit",
+                          j->values, what, half, what, more);
     else
-        (void)kb_snprintf(text.s, sizeof text.s, ": use more %s%s, or a larger limit", what, more);
-    return text;
+        (void)kb_snprintf(out, bytes, ": use more %s%s, or a larger limit", what, more);
 }
 
 /* The sentence of a verdict. */
 static void explain_gate(const gate *g, const gate_result *j, bool without_noise, char *out,
                          size_t bytes)
 {
-    char interval[100] = "";
+    char interval[100] = "", resolution[160];
+    describe_resolution(j, resolution, sizeof resolution);
     if (!isnan(j->low) && j->high < MULTIPLE_PERCENT)
         (void)kb_snprintf(interval, sizeof interval, ", 95 %% interval %+.2f … %+.2f %%", j->low,
                           j->high);
@@ -362,8 +402,8 @@ static void explain_gate(const gate *g, const gate_result *j, bool without_noise
     size_t kept = kb_utf8_valid_prefix(name.s, strlen(name.s));
     (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s%s%s", (int)kept, name.s,
                    format_value(g->what->of, j->before).s, format_value(g->what->of, j->after).s,
-                   relative_change(j).s, interval, gate_reason(j, without_noise), describe_shift(g, j).s,
-                   describe_resolution(j).s);
+                   relative_change(j).s, interval, gate_reason(g, j, without_noise), describe_shift(g, j).s,
+                   resolution);
 }
 
 /* The gate and its table. */

@@ -218,6 +218,7 @@ static void put_diff_finding(ka_diff *d, const kineto_finding *a, const kineto_f
     ka_put_text(t, kb_string(shown->id));
     ka_put_text(t, shown->subject);
     ka_put_text(t, kb_string(!a ? "added" : !b ? "removed" : "changed"));
+    ka_put_int(t, ka_is_circumstance(shown));
     ka_put_known(t, before);
     ka_put_known(t, after);
     ka_put_known(t, before - after);

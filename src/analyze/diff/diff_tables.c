@@ -132,8 +132,14 @@ static ka_estimate compare_things(ka_diff *d, const ka_thing *a, const ka_thing 
          after_known = is_thing_known(&d->after, b, is_time) && (b || is_family_known(&d->after, a));
     ka_estimate e = compare_thing_values(d, a, b);
     ka_typical calls;
-    if (before_known && after_known && ka_compare_calls(d, a, b, &calls))
-        e.shift = (ka_shift){calls.effect_us, calls.pct, true};
+    if (before_known && after_known && ka_compare_calls(d, a, b, &calls)) {
+        if (calls.is_proven)
+            e.shift = (ka_shift){.delta = calls.effect_us, .pct = calls.pct, .by_calls = true};
+        e.shift.has_calls = true;
+        e.shift.calls_pct = calls.pct;
+        e.shift.calls_low_pct = calls.low_pct;
+        e.shift.calls_high_pct = calls.high_pct;
+    }
     if (before_known && after_known)
         return e;
     return unknown_estimate(&e, before_known, after_known);
@@ -295,6 +301,15 @@ static bool put_median_or_mean(ka_diff *d)
     return ok;
 }
 
+/* Steps that no option and no profiler names. */
+static void note_step_names(ka_table *t, const ka_side *a, const ka_side *b)
+{
+    kineto_string before = ka_repeated_step_name(&a->m.dataset), after = ka_repeated_step_name(&b->m.dataset);
+    kineto_string name = before.size ? before : after;
+    if (name.size)
+        ka_note_also(t, "steps are the ranges named '%.*s'", (int)KB_MIN(name.size, (size_t)60), name.data);
+}
+
 /* Which steps are compared. */
 static void note_steps(ka_diff *d)
 {
@@ -315,6 +330,7 @@ static void note_steps(ka_diff *d)
                 "without the first steps that took much longer than the others: %u of %u before, "
                 "%u of %u after",
                 a->warm_up, a->warm_up + a->step_count, b->warm_up, b->warm_up + b->step_count);
+    note_step_names(t, a, b);
     const char *middle = d->chance.medians ? "median" : "mean";
     if (has_runs(d) && a->no_steps && b->no_steps)
         ka_note_also(t, "%ss of runs: %u before, %u after", middle, a->run_count, b->run_count);

@@ -181,9 +181,16 @@ static void report_own_waits(ka_finder *f, const ka_active *a, const cpu_wait *o
     show_waits(f, x, a, true);
 }
 
+static const char other_programs[] = "other programs"; /* the subject */
+
+bool ka_is_circumstance(const kineto_finding *x)
+{
+    return x->rule == KA_FIND_oversubscription && kb_string_equal(x->subject, kb_string(other_programs));
+}
+
 static void report_other_waits(ka_finder *f, const ka_active *a, const cpu_wait *others)
 {
-    ka_found *x = ka_open_thread_finding(f, a->w, others->saved, 0.5, "other programs");
+    ka_found *x = ka_open_thread_finding(f, a->w, others->saved, 0.5, other_programs);
     if (!x)
         return;
     ka_say(f, x,

@@ -101,6 +101,8 @@ typedef union ka_cell {
 typedef struct ka_shift {
     double delta, pct;
     bool by_calls;
+    bool has_calls; /* typical calls were compared, whatever they prove: their difference and its 95 % interval */
+    double calls_pct, calls_low_pct, calls_high_pct;
 } ka_shift;
 
 /** The rows of one table. One analysis, on one thread, fills it, cell by cell. */
