@@ -147,7 +147,7 @@ static void the_row_says_what_changed_by_how_much(void **unused)
     kineto_analysis_destroy(d);
 }
 
-/* Typical calls that differ from run to run by 30 % cannot decide about 3 %. */
+/* Typical calls that differ from run to run by 30 % cannot decide about 3 %; a fall is within the limit of a rise. */
 static void noise_beyond_the_limit_is_inconclusive(void **unused)
 {
     (void)unused;
@@ -159,9 +159,8 @@ static void noise_beyond_the_limit_is_inconclusive(void **unused)
     for (int swapped = 0; swapped < 2; swapped++) {
         kineto_analysis *d = compare_sides(sides, false, swapped);
         kineto_diff_verdict v = evaluate(d, "function:load>3%");
-        assert_int_equal(v.outcome, KINETO_DIFF_INCONCLUSIVE);
+        assert_string_equal(kineto_diff_outcome_name(v.outcome), swapped ? "passed" : "inconclusive");
         assert_non_null(strstr(v.sentence, "3 runs a side show changes above"));
-        assert_string_equal(kineto_diff_outcome_name(v.outcome), "inconclusive");
         kineto_analysis_destroy(d);
         for (uint32_t i = 0; i < RUNS; i++) {
             kineto_trace *before = sides[0][i];

@@ -194,8 +194,8 @@ static bool are_calls_within(const gate *g, const gate_result *j)
            !is_wider_than_limit(g, j, s->calls_low_pct, s->calls_high_pct);
 }
 
-/* What decides: an interval, ranks or typical calls that prove a difference beyond the limit; else typical calls within
- * it; else the limit, unless the interval is too wide for it. Typical calls also decide where the noise of a few calls
+/* What decides: an interval, ranks or typical calls that prove a difference beyond the limit; else the limit; else
+ * typical calls within it. Typical calls also decide where the noise of a few calls
  * hides the difference in the mean. */
 static kineto_diff_decider decider_of(const gate *g, const gate_result *j, bool without_noise)
 {
@@ -207,11 +207,8 @@ static kineto_diff_decider decider_of(const gate *g, const gate_result *j, bool 
         return KINETO_DIFF_BY_INTERVAL;
     if (is_beyond(g, j->shift) && (beyond || j->evidence->by_calls))
         return by_shift;
-    if (!beyond) {
-        bool can_decide = j->sure < 0 || without_noise || !is_wider_than_limit(g, j, j->low, j->high) ||
-                          are_calls_within(g, j);
-        return can_decide ? KINETO_DIFF_BY_LIMIT : KINETO_DIFF_BY_INTERVAL;
-    }
+    if (!beyond)
+        return KINETO_DIFF_BY_LIMIT;
     if (j->shift != 0)
         return by_shift;
     if (are_calls_within(g, j))
@@ -228,7 +225,7 @@ static kineto_diff_outcome decide_outcome(const gate *g, const gate_result *j)
     case KINETO_DIFF_BY_DIFFERENCE:
         return KINETO_DIFF_FAILED;
     case KINETO_DIFF_BY_INTERVAL:
-        return j->sure > 0 && is_beyond(g, j->value) ? KINETO_DIFF_FAILED : KINETO_DIFF_INCONCLUSIVE;
+        return j->sure > 0 ? KINETO_DIFF_FAILED : KINETO_DIFF_INCONCLUSIVE;
     case KINETO_DIFF_BY_RANKS:
     case KINETO_DIFF_BY_CALLS:
         return is_beyond(g, j->shift) ? KINETO_DIFF_FAILED : KINETO_DIFF_PASSED;
@@ -314,7 +311,7 @@ static kb_text relative_change(const gate_result *j)
 }
 
 /* The reason in words, for the sentence of a verdict. */
-static const char *gate_reason(const gate *g, const gate_result *j, bool without_noise)
+static const char *gate_reason(const gate_result *j, bool without_noise)
 {
     const char *const few = j->of_runs ? "within the limit; there are too few runs to know the noise"
                                        : "within the limit; there are too few steps to know the noise";
@@ -326,9 +323,7 @@ static const char *gate_reason(const gate *g, const gate_result *j, bool without
     case KINETO_DIFF_BY_LIMIT:
         return j->sure < 0 && !without_noise ? few : "within the limit";
     case KINETO_DIFF_BY_INTERVAL:
-        return failed                     ? "beyond the limit, and no noise"
-               : is_beyond(g, j->value) ? "beyond the limit, but within the noise"
-                                        : "within the limit, but the noise is larger than the limit";
+        return failed ? "beyond the limit, and no noise" : "beyond the limit, but within the noise";
     case KINETO_DIFF_BY_RANKS:
         return failed ? "beyond the limit, and more than noise by a rank test"
                : j->of_runs
@@ -368,21 +363,23 @@ static double half_of_interval(double pct, double high_pct)
     return 100 * ((1 + high_pct / 100) / (1 + pct / 100) - 1);
 }
 
-/* The change that the runs or steps of a gate that is inconclusive could show, and what to do. */
-static void describe_resolution(const gate_result *j, char *out, size_t bytes)
+/* The change that runs or steps could show, where that is more than the limit, and what to do. */
+static void describe_resolution(const gate *g, const gate_result *j, char *out, size_t bytes)
 {
     const ka_shift *s = j->evidence;
     double half = half_of_interval(100 * (j->after - j->before) / fabs(j->before), j->high);
     if (s->has_calls)
         half = fmin(half, half_of_interval(s->calls_pct, s->calls_high_pct));
     *out = '\0';
-    if (j->outcome != KINETO_DIFF_INCONCLUSIVE)
+    bool is_passed = j->by == KINETO_DIFF_BY_LIMIT && j->sure == 0 && is_wider_than_limit(g, j, j->low, j->high) &&
+                     !are_calls_within(g, j);
+    if (j->outcome != KINETO_DIFF_INCONCLUSIVE && !is_passed)
         return;
     const char *what = j->of_runs ? "runs" : "steps", *more = j->of_runs ? " (bench --repeat)" : "";
     if (isfinite(half) && half > 0)
-        (void)kb_snprintf(out, bytes, ": %u %s a side show changes above %.3g %% only; use more %s%s, or that limit",
-                          j->values, what, half, what, more);
-    else
+        (void)kb_snprintf(out, bytes, "%s %u %s a side show changes above %.3g %% only; use more %s%s, or that limit",
+                          is_passed ? ", but" : ":", j->values, what, half, what, more);
+    else if (!is_passed)
         (void)kb_snprintf(out, bytes, ": use more %s%s, or a larger limit", what, more);
 }
 
@@ -391,7 +388,7 @@ static void explain_gate(const gate *g, const gate_result *j, bool without_noise
                          size_t bytes)
 {
     char interval[100] = "", resolution[160];
-    describe_resolution(j, resolution, sizeof resolution);
+    describe_resolution(g, j, resolution, sizeof resolution);
     if (!isnan(j->low) && j->high < MULTIPLE_PERCENT)
         (void)kb_snprintf(interval, sizeof interval, ", 95 %% interval %+.2f … %+.2f %%", j->low,
                           j->high);
@@ -402,7 +399,7 @@ static void explain_gate(const gate *g, const gate_result *j, bool without_noise
     size_t kept = kb_utf8_valid_prefix(name.s, strlen(name.s));
     (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s%s%s", (int)kept, name.s,
                    format_value(g->what->of, j->before).s, format_value(g->what->of, j->after).s,
-                   relative_change(j).s, interval, gate_reason(g, j, without_noise), describe_shift(g, j).s,
+                   relative_change(j).s, interval, gate_reason(j, without_noise), describe_shift(g, j).s,
                    resolution);
 }
 
