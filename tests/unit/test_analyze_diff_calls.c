@@ -147,6 +147,40 @@ static void the_row_says_what_changed_by_how_much(void **unused)
     kineto_analysis_destroy(d);
 }
 
+/* A run of 24 steps with pauses between them, so that they cover less of the time than steps that are recognised. */
+static kineto_trace *draw_run_with_pauses(const char *name, double pause_us)
+{
+    maker m = make();
+    for (uint32_t i = 0; i < STEPS; i++) {
+        double at = i * (6000 + pause_us);
+        put_range(&m, name, at, at + 6000 * (1 + 0.001 * normal()));
+    }
+    return finish(m.b);
+}
+
+static int64_t count_steps(const char *name, double pause_us)
+{
+    kineto_trace *sides[2][RUNS];
+    state = 6;
+    for (uint32_t i = 0; i < 2 * RUNS; i++)
+        sides[i / RUNS][i % RUNS] =
+            i == 4 ? draw_run_with_pauses(name, pause_us) : draw_run_with_pauses("step", 10);
+    kineto_analysis *d = compare_sides(sides, false, true);
+    int64_t steps = ka_cell_at(&d->tables[KA_TABLE_diff_runs], 0, KA_COL_diff_runs_steps).i;
+    kineto_analysis_destroy(d);
+    return steps;
+}
+
+/* Whether a run has recognised steps must not depend on its pauses, and steps are not compared with whole runs. */
+static void all_runs_have_the_same_kind_of_steps(void **unused)
+{
+    (void)unused;
+    assert_int_equal(count_steps("step", 10), STEPS);
+    assert_int_equal(count_steps("step", 3000), STEPS);
+    assert_int_equal(count_steps("iteration", 10), 0);
+    assert_int_equal(count_steps("iteration", 3000), 0);
+}
+
 /* Typical calls that differ from run to run by 30 % cannot decide about 3 %; a fall is within the limit of a rise. */
 static void noise_beyond_the_limit_is_inconclusive(void **unused)
 {
@@ -176,6 +210,7 @@ int main(void)
         cmocka_unit_test(runs_of_one_program_rarely_differ),
         cmocka_unit_test(a_change_of_every_call_is_found),
         cmocka_unit_test(the_row_says_what_changed_by_how_much),
+        cmocka_unit_test(all_runs_have_the_same_kind_of_steps),
         cmocka_unit_test(noise_beyond_the_limit_is_inconclusive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

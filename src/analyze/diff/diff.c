@@ -136,12 +136,16 @@ static kineto_status compare_exact(const diff_runs runs[2], const kineto_diff_op
     kineto_analysis_options how = {.size = sizeof how};
     if (o->analyze)
         how = *o->analyze;
-    kineto_status status = compare_sides(&d, runs, o, &how, err);
+    char *pattern;
+    bool ok = ka_agree_on_steps((const kineto_trace *const *[]){runs[0].traces, runs[1].traces},
+                                (size_t[]){runs[0].count, runs[1].count}, &how, &pattern);
+    kineto_status status = ok ? compare_sides(&d, runs, o, &how, err) : kb_fail_memory(err, "compare two traces");
     if (!status && o->findings)
         status = find_both(&d, runs, &how, err);
     ka_chance_free(&d.chance);
     ka_side_free(&d.before);
     ka_side_free(&d.after);
+    free(pattern);
     return status;
 }
 

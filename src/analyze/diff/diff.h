@@ -191,6 +191,12 @@ bool ka_side_add_path(ka_side *side, uint32_t other);
 /** diff_samples.c: memory and counters. */
 bool ka_side_take_samples(ka_side *side);
 
+/* ---- diff_step_names.c ---- */
+/** Sets the step_pattern of `how` if ranges repeat like steps in some of the traces only.
+ *  @param pattern  receives memory to free that `how` refers to. @return false: out of memory. */
+bool ka_agree_on_steps(const kineto_trace *const *traces[2], const size_t counts[2], kineto_analysis_options *how,
+                       char **pattern);
+
 /* ---- diff_calls.c: typical calls, run by run ---- */
 #define KA_MIN_RUNS 3u /* of each side */
 /** A thing's calls are compared in all runs. */
