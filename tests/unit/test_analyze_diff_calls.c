@@ -171,6 +171,25 @@ static int64_t count_steps(const char *name, double pause_us)
     return steps;
 }
 
+/* One run before is as long as none after, but noise makes the interval useless. */
+static void runs_that_are_all_longer_fail_whatever_their_noise(void **unused)
+{
+    (void)unused;
+    const double lengths[2][RUNS] = {{1700, 2300, 138000}, {307000, 311000, 364000}};
+    kineto_trace *sides[2][RUNS];
+    for (uint32_t i = 0; i < 2 * RUNS; i++) {
+        maker m = make();
+        put_range(&m, "all", 0, lengths[i / RUNS][i % RUNS]);
+        sides[i / RUNS][i % RUNS] = finish(m.b);
+    }
+    kineto_analysis *d = compare_sides(sides, false, true);
+    kineto_diff_verdict v = evaluate(d, "step>50%");
+    assert_int_equal(v.outcome, KINETO_DIFF_FAILED);
+    assert_non_null(strstr(v.sentence, "in each run after"));
+    assert_int_equal(evaluate(d, "step>200%").outcome, KINETO_DIFF_INCONCLUSIVE);
+    kineto_analysis_destroy(d);
+}
+
 /* Whether a run has recognised steps must not depend on its pauses, and steps are not compared with whole runs. */
 static void all_runs_have_the_same_kind_of_steps(void **unused)
 {
@@ -210,6 +229,7 @@ int main(void)
         cmocka_unit_test(runs_of_one_program_rarely_differ),
         cmocka_unit_test(a_change_of_every_call_is_found),
         cmocka_unit_test(the_row_says_what_changed_by_how_much),
+        cmocka_unit_test(runs_that_are_all_longer_fail_whatever_their_noise),
         cmocka_unit_test(all_runs_have_the_same_kind_of_steps),
         cmocka_unit_test(noise_beyond_the_limit_is_inconclusive),
     };

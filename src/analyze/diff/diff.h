@@ -209,6 +209,8 @@ typedef struct ka_typical {
     bool are_apart;                            /* each run after is longer, or each is shorter, than each before */
 } ka_typical;
 
+/** By how many percent each value after is above each before, or below (negative); 0: neither. */
+double ka_gap_pct(const double *before, uint32_t n, const double *after, uint32_t m);
 /** Does nothing if the side does not keep calls. */
 void ka_add_call(ka_side *side, uint32_t thing, double us);
 /** Sets typical_us of all things, and frees the calls. */

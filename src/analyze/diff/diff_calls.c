@@ -75,6 +75,19 @@ static uint32_t count_wrong_pairs(const ka_diff *d, const ka_thing *a, const ka_
     return wrong;
 }
 
+double ka_gap_pct(const double *before, uint32_t n, const double *after, uint32_t m)
+{
+    double low[2] = {(double)INFINITY, (double)INFINITY}, high[2] = {-(double)INFINITY, -(double)INFINITY};
+    for (uint32_t i = 0; i < n + m; i++) {
+        double value = i < n ? before[i] : after[i - n];
+        low[i >= n] = fmin(low[i >= n], value);
+        high[i >= n] = fmax(high[i >= n], value);
+    }
+    if (!(low[0] > 0))
+        return 0;
+    return low[1] > high[0] ? 100 * (low[1] / high[0] - 1) : high[1] < low[0] ? 100 * (high[1] / low[0] - 1) : 0;
+}
+
 static double calls_per_step(const ka_side *side, const ka_thing *x)
 {
     return x->kind == KA_THING_STEP ? 1 : (double)x->count / KB_MAX(side->span_count, 1u);

@@ -152,6 +152,7 @@ typedef struct gate_result {
     double value, before, after, low, high;
     double shift; /* by ranks or calls; 0: they prove none */
     const ka_shift *evidence; /* of the row */
+    bool by_gap; /* the shift is that of the two runs that are closest to each other */
     int sure;
     bool of_runs; /* values are those of runs, not of steps */
     uint32_t values; /* of the side with fewer */
@@ -199,13 +200,14 @@ static bool are_calls_within(const gate *g, const gate_result *j)
  * hides the difference in the mean. */
 static kineto_diff_decider decider_of(const gate *g, const gate_result *j, bool without_noise)
 {
-    const kineto_diff_decider by_shift = j->evidence->by_calls ? KINETO_DIFF_BY_CALLS : KINETO_DIFF_BY_RANKS;
+    const bool by_calls = j->evidence->by_calls || (j->by_gap && j->evidence->has_calls);
+    const kineto_diff_decider by_shift = by_calls ? KINETO_DIFF_BY_CALLS : KINETO_DIFF_BY_RANKS;
     bool beyond = is_beyond(g, j->value);
     if (isnan(j->value))
         return KINETO_DIFF_BY_NOTHING;
     if (beyond && j->sure > 0)
         return KINETO_DIFF_BY_INTERVAL;
-    if (is_beyond(g, j->shift) && (beyond || j->evidence->by_calls))
+    if (is_beyond(g, j->shift) && (beyond || by_calls))
         return by_shift;
     if (!beyond)
         return KINETO_DIFF_BY_LIMIT;
@@ -255,6 +257,9 @@ static gate_result evaluate_row(const gate *g, const ka_table *t, uint64_t row, 
     const ka_shift *shift = &t->shifts.data[row];
     j.shift = g->of == PERCENT ? shift->pct : shift->delta;
     j.evidence = shift;
+    j.by_gap = !is_beyond(g, j.shift) && is_beyond(g, in_unit_of_limit(g, &j, shift->gap_pct));
+    if (j.by_gap)
+        j.shift = in_unit_of_limit(g, &j, shift->gap_pct);
     j.by = decider_of(g, &j, without_noise);
     j.outcome = decide_outcome(g, &j);
     return j;
@@ -316,6 +321,8 @@ static const char *gate_reason(const gate_result *j, bool without_noise)
     const char *const few = j->of_runs ? "within the limit; there are too few runs to know the noise"
                                        : "within the limit; there are too few steps to know the noise";
     bool failed = j->outcome == KINETO_DIFF_FAILED;
+    if (failed && j->by_gap && j->by != KINETO_DIFF_BY_INTERVAL && j->by != KINETO_DIFF_BY_DIFFERENCE)
+        return "beyond the limit in each run after, compared with each run before";
     if (isnan(j->value))
         return isnan(j->before) && isnan(j->after) ? "it is on neither side"
                                                    : "it is on one side only";

@@ -132,9 +132,14 @@ static ka_estimate compare_things(ka_diff *d, const ka_thing *a, const ka_thing 
          after_known = is_thing_known(&d->after, b, is_time) && (b || is_family_known(&d->after, a));
     ka_estimate e = compare_thing_values(d, a, b);
     ka_typical calls;
+    if (has_runs(d) && is_time && before_known && after_known && d->before.keeps_calls) {
+        thing_values before = thing_values_of(&d->before, a), after = thing_values_of(&d->after, b);
+        e.shift.gap_pct = ka_gap_pct(before.values, before.count, after.values, after.count);
+    }
     if (before_known && after_known && ka_compare_calls(d, a, b, &calls)) {
         if (calls.is_proven)
             e.shift = (ka_shift){.delta = calls.effect_us, .pct = calls.pct, .by_calls = true};
+        e.shift.gap_pct = ka_gap_pct(a->typical, d->before.run_count, b->typical, d->after.run_count);
         e.shift.has_calls = true;
         e.shift.calls_pct = calls.pct;
         e.shift.calls_low_pct = calls.low_pct;

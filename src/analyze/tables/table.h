@@ -103,6 +103,7 @@ typedef struct ka_shift {
     bool by_calls;
     bool has_calls; /* typical calls were compared, whatever they prove: their difference and its 95 % interval */
     double calls_pct, calls_low_pct, calls_high_pct;
+    double gap_pct; /* by so much at least each run after differs from each run before; 0: by nothing, or too few runs */
 } ka_shift;
 
 /** The rows of one table. One analysis, on one thread, fills it, cell by cell. */
