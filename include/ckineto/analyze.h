@@ -143,7 +143,8 @@ typedef struct kineto_analysis_options {
     /** path of a .raw.json.gz file of PyTorch's export_memory_timeline, for the table memory_timeline; NULL */
     const char *memory_timeline;
     /** names of step ranges: prefixes separated by |, where * stands for any text ("step[DECODE|train step "); NULL:
-     *  ProfilerStep#N, or if there are none the steps that SGLang, vLLM and ATOM mark. docs/reference/analyze.md
+     *  ProfilerStep#N, or if there are none the steps that SGLang, vLLM and ATOM mark, else ranges that
+     *  repeat and cover the time of their thread. docs/reference/analyze.md
      *  describes the numbering */
     const char *step_pattern;
 } kineto_analysis_options;

@@ -41,7 +41,7 @@ KINETO_INIT_FUNCTION(kineto_diff_options)
 
 /** Compare two traces.
  *  @param options  may be NULL.
- *  @param out      receives tables of facts to destroy: diff_runs, diff_summary, diff_findings, diff_steps,
+ *  @param out      receives tables of facts to destroy: diff_runs, diff_calls, diff_summary, diff_findings, diff_steps,
  *                  diff_categories, diff_kernels, diff_operators, diff_threads, diff_memory,
  *                  diff_counters; or
  *                  diff_hta.
@@ -66,17 +66,19 @@ KINETO_API kineto_status kineto_diff_runs(const kineto_trace *const *before, siz
 typedef enum kineto_diff_outcome {
     KINETO_DIFF_PASSED = 0,
     KINETO_DIFF_FAILED = 1,    /**< beyond the limit, and significant */
-    KINETO_DIFF_SKIPPED = 2 /**< insufficient data: beyond the limit, but too few steps to separate it from noise;
-                                 or neither trace has anything of that name */
+    KINETO_DIFF_SKIPPED = 2, /**< insufficient data: beyond the limit, but too few steps for an interval;
+                                  or neither trace has anything of that name */
+    KINETO_DIFF_INCONCLUSIVE = 3 /**< beyond the limit, but within the noise: these runs can show larger changes only */
 } kineto_diff_outcome;
 
 /** The criterion that decided a gate. */
 typedef enum kineto_diff_decider {
     KINETO_DIFF_BY_LIMIT = 0,      /**< the difference is within it: passed */
-    KINETO_DIFF_BY_INTERVAL = 1,   /**< the interval excludes zero: failed; it includes zero: passed */
+    KINETO_DIFF_BY_INTERVAL = 1,   /**< the interval excludes zero: failed; it includes zero: inconclusive */
     KINETO_DIFF_BY_RANKS = 2,      /**< rank test: the shift is beyond the limit: failed; within it: passed */
     KINETO_DIFF_BY_DIFFERENCE = 3, /**< the difference alone, as requested: failed */
-    KINETO_DIFF_BY_NOTHING = 4     /**< skipped */
+    KINETO_DIFF_BY_NOTHING = 4,    /**< skipped */
+    KINETO_DIFF_BY_CALLS = 5       /**< typical calls of all runs: their shift is beyond the limit: failed; within it: passed */
 } kineto_diff_decider;
 
 /** Numbers that are not known are NAN. */
@@ -90,7 +92,7 @@ typedef struct kineto_diff_verdict {
     kineto_string subject;    /**< the name that decided, of several; valid as long as the diff */
     double before, after;     /**< us, bytes, or the unit of the counter */
     double low_pct, high_pct; /**< 95 % interval of the difference in percent of `before` */
-    double shift;             /**< the smallest shift that the rank test proves, in the unit of the limit */
+    double shift;             /**< the shift that the rank test or typical calls prove, in the unit of the limit */
 } kineto_diff_verdict;
 KINETO_INIT_FUNCTION(kineto_diff_verdict)
 
@@ -105,9 +107,9 @@ KINETO_INIT_FUNCTION(kineto_diff_verdict)
 KINETO_API kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *gate,
                                           bool without_noise, kineto_diff_verdict *out,
                                           kineto_error *err);
-/** "passed", "failed", "skipped". Static storage. threads: hot. */
+/** "passed", "failed", "skipped", "inconclusive". Static storage. threads: hot. */
 KINETO_API const char *kineto_diff_outcome_name(uint32_t outcome);
-/** "limit", "interval", "ranks", "difference", "nothing". Static storage. threads: hot. */
+/** "limit", "interval", "ranks", "difference", "nothing", "calls". Static storage. threads: hot. */
 KINETO_API const char *kineto_diff_decider_name(uint32_t decider);
 
 #ifdef __cplusplus

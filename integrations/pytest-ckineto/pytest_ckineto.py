@@ -119,7 +119,7 @@ class Check:
                         % (", ".join(self.gates), lines, self.baseline, self.current), pytrace=False)
         elif not done.stdout:
             pytest.fail("ckineto: " + (done.stderr.strip() or "no comparison"), pytrace=False)
-        self._note("compared" if done.returncode == 0 else "not evaluated: too few steps, or a gate of an unknown name")
+        self._note("compared" if done.returncode == 0 else "not evaluated: too few steps, more noise than the limit, or a gate of an unknown name")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -26,7 +26,7 @@ static const kc_option option_list[] = {
      "gates: use the difference alone if there are too few steps to\ndistinguish it from noise"},
     {"runs", 0, KC_FLAG, &is_of_runs, NULL,
      "several runs of each side: BEFORE... -- AFTER...; intervals and gates\n"
-     "count the noise between runs (needs 3 a side, --medians 5)"},
+     "count the noise between runs, and typical calls of each run are compared\n(needs 3 a side, --medians 5)"},
     {"medians", 0, KC_FLAG, &medians, NULL, "compare medians of steps or runs, not means"},
     {"shapes", 0, KC_FLAG, &shapes, NULL, "distinguish operators by shapes"},
     {"no-findings", 0, KC_FLAG, &no_findings, NULL,
@@ -141,13 +141,23 @@ static kineto_status parse_diff_options(diff_work *w)
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
+/* Is one of the operands a list with commas, not the name of a file? */
+static bool lists_files(char *const *paths, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strchr(paths[i], ',') && access(paths[i], F_OK) != 0)
+            return true;
+    return false;
+}
+
 /* Divides the operands into the two sides: at "--" for runs, else one each. */
 static kineto_status divide_operands(kc_diff_output *d, char *const *paths, int count)
 {
     int first = is_of_runs ? kc_operands_before_dashes() : 1, second = count - first;
+    if (!is_of_runs && (count > 2 || lists_files(paths, count)))
+        return kc_usage_error("diff", "several runs of each side: ckineto diff --runs A1 A2 ... -- B1 B2 ...");
     if (!is_of_runs && count != 2)
-        return kc_usage_error("diff", "two traces are needed: before and after%s",
-                              count > 2 ? "; for several runs: --runs BEFORE... -- AFTER..." : "");
+        return kc_usage_error("diff", "two traces are needed: before and after");
     if (first < 1 || second < 1)
         return kc_usage_error("diff", "--runs needs traces before and after the word --: "
                                       "--runs BEFORE... -- AFTER...");

@@ -31,7 +31,7 @@ extern const char *kc_step_pattern;
      &kc_step_pattern,                                                                             \
      "PATTERN",                                                                                    \
      "names of the ranges that are steps: a * matches any text,\n| separates "                     \
-     "alternatives (ProfilerStep#N, or the steps of\nSGLang and vLLM)"}
+     "alternatives (ProfilerStep#N, or the steps of\nSGLang and vLLM, or ranges that repeat)"}
 /** Parse the value of --rank. @param text  NULL: not given, *rank is -1. A mistake is reported. */
 kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank);
 /** The rank of a trace; if the file does not contain it, `index`. */

@@ -145,8 +145,8 @@ def graph(unrecorded):
 def locked(each, holder=102):
     """Two threads that take turns in 1 s; one of them waits 10 times for the other's lock."""
     t = Trace(None)
+    t.slice("user_annotation", "work", 0, 1000000, tid=102)
     for n in range(10):
-        t.slice("user_annotation", "work", 100000 * n, 100000, tid=102)
         t.slice("blocking_call", "pthread_mutex_lock", 100000 * n, each, tid=101, address=4096, holder=holder, error=0)
     return t
 

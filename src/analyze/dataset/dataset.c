@@ -241,6 +241,12 @@ kineto_status ka_dataset_create(const kineto_trace *trace, const kineto_analysis
     return KINETO_OK;
 }
 
+kineto_string ka_repeated_step_name(const ka_dataset *s)
+{
+    uint32_t name = s->memory->step_rows.repeated_name;
+    return name == KB_INTERN_NONE ? (kineto_string){"", 0} : kineto_trace_string(s->trace, name);
+}
+
 void ka_dataset_free(ka_dataset *s)
 {
     ka_dataset_memory *m = s->memory;

@@ -147,6 +147,8 @@ static inline kineto_string ka_name(const ka_dataset *s, uint32_t name)
 {
     return kineto_trace_string(s->trace, name);
 }
+/** The name of the ranges that are the steps because they repeat like steps; empty: the steps have other names. */
+kineto_string ka_repeated_step_name(const ka_dataset *s);
 /** Is a row of this name one of the steps, selected or not? */
 bool ka_is_step_row(const ka_dataset *s, kineto_row row, uint32_t name);
 static inline bool ka_is_step(const ka_dataset *s, uint32_t slice)

@@ -105,10 +105,11 @@ static kineto_status compare_sides(ka_diff *d, const diff_runs runs[2], const ki
                                    const kineto_analysis_options *how, kineto_error *err)
 {
     bool reduce = runs[0].count > 1 || runs[1].count > 1;
+    bool calls = runs[0].count >= KA_MIN_RUNS && runs[1].count >= KA_MIN_RUNS;
     kineto_status status =
-        ka_side_make_of_runs(runs[0].traces, (uint32_t)runs[0].count, reduce, o, how, &d->before, err);
+        ka_side_make_of_runs(runs[0].traces, (uint32_t)runs[0].count, reduce, calls, o, how, &d->before, err);
     if (!status)
-        status = ka_side_make_of_runs(runs[1].traces, (uint32_t)runs[1].count, reduce, o, how, &d->after, err);
+        status = ka_side_make_of_runs(runs[1].traces, (uint32_t)runs[1].count, reduce, calls, o, how, &d->after, err);
     if (status)
         return status;
     const ka_thing *step = &d->before.things.data[1]; /* with its work: parts add up to it */
@@ -121,7 +122,7 @@ static kineto_status compare_sides(ka_diff *d, const diff_runs runs[2], const ki
                        d->after.values.data + other->values, other->value_count);
         d->step_us = steps.before;
         d->both_us = (steps.before + steps.after) / 2;
-        ok = ka_diff_put_tables(d) && ka_diff_put_summary(d);
+        ok = ka_diff_put_tables(d) && ka_diff_put_calls(d) && ka_diff_put_summary(d);
         ka_diff_put_conditions(d);
     }
     return ok ? KINETO_OK : kb_fail_memory(err, "compare two traces");
@@ -135,12 +136,16 @@ static kineto_status compare_exact(const diff_runs runs[2], const kineto_diff_op
     kineto_analysis_options how = {.size = sizeof how};
     if (o->analyze)
         how = *o->analyze;
-    kineto_status status = compare_sides(&d, runs, o, &how, err);
+    char *pattern;
+    bool ok = ka_agree_on_steps((const kineto_trace *const *[]){runs[0].traces, runs[1].traces},
+                                (size_t[]){runs[0].count, runs[1].count}, &how, &pattern);
+    kineto_status status = ok ? compare_sides(&d, runs, o, &how, err) : kb_fail_memory(err, "compare two traces");
     if (!status && o->findings)
         status = find_both(&d, runs, &how, err);
     ka_chance_free(&d.chance);
     ka_side_free(&d.before);
     ka_side_free(&d.after);
+    free(pattern);
     return status;
 }
 

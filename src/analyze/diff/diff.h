@@ -37,6 +37,9 @@ void ka_chance_free(ka_chance *c);
 /** Values are one for each step, or block; at most KA_MAX_BLOCKS a side. */
 ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
                        const double *after, uint32_t after_count);
+/** The same of means, also if `c` is of medians. */
+ka_estimate ka_compare_means(ka_chance *c, const double *before, uint32_t before_count, const double *after,
+                             uint32_t after_count);
 /** The same of one sum a side, whose variance is known from what it is the sum of; NAN: it is not.
  *  @param chance  so much of the difference may be by chance, besides. */
 ka_estimate ka_compare_sums(double before, double before_variance, double after,
@@ -51,8 +54,10 @@ double ka_middle_of(const double *values, uint32_t n, bool median);
 double ka_select_kth(double *room, uint32_t count, uint32_t k);
 
 /* ---- diff_ranks.c: are steps longer as a whole, whatever a few of them do to the middle? ---- */
-/** Of n and m steps, fewer pairs than that are the wrong way round once in 200 times by chance. */
-uint32_t ka_wrong_pairs(uint32_t n, uint32_t m);
+/** Of n and m steps, fewer pairs than that are the wrong way round by chance, with a probability of at most `level`. */
+uint32_t ka_wrong_pairs(uint32_t n, uint32_t m, double level);
+/** In how many orders n values can stand among n + m. */
+double ka_count_orders(uint32_t n, uint32_t m);
 /** The usual difference of a step, if ranks prove that there is one; at most KA_MAX_BLOCKS. */
 ka_shift ka_shift_by_ranks(ka_chance *c, const double *before, uint32_t n, const double *after,
                            uint32_t m, bool falls);
@@ -106,6 +111,8 @@ typedef struct ka_thing {
     double sum, most;           /* of all steps */
     double squares, variance;   /* of threads: of the parts of the sum; of the sum, NAN: not known */
     double device;              /* us of what an operator launched itself */
+    double typical_us;          /* the typical call of this run (diff_calls.c); NAN: it has no calls */
+    double *typical;            /* the same of each run, NAN where it is not known; NULL: of none */
     uint32_t values;            /* first of its values */
     uint32_t value_count;       /* once they are means: of blocks that have any */
     uint32_t order;             /* in which things came */
@@ -114,6 +121,12 @@ typedef struct ka_thing {
     uint32_t other;  /* on the other side; KA_NONE */
     const char *how; /* it was matched */
 } ka_thing;
+
+/** One call of a thing, in the steps that are compared. */
+typedef struct ka_call {
+    uint32_t thing;
+    float us;
+} ka_call;
 
 /** A run of a side that has several. */
 typedef struct ka_run {
@@ -142,14 +155,17 @@ typedef struct ka_side {
     KB_VEC(double) values;    /* block_count for each thing: sums, later means */
     KB_VEC(uint32_t) samples; /* as values, how many of them there were: of memory and counters */
     kb_arena texts;
+    bool keeps_calls;  /* for typical calls */
+    KB_VEC(ka_call) calls;
     uint32_t run_count;
     ka_run *runs;
     bool no_memory;
 } ka_side;
 
-/** @param side  to be freed, also on failure. */
+/** @param keeps_calls  find the typical call of each thing.
+ *  @param side  to be freed, also on failure. */
 kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options *options,
-                           const kineto_analysis_options *how, ka_side *side, kineto_error *err);
+                           const kineto_analysis_options *how, bool keeps_calls, ka_side *side, kineto_error *err);
 void ka_side_free(ka_side *side);
 /** For those that fill it: a new thing. */
 uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_string detail);
@@ -161,8 +177,9 @@ int32_t ka_block_at(const ka_side *side, kineto_row row, int32_t step);
 /** The numbers of the first and last step that are compared. False: it has no steps. */
 bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last);
 /** diff_runs.c: a side of one or several runs, at most KA_MAX_BLOCKS. To be freed, also on failure.
- *  @param reduce  values are those of runs; false, for one run only: of its steps. */
-kineto_status ka_side_make_of_runs(const kineto_trace *const *runs, uint32_t count, bool reduce,
+ *  @param reduce  values are those of runs; false, for one run only: of its steps.
+ *  @param keeps_calls  find the typical calls of each run. */
+kineto_status ka_side_make_of_runs(const kineto_trace *const *runs, uint32_t count, bool reduce, bool keeps_calls,
                                    const kineto_diff_options *options, const kineto_analysis_options *how,
                                    ka_side *side, kineto_error *err);
 /** The run whose step is the median of all. */
@@ -174,6 +191,33 @@ bool ka_side_add_path(ka_side *side, uint32_t other);
 /** diff_samples.c: memory and counters. */
 bool ka_side_take_samples(ka_side *side);
 
+/* ---- diff_step_names.c ---- */
+/** Sets the step_pattern of `how` if ranges repeat like steps in some of the traces only.
+ *  @param pattern  receives memory to free that `how` refers to. @return false: out of memory. */
+bool ka_agree_on_steps(const kineto_trace *const *traces[2], const size_t counts[2], kineto_analysis_options *how,
+                       char **pattern);
+
+/* ---- diff_calls.c: typical calls, run by run ---- */
+#define KA_MIN_RUNS 3u /* of each side */
+/** A thing's calls are compared in all runs. */
+typedef struct ka_typical {
+    double before_us, after_us, delta_us, pct; /* of a typical call: means of runs */
+    double low_pct, high_pct;                  /* 95 % interval of pct */
+    bool is_proven;                            /* the interval excludes 0, and the ranks of runs say the same */
+    double before_calls, after_calls;          /* in a step */
+    double effect_us;                          /* of the calls after, on a step */
+    bool are_apart;                            /* each run after is longer, or each is shorter, than each before */
+} ka_typical;
+
+/** By how many percent each value after is above each before, or below (negative); 0: neither. */
+double ka_gap_pct(const double *before, uint32_t n, const double *after, uint32_t m);
+/** Does nothing if the side does not keep calls. */
+void ka_add_call(ka_side *side, uint32_t thing, double us);
+/** Sets typical_us of all things, and frees the calls. */
+void ka_finish_calls(ka_side *side);
+/** @param us  NAN: not known. False: out of memory. */
+bool ka_set_typical(ka_side *side, ka_thing *x, uint32_t run, double us);
+
 /* ---- diff_match.c ---- */
 bool ka_match_sides(ka_side *before, ka_side *after);
 
@@ -183,10 +227,15 @@ typedef struct ka_diff {
     ka_chance chance;
     double step_us; /* of before, with its work: the whole that savings are parts of */
     double both_us; /* the mean of that and the step after: the same for exchanged traces */
+    uint32_t wrong_calls; /* ka_wrong_pairs + 1 of runs; 0: not yet */
     kineto_analysis *facts;
 } ka_diff;
+#define KA_MIN_PERCENT 0.2 /* of the mean of both steps: what changes less is not listed */
 bool ka_diff_put_tables(ka_diff *d);
 void ka_diff_put_runs(ka_diff *d);
+/** diff_calls.c. @param a  NULL, as b: the side has no such thing. @return false: not all runs have such calls. */
+bool ka_compare_calls(ka_diff *d, const ka_thing *a, const ka_thing *b, ka_typical *out);
+bool ka_diff_put_calls(ka_diff *d);
 bool ka_diff_put_summary(ka_diff *d);
 /** diff_conditions.c: device, world size, versions and batch shape, where they differ. */
 void ka_diff_put_conditions(ka_diff *d);
@@ -194,6 +243,8 @@ bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kinet
 /** The largest number of a column first, whatever its sign; not known last. False: out of memory.
  */
 bool ka_diff_sort(ka_table *t, uint32_t column);
+/** The cell `sure` of an estimate: what proves the difference. */
+const char *ka_word_of_proof(const ka_estimate *e);
 /** The eight cells of an estimate; a number or none where it is NAN. */
 void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us);
 void ka_put_known(ka_table *t, double value);

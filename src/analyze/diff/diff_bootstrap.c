@@ -293,6 +293,16 @@ ka_estimate ka_compare_sums(double before, double before_variance, double after,
     return e;
 }
 
+ka_estimate ka_compare_means(ka_chance *c, const double *before, uint32_t before_count, const double *after,
+                             uint32_t after_count)
+{
+    bool medians = c->medians;
+    c->medians = false;
+    ka_estimate e = ka_compare(c, before, before_count, after, after_count);
+    c->medians = medians;
+    return e;
+}
+
 /* Estimates both sides and their difference; intervals only with enough steps. */
 ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
                        const double *after, uint32_t after_count)

@@ -1,5 +1,5 @@
 /* Gates: may a difference pass? A gate fails only if the difference is beyond its limit and not
- * noise, by the bootstrap interval or by the ranks of steps. Reads the tables of the difference,
+ * noise, by the bootstrap interval, by the ranks of steps, or by the typical calls of runs. Reads the tables of the difference,
  * whose last eight columns are the cells of ka_put_estimate. */
 #include "analyze/diff/diff.h"
 
@@ -150,9 +150,12 @@ typedef struct gate_result {
     kineto_diff_outcome outcome;
     kineto_diff_decider by;
     double value, before, after, low, high;
-    double shift; /* by ranks; 0: they prove none */
+    double shift; /* by ranks or calls; 0: they prove none */
+    const ka_shift *evidence; /* of the row */
+    bool by_gap; /* the shift is that of the two runs that are closest to each other */
     int sure;
     bool of_runs; /* values are those of runs, not of steps */
+    uint32_t values; /* of the side with fewer */
     kineto_string name;
 } gate_result;
 
@@ -171,31 +174,69 @@ static bool is_beyond(const gate *g, double value)
     return g->falls ? value < -g->limit : value > g->limit;
 }
 
-/* What decides: the limit if it is kept, else the interval or the ranks, whichever proves more. */
+/* A percentage of before in the unit of the limit. */
+static double in_unit_of_limit(const gate *g, const gate_result *j, double pct)
+{
+    return g->of == PERCENT ? pct : pct / 100 * fabs(j->before);
+}
+
+/* Does the interval hold changes beyond the limit in both directions? Then it cannot decide. */
+static bool is_wider_than_limit(const gate *g, const gate_result *j, double low_pct, double high_pct)
+{
+    return in_unit_of_limit(g, j, low_pct) < -g->limit && in_unit_of_limit(g, j, high_pct) > g->limit;
+}
+
+/* Are typical calls within the limit, by an interval that can decide? */
+static bool are_calls_within(const gate *g, const gate_result *j)
+{
+    const ka_shift *s = j->evidence;
+    return s->has_calls && isfinite(s->calls_low_pct) && isfinite(s->calls_high_pct) &&
+           !is_beyond(g, in_unit_of_limit(g, j, s->calls_pct)) &&
+           !is_wider_than_limit(g, j, s->calls_low_pct, s->calls_high_pct);
+}
+
+/* What decides: an interval, ranks or typical calls that prove a difference beyond the limit; else the limit; else
+ * typical calls within it. Typical calls also decide where the noise of a few calls
+ * hides the difference in the mean. */
 static kineto_diff_decider decider_of(const gate *g, const gate_result *j, bool without_noise)
 {
+    const bool by_calls = j->evidence->by_calls || (j->by_gap && j->evidence->has_calls);
+    const kineto_diff_decider by_shift = by_calls ? KINETO_DIFF_BY_CALLS : KINETO_DIFF_BY_RANKS;
+    bool beyond = is_beyond(g, j->value);
     if (isnan(j->value))
         return KINETO_DIFF_BY_NOTHING;
-    if (!is_beyond(g, j->value))
-        return KINETO_DIFF_BY_LIMIT;
-    if (j->sure > 0)
+    if (beyond && j->sure > 0)
         return KINETO_DIFF_BY_INTERVAL;
-    if (is_beyond(g, j->shift))
-        return KINETO_DIFF_BY_RANKS;
+    if (is_beyond(g, j->shift) && (beyond || by_calls))
+        return by_shift;
+    if (!beyond)
+        return KINETO_DIFF_BY_LIMIT;
+    if (j->shift != 0)
+        return by_shift;
+    if (are_calls_within(g, j))
+        return KINETO_DIFF_BY_CALLS;
     if (j->sure == 0)
-        return j->shift != 0 ? KINETO_DIFF_BY_RANKS : KINETO_DIFF_BY_INTERVAL;
+        return KINETO_DIFF_BY_INTERVAL;
     return without_noise ? KINETO_DIFF_BY_DIFFERENCE : KINETO_DIFF_BY_NOTHING;
 }
 
 /* Follows from what decided. */
 static kineto_diff_outcome decide_outcome(const gate *g, const gate_result *j)
 {
-    bool failed = j->by == KINETO_DIFF_BY_DIFFERENCE ||
-                  (j->by == KINETO_DIFF_BY_INTERVAL && j->sure > 0) ||
-                  (j->by == KINETO_DIFF_BY_RANKS && is_beyond(g, j->shift));
-    return j->by == KINETO_DIFF_BY_NOTHING ? KINETO_DIFF_SKIPPED
-           : failed                        ? KINETO_DIFF_FAILED
-                                           : KINETO_DIFF_PASSED;
+    switch (j->by) {
+    case KINETO_DIFF_BY_DIFFERENCE:
+        return KINETO_DIFF_FAILED;
+    case KINETO_DIFF_BY_INTERVAL:
+        return j->sure > 0 ? KINETO_DIFF_FAILED : KINETO_DIFF_INCONCLUSIVE;
+    case KINETO_DIFF_BY_RANKS:
+    case KINETO_DIFF_BY_CALLS:
+        return is_beyond(g, j->shift) ? KINETO_DIFF_FAILED : KINETO_DIFF_PASSED;
+    case KINETO_DIFF_BY_NOTHING:
+        return KINETO_DIFF_SKIPPED;
+    case KINETO_DIFF_BY_LIMIT:
+        break;
+    }
+    return KINETO_DIFF_PASSED;
 }
 
 /* Reads a row back into numbers and decides. */
@@ -215,6 +256,10 @@ static gate_result evaluate_row(const gate *g, const ka_table *t, uint64_t row, 
         gated_value(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);
     const ka_shift *shift = &t->shifts.data[row];
     j.shift = g->of == PERCENT ? shift->pct : shift->delta;
+    j.evidence = shift;
+    j.by_gap = !is_beyond(g, j.shift) && is_beyond(g, in_unit_of_limit(g, &j, shift->gap_pct));
+    if (j.by_gap)
+        j.shift = in_unit_of_limit(g, &j, shift->gap_pct);
     j.by = decider_of(g, &j, without_noise);
     j.outcome = decide_outcome(g, &j);
     return j;
@@ -224,7 +269,7 @@ static gate_result evaluate_row(const gate *g, const ka_table *t, uint64_t row, 
 static bool is_worse(const gate *g, const gate_result *a, const gate_result *b)
 {
     static const int rank[] = {
-        [KINETO_DIFF_PASSED] = 0, [KINETO_DIFF_SKIPPED] = 1, [KINETO_DIFF_FAILED] = 2};
+        [KINETO_DIFF_PASSED] = 0, [KINETO_DIFF_SKIPPED] = 1, [KINETO_DIFF_INCONCLUSIVE] = 2, [KINETO_DIFF_FAILED] = 3};
     if (a->outcome != b->outcome)
         return rank[a->outcome] > rank[b->outcome];
     return g->falls ? a->value < b->value : a->value > b->value;
@@ -276,6 +321,8 @@ static const char *gate_reason(const gate_result *j, bool without_noise)
     const char *const few = j->of_runs ? "within the limit; there are too few runs to know the noise"
                                        : "within the limit; there are too few steps to know the noise";
     bool failed = j->outcome == KINETO_DIFF_FAILED;
+    if (failed && j->by_gap && j->by != KINETO_DIFF_BY_INTERVAL && j->by != KINETO_DIFF_BY_DIFFERENCE)
+        return "beyond the limit in each run after, compared with each run before";
     if (isnan(j->value))
         return isnan(j->before) && isnan(j->after) ? "it is on neither side"
                                                    : "it is on one side only";
@@ -283,13 +330,15 @@ static const char *gate_reason(const gate_result *j, bool without_noise)
     case KINETO_DIFF_BY_LIMIT:
         return j->sure < 0 && !without_noise ? few : "within the limit";
     case KINETO_DIFF_BY_INTERVAL:
-        return failed ? "beyond the limit, and no noise"
-                      : "beyond the limit, but no more than noise";
+        return failed ? "beyond the limit, and no noise" : "beyond the limit, but within the noise";
     case KINETO_DIFF_BY_RANKS:
         return failed ? "beyond the limit, and more than noise by a rank test"
                : j->of_runs
                    ? "beyond the limit by a few runs only: a rank test does not prove it"
                    : "beyond the limit by a few steps only: a rank test does not prove it";
+    case KINETO_DIFF_BY_CALLS:
+        return failed ? "beyond the limit, and more than noise by typical calls, run by run"
+                      : "beyond the limit by a few calls only: the typical call is not";
     case KINETO_DIFF_BY_DIFFERENCE:
         return "beyond the limit; noise was not considered";
     case KINETO_DIFF_BY_NOTHING:
@@ -299,12 +348,13 @@ static const char *gate_reason(const gate_result *j, bool without_noise)
                       : "beyond the limit, but there are too few steps to tell it from noise";
 }
 
-/* Where ranks were asked: what they say the difference is. */
-static kb_text by_ranks(const gate *g, const gate_result *j)
+/* What ranks or typical calls say the difference is, where they decide. */
+static kb_text describe_shift(const gate *g, const gate_result *j)
 {
     kb_text text = {""};
-    if (!is_beyond(g, j->value) || j->shift == 0 || !isfinite(j->shift) ||
-        j->outcome == KINETO_DIFF_SKIPPED)
+    if (j->by != KINETO_DIFF_BY_CALLS && (!is_beyond(g, j->value) || j->by == KINETO_DIFF_BY_NOTHING))
+        return text;
+    if (j->shift == 0 || !isfinite(j->shift))
         return text;
     if (g->of == PERCENT)
         (void)kb_snprintf(text.s, sizeof text.s, " (%+.2f %%)", j->shift);
@@ -314,11 +364,38 @@ static kb_text by_ranks(const gate *g, const gate_result *j)
     return text;
 }
 
+/* What changes an interval could show: those that are larger than its upper half. */
+static double half_of_interval(double pct, double high_pct)
+{
+    return 100 * ((1 + high_pct / 100) / (1 + pct / 100) - 1);
+}
+
+/* The change that runs or steps could show, where that is more than the limit, and what to do. */
+static void describe_resolution(const gate *g, const gate_result *j, char *out, size_t bytes)
+{
+    const ka_shift *s = j->evidence;
+    double half = half_of_interval(100 * (j->after - j->before) / fabs(j->before), j->high);
+    if (s->has_calls)
+        half = fmin(half, half_of_interval(s->calls_pct, s->calls_high_pct));
+    *out = '\0';
+    bool is_passed = j->by == KINETO_DIFF_BY_LIMIT && j->sure == 0 && is_wider_than_limit(g, j, j->low, j->high) &&
+                     !are_calls_within(g, j);
+    if (j->outcome != KINETO_DIFF_INCONCLUSIVE && !is_passed)
+        return;
+    const char *what = j->of_runs ? "runs" : "steps", *more = j->of_runs ? " (bench --repeat)" : "";
+    if (isfinite(half) && half > 0)
+        (void)kb_snprintf(out, bytes, "%s %u %s a side show changes above %.3g %% only; use more %s%s, or that limit",
+                          is_passed ? ", but" : ":", j->values, what, half, what, more);
+    else if (!is_passed)
+        (void)kb_snprintf(out, bytes, ": use more %s%s, or a larger limit", what, more);
+}
+
 /* The sentence of a verdict. */
 static void explain_gate(const gate *g, const gate_result *j, bool without_noise, char *out,
                          size_t bytes)
 {
-    char interval[100] = "";
+    char interval[100] = "", resolution[160];
+    describe_resolution(g, j, resolution, sizeof resolution);
     if (!isnan(j->low) && j->high < MULTIPLE_PERCENT)
         (void)kb_snprintf(interval, sizeof interval, ", 95 %% interval %+.2f … %+.2f %%", j->low,
                           j->high);
@@ -327,9 +404,10 @@ static void explain_gate(const gate *g, const gate_result *j, bool without_noise
                           1 + j->high / 100);
     kb_text name = ka_short_name(j->name);
     size_t kept = kb_utf8_valid_prefix(name.s, strlen(name.s));
-    (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s%s", (int)kept, name.s,
+    (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s%s%s", (int)kept, name.s,
                    format_value(g->what->of, j->before).s, format_value(g->what->of, j->after).s,
-                   relative_change(j).s, interval, gate_reason(j, without_noise), by_ranks(g, j).s);
+                   relative_change(j).s, interval, gate_reason(j, without_noise), describe_shift(g, j).s,
+                   resolution);
 }
 
 /* The gate and its table. */
@@ -381,6 +459,20 @@ static kineto_diff_verdict verdict_of_nothing(const gate *g)
                                  .shift = none};
 }
 
+/* What the interval is over: runs, or the steps of two traces. */
+static void count_values(const kineto_analysis *diff, gate_result *j)
+{
+    const ka_table *runs = &diff->tables[KA_TABLE_diff_runs], *steps = &diff->tables[KA_TABLE_diff_steps];
+    uint64_t rows = ka_table_rows(runs), before = 0;
+    j->of_runs = rows > 2;
+    for (uint64_t row = 0; row < rows; row++)
+        before += kb_string_equal(ka_text_at(runs, row, 0), kb_string("before"));
+    if (j->of_runs)
+        j->values = (uint32_t)KB_MIN(before, rows - before);
+    else if (ka_table_rows(steps))
+        j->values = (uint32_t)KB_MIN(ka_cell_at(steps, 0, 1).i, ka_cell_at(steps, 0, 2).i);
+}
+
 /* The verdict of the worst row that the gate names. */
 kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bool without_noise,
                                kineto_diff_verdict *out, kineto_error *err)
@@ -401,7 +493,7 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
         if (!is_named(&g, t, row, whole))
             continue;
         gate_result j = evaluate_row(&g, t, row, without_noise);
-        j.of_runs = ka_table_rows(&diff->tables[KA_TABLE_diff_runs]) > 2;
+        count_values(diff, &j);
         if (!count++ || is_worse(&g, &j, &worst))
             worst = j;
     }
@@ -413,12 +505,12 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
 
 const char *kineto_diff_outcome_name(uint32_t outcome)
 {
-    static const char *const names[] = {"passed", "failed", "skipped"};
+    static const char *const names[] = {"passed", "failed", "skipped", "inconclusive"};
     return outcome < KB_COUNT(names) ? names[outcome] : "";
 }
 
 const char *kineto_diff_decider_name(uint32_t decider)
 {
-    static const char *const names[] = {"limit", "interval", "ranks", "difference", "nothing"};
+    static const char *const names[] = {"limit", "interval", "ranks", "difference", "nothing", "calls"};
     return decider < KB_COUNT(names) ? names[decider] : "";
 }

@@ -6,7 +6,7 @@
 
 /* Orders of n and m steps with u pairs the wrong way round are the coefficient of q^u in
  * (1 - q^(m+1)) ... (1 - q^(m+n)) / ((1 - q) ... (1 - q^n)). */
-uint32_t ka_wrong_pairs(uint32_t n, uint32_t m)
+uint32_t ka_wrong_pairs(uint32_t n, uint32_t m, double level)
 {
     double orders[KA_MAX_BLOCKS * KA_MAX_BLOCKS + 1] = {1}, all = 1, seen = 0;
     uint32_t pairs = n * m, wrong = 0;
@@ -17,16 +17,24 @@ uint32_t ka_wrong_pairs(uint32_t n, uint32_t m)
             orders[u] += orders[u - i];
         all = all * (m + i) / i;
     }
-    while (wrong < pairs && (seen += orders[wrong]) <= LEVEL * all)
+    while (wrong < pairs && (seen += orders[wrong]) <= level * all * (1 + 1e-9))
         wrong++;
     return wrong;
+}
+
+double ka_count_orders(uint32_t n, uint32_t m)
+{
+    double all = 1;
+    for (uint32_t i = 1; i <= n; i++)
+        all = all * (m + i) / i;
+    return all;
 }
 
 /* ka_wrong_pairs, cached by the numbers of steps. */
 static uint32_t wrong_pairs(ka_chance *c, uint32_t n, uint32_t m)
 {
     if (!c->wrong[n][m])
-        c->wrong[n][m] = (uint16_t)(ka_wrong_pairs(n, m) + 1);
+        c->wrong[n][m] = (uint16_t)(ka_wrong_pairs(n, m, LEVEL) + 1);
     return c->wrong[n][m] - 1u;
 }
 
@@ -56,6 +64,6 @@ ka_shift ka_shift_by_ranks(ka_chance *c, const double *before, uint32_t n, const
             wrong += falls ? after[k] >= before[i] : after[k] <= before[i];
     if (wrong >= wrong_pairs(c, n, m))
         return (ka_shift){0};
-    return (ka_shift){median_shift(before, n, after, m, false),
-                      median_shift(before, n, after, m, true)};
+    return (ka_shift){.delta = median_shift(before, n, after, m, false),
+                      .pct = median_shift(before, n, after, m, true)};
 }

@@ -32,6 +32,7 @@ static bool reduce_first_run(ka_side *side, uint32_t runs, bool medians)
         bool is_known = !is_sampled(x) || x->value_count;
         values[i * runs] = ka_middle_of(side->values.data + x->values, x->value_count, medians);
         x->values = (uint32_t)(i * runs);
+        side->no_memory |= !ka_set_typical(side, x, 0, x->typical_us);
         x->value_count = is_sampled(x) ? is_known : runs;
     }
     kb_vec_free(&side->values);
@@ -39,7 +40,7 @@ static bool reduce_first_run(ka_side *side, uint32_t runs, bool medians)
     side->values.count = count * runs;
     side->values.capacity = count * runs + 1;
     side->block_count = runs;
-    return true;
+    return !side->no_memory;
 }
 
 /* A thing that only a later run has. Its names are copied: the run is freed before the side. Its operator is a
@@ -67,6 +68,7 @@ static void add_value_of_run(ka_side *side, uint32_t index, const ka_side *from,
                              bool medians)
 {
     ka_thing *to = &side->things.data[index];
+    side->no_memory |= !ka_set_typical(side, to, run, x->typical_us);
     double value = ka_middle_of(from->values.data + x->values, x->value_count, medians);
     if (!is_sampled(to))
         side->values.data[to->values + run] = value;
@@ -98,6 +100,8 @@ static bool add_run(ka_side *side, ka_side *from, uint32_t run, bool medians)
         add_value_of_run(side, index, from, x, run, medians);
     }
     forget_pairs(side);
+    if (side->no_memory)
+        return false;
     side->step_count += from->step_count;
     side->span_count += from->span_count;
     side->warm_up += from->warm_up;
@@ -122,7 +126,7 @@ static kineto_status add_measured_run(ka_side *side, const kineto_trace *trace, 
                                       kineto_error *err)
 {
     ka_side from;
-    kineto_status status = ka_side_make(trace, options, how, &from, err);
+    kineto_status status = ka_side_make(trace, options, how, side->keeps_calls, &from, err);
     if (!status)
         status = check_steps_of_run(side, &from, run, err);
     if (!status) {
@@ -134,11 +138,11 @@ static kineto_status add_measured_run(ka_side *side, const kineto_trace *trace, 
     return status;
 }
 
-kineto_status ka_side_make_of_runs(const kineto_trace *const *runs, uint32_t count, bool reduce,
+kineto_status ka_side_make_of_runs(const kineto_trace *const *runs, uint32_t count, bool reduce, bool keeps_calls,
                                    const kineto_diff_options *options, const kineto_analysis_options *how,
                                    ka_side *side, kineto_error *err)
 {
-    kineto_status status = ka_side_make(runs[0], options, how, side, err);
+    kineto_status status = ka_side_make(runs[0], options, how, keeps_calls, side, err);
     if (status)
         return status;
     side->run_count = count;

@@ -222,8 +222,8 @@ static bool create_step_things(ka_side *side)
         (void)ka_new_thing(side, whole ? KA_THING_STEP : KA_THING_PART,
                            whole ? kb_string("step with its work") : name, kb_string(""));
     }
-    if (!side->no_memory)
-        side->things.data[0].count = side->step_count;
+    for (uint32_t i = 0; !side->no_memory && i < 2; i++)
+        side->things.data[i].count = side->step_count;
     return !side->no_memory;
 }
 
@@ -232,6 +232,8 @@ static void add_parts(ka_side *side, const ka_table *t, uint64_t row, int32_t bl
 {
     for (uint32_t c = FIRST_PART; c < t->column_count; c++)
         add_thing_time(side, c - FIRST_PART + 1, block, ka_cell_at(t, row, c).i);
+    if (!side->no_steps)
+        ka_add_call(side, 1, ka_us(ka_cell_at(t, row, FIRST_PART).i));
 }
 
 /* Adds a step, if it is compared, and its row of the table. */
@@ -243,6 +245,7 @@ static void add_step_times(ka_side *side, uint32_t index, uint64_t row)
     if (block < 0)
         return;
     add_thing_time(side, 0, block, kb_length_ns(step->start_ns, step->end_ns));
+    ka_add_call(side, 0, ka_us(kb_length_ns(step->start_ns, step->end_ns)));
     if (row < ka_table_rows(t))
         add_parts(side, t, row, block);
 }
@@ -432,6 +435,7 @@ static void add_side_operators(hosts *h)
             return;
         h->side->things.data[thing].count++;
         add_thing_time(h->side, thing, block, KB_MAX(h->own[i], 0));
+        ka_add_call(h->side, thing, ka_us(KB_MAX(h->own[i], 0)));
     }
 }
 
@@ -497,6 +501,7 @@ static void add_one_work(hosts *h, devices *d, const ka_work *w)
         x->place = place;
     }
     add_thing_time(side, thing, block, ka_work_ns(w));
+    ka_add_call(side, thing, ka_us(ka_work_ns(w)));
     add_to(side, &d->type[class->type], KA_THING_TYPE, ka_type_name(class->type), block,
            ka_work_ns(w));
     add_to(side, &d->family[class->family], KA_THING_FAMILY, ka_family_name(class->family), block,
@@ -563,10 +568,10 @@ static void divide_by_steps(ka_side *side)
 
 /* Measures the dataset with the table of steps only, then everything else from the dataset. */
 kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options *options,
-                           const kineto_analysis_options *how, ka_side *side, kineto_error *err)
+                           const kineto_analysis_options *how, bool keeps_calls, ka_side *side, kineto_error *err)
 {
     kineto_analysis_options o = *how;
-    *side = (ka_side){.with_shapes = options->shapes};
+    *side = (ka_side){.with_shapes = options->shapes, .keeps_calls = keeps_calls};
     o.tables = "steps,blocking_calls,openmp_regions,thread_path";
     o.series = false;
     kineto_status status = ka_measure(trace, &o, &side->m, err);
@@ -581,6 +586,7 @@ kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options 
     uint32_t other = side->m.facts->tables[KA_TABLE_steps].column_count - FIRST_PART;
     if (ok && ka_side_add_threads(side) && ka_side_add_path(side, other)) {
         divide_by_steps(side);
+        ka_finish_calls(side);
         ok = ka_side_take_samples(side);
     }
     if (!ok || side->no_memory)
@@ -598,6 +604,7 @@ void ka_side_free(ka_side *side)
     kb_vec_free(&side->things);
     kb_vec_free(&side->values);
     kb_vec_free(&side->samples);
+    kb_vec_free(&side->calls);
     kb_arena_free(&side->texts);
     ka_measured_free(&side->m);
 }

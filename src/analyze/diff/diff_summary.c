@@ -5,7 +5,6 @@
 /* ---- from tables ---------------------------------------------------------------------------- */
 
 #define MAX_ROWS    40u
-#define MIN_PERCENT 0.2 /* of the mean of both steps, or it is left out */
 #define EFFECT_WEIGHT 0.1 /* many threads may wait for the one that takes longer: that one comes first */
 
 /* A row of some table that is candidate for the summary. */
@@ -37,7 +36,7 @@ static ka_estimate estimate_at(const ka_table *t, uint64_t row)
 static bool is_reportable_change(const ka_diff *d, const ka_estimate *e)
 {
     return (e->sure < 0 || ka_is_proven(e->sure, e->shift)) && isfinite(e->delta) &&
-           fabs(e->delta) > MIN_PERCENT / 100 * d->both_us;
+           fabs(e->delta) > KA_MIN_PERCENT / 100 * d->both_us;
 }
 
 /* Where threads are compared, their waits for each other, ranges around the cause, and the parts of the step,
@@ -113,7 +112,7 @@ static void put_summary_changes(ka_diff *d, change_list *changes)
     if (d->before.is_empty || d->after.is_empty)
         ka_note(t, "no comparison: one of the traces is empty");
     else if (!changes->count)
-        ka_note(t, "no difference above %.1f %% of a step and above noise", MIN_PERCENT);
+        ka_note(t, "no difference above %.1f %% of a step and above noise", KA_MIN_PERCENT);
     changes->count = 0;
 }
 
@@ -147,18 +146,13 @@ static bool put_waterfall(ka_diff *d)
         for (size_t i = 0; i < parts.count; i++) {
             const ka_estimate *e = &parts.data[i].e;
             put_part(t, parts.data[i].name, e->before, e->after, d->step_us,
-                     e->sure < 0   ? "unknown"
-                     : e->sure > 0 ? "yes"
-                                   : "ranks");
+                     ka_word_of_proof(e));
             before -= e->before;
             after -= e->after;
         }
         put_part(t, kb_string("unexplained"), before, after, d->step_us, "no");
         put_part(t, kb_string("step with its work"), whole.before, whole.after, d->step_us,
-                 whole.sure < 0                          ? "unknown"
-                 : whole.sure > 0                        ? "yes"
-                 : ka_is_proven(whole.sure, whole.shift) ? "ranks"
-                                                         : "no");
+                 ka_word_of_proof(&whole));
     }
     kb_vec_free(&parts);
     return ok;
@@ -224,6 +218,7 @@ static void put_diff_finding(ka_diff *d, const kineto_finding *a, const kineto_f
     ka_put_text(t, kb_string(shown->id));
     ka_put_text(t, shown->subject);
     ka_put_text(t, kb_string(!a ? "added" : !b ? "removed" : "changed"));
+    ka_put_int(t, ka_is_circumstance(shown));
     ka_put_known(t, before);
     ka_put_known(t, after);
     ka_put_known(t, before - after);

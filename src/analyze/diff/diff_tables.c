@@ -11,10 +11,17 @@ void ka_put_known(ka_table *t, double value)
         ka_put_none(t);
 }
 
+const char *ka_word_of_proof(const ka_estimate *e)
+{
+    static const char *const words[] = {"unknown", "no", "yes"};
+    if (e->sure > 0 || e->shift.delta == 0)
+        return words[e->sure + 1];
+    return e->shift.by_calls ? "calls" : "ranks";
+}
+
 /* Ends each row; also appends the shift of the row, for gates. */
 void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us)
 {
-    static const char *const words[] = {"unknown", "no", "yes"};
     ka_put_known(t, e->before);
     ka_put_known(t, e->after);
     ka_put_known(t, e->delta);
@@ -22,8 +29,7 @@ void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us)
     ka_put_known(t, e->low_pct);
     ka_put_known(t, e->high_pct);
     ka_put_known(t, step_us > 0 ? 100 * e->delta / step_us : (double)NAN);
-    bool by_ranks = e->sure <= 0 && ka_is_proven(e->sure, e->shift);
-    ka_put_text(t, kb_string(by_ranks ? "ranks" : words[e->sure + 1]));
+    ka_put_text(t, kb_string(ka_word_of_proof(e)));
     t->no_memory |= !kb_vec_push(&t->shifts, e->shift);
 }
 
@@ -125,6 +131,20 @@ static ka_estimate compare_things(ka_diff *d, const ka_thing *a, const ka_thing 
     bool before_known = is_thing_known(&d->before, a, is_time) && (a || is_family_known(&d->before, b)),
          after_known = is_thing_known(&d->after, b, is_time) && (b || is_family_known(&d->after, a));
     ka_estimate e = compare_thing_values(d, a, b);
+    ka_typical calls;
+    if (has_runs(d) && is_time && before_known && after_known && d->before.keeps_calls) {
+        thing_values before = thing_values_of(&d->before, a), after = thing_values_of(&d->after, b);
+        e.shift.gap_pct = ka_gap_pct(before.values, before.count, after.values, after.count);
+    }
+    if (before_known && after_known && ka_compare_calls(d, a, b, &calls)) {
+        if (calls.is_proven)
+            e.shift = (ka_shift){.delta = calls.effect_us, .pct = calls.pct, .by_calls = true};
+        e.shift.gap_pct = ka_gap_pct(a->typical, d->before.run_count, b->typical, d->after.run_count);
+        e.shift.has_calls = true;
+        e.shift.calls_pct = calls.pct;
+        e.shift.calls_low_pct = calls.low_pct;
+        e.shift.calls_high_pct = calls.high_pct;
+    }
     if (before_known && after_known)
         return e;
     return unknown_estimate(&e, before_known, after_known);
@@ -286,6 +306,15 @@ static bool put_median_or_mean(ka_diff *d)
     return ok;
 }
 
+/* Steps that no option and no profiler names. */
+static void note_step_names(ka_table *t, const ka_side *a, const ka_side *b)
+{
+    kineto_string before = ka_repeated_step_name(&a->m.dataset), after = ka_repeated_step_name(&b->m.dataset);
+    kineto_string name = before.size ? before : after;
+    if (name.size)
+        ka_note_also(t, "steps are the ranges named '%.*s'", (int)KB_MIN(name.size, (size_t)60), name.data);
+}
+
 /* Which steps are compared. */
 static void note_steps(ka_diff *d)
 {
@@ -306,6 +335,7 @@ static void note_steps(ka_diff *d)
                 "without the first steps that took much longer than the others: %u of %u before, "
                 "%u of %u after",
                 a->warm_up, a->warm_up + a->step_count, b->warm_up, b->warm_up + b->step_count);
+    note_step_names(t, a, b);
     const char *middle = d->chance.medians ? "median" : "mean";
     if (has_runs(d) && a->no_steps && b->no_steps)
         ka_note_also(t, "%ss of runs: %u before, %u after", middle, a->run_count, b->run_count);

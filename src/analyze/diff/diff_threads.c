@@ -92,21 +92,23 @@ static bool add_to_steps(collector *c, ka_thing *x, const piece *p)
     return any;
 }
 
-static void add_piece(collector *c, uint32_t thing, const piece *p)
+/* False: the steps that it is in are not compared. */
+static bool add_piece(collector *c, uint32_t thing, const piece *p)
 {
     if (thing == KA_NONE)
-        return;
+        return false;
     ka_thing *x = &c->side->things.data[thing];
     if (c->side->no_steps) {
         if (ka_block_at(c->side, p->row, -1) < 0)
-            return;
+            return false;
         c->side->values.data[x->values] += p->us;
     } else if (!add_to_steps(c, x, p)) {
-        return;
+        return false;
     }
     x->sum += p->us;
     x->squares += p->us * p->us;
     x->count += (uint64_t)p->count;
+    return true;
 }
 
 /* ---- sampled functions ----------------------------------------------------------------------- */
@@ -179,12 +181,12 @@ static void add_sampled_range(collector *c, uint32_t process, int64_t id, kineto
     c->is_in_call[row] =
         is_within || in_calls > IN_CALL * (double)kb_length_ns(a.start_ns, a.end_ns);
     if (!c->is_in_call[row])
-        add_piece(c, find_function(c, row, &a), &p);
+        (void)add_piece(c, find_function(c, row, &a), &p);
     if (!has_caller || is_within)
         return;
     p.us = -p.us;
     p.count = -p.count;
-    add_piece(c, find_function(c, parent, &around), &p);
+    (void)add_piece(c, find_function(c, parent, &around), &p);
 }
 
 static void add_track_samples(collector *c, uint32_t index)
@@ -301,7 +303,9 @@ static void add_calls(collector *c)
         kineto_trace_get(c->w->trace, call->row, &a);
         piece p = {call->row, call->process, call->start_ns, call->end_ns,
                    ka_us(kb_length_ns(call->start_ns, call->end_ns)), 1};
-        add_piece(c, find_call(c, call, &a), &p);
+        uint32_t thing = find_call(c, call, &a);
+        if (add_piece(c, thing, &p))
+            ka_add_call(c->side, thing, p.us);
     }
 }
 
@@ -324,7 +328,7 @@ static void add_short_calls(collector *c)
                    .count = ka_cell_at(t, row, KA_COL_blocking_calls_count).i};
         if (thing != KA_NONE)
             c->side->things.data[thing].squares = (double)NAN; /* one sum of many */
-        add_piece(c, thing, &p);
+        (void)add_piece(c, thing, &p);
     }
 }
 
@@ -366,7 +370,7 @@ static void add_watched_state(collector *c, const ka_watched_thread *t, const ka
     piece p = {s->row, t->process, s->start_ns, s->end_ns, ka_us(ns), 1};
     if (thing != KA_NONE)
         c->side->things.data[thing].is_effect = !in.size; /* of other threads and programs */
-    add_piece(c, thing, &p);
+    (void)add_piece(c, thing, &p);
 }
 
 static void add_states(collector *c)
@@ -395,7 +399,7 @@ static void add_region_column(collector *c, uint8_t family, uint64_t row, uint32
         return;
     c->side->things.data[thing].is_effect = family == KA_THREADS_REGION;
     c->side->known_families |= 1u << family;
-    add_piece(c, thing, &p);
+    (void)add_piece(c, thing, &p);
 }
 
 /* How long regions ran, and what they would be shorter if all threads came to their barriers at once. */
@@ -423,10 +427,32 @@ static bool is_range(const ka_dataset *s, uint32_t i)
            (s->slices[i].kind == KINETO_KIND_USER_ANNOTATION && !ka_is_step(s, i));
 }
 
+/* A range or function around another one, or itself: its thing. KA_NONE: out of memory. */
+static uint32_t find_range(collector *c, const ka_slice *slice)
+{
+    uint8_t family = slice->kind == KINETO_KIND_PYTHON_FUNCTION ? KA_THREADS_PYTHON : KA_THREADS_RANGE;
+    uint32_t thing = find_thread_thing(c, family, ka_name(&c->side->m.dataset, slice->name), (kineto_string){"", 0});
+    if (thing != KA_NONE)
+        c->side->things.data[thing].is_effect = family == KA_THREADS_RANGE;
+    c->side->known_families |= 1u << family;
+    return thing;
+}
+
+/* The own time of each range is one of its calls. */
+static void add_calls_of_ranges(collector *c, const int64_t *own_ns)
+{
+    const ka_dataset *s = &c->side->m.dataset;
+    for (uint32_t i = 0; i < s->slice_count && !c->side->no_memory; i++)
+        if (is_range(s, i) && ka_block_at(c->side, s->slices[i].row, s->slices[i].step) >= 0)
+            ka_add_call(c->side, find_range(c, &s->slices[i]), ka_us(KB_MAX(own_ns[i], 0)));
+}
+
 /* Own times: without ranges and functions inside, which come after what they are in. */
 static void add_ranges(collector *c)
 {
     const ka_dataset *s = &c->side->m.dataset;
+    int64_t *own_ns = calloc((size_t)s->slice_count + 1, sizeof *own_ns);
+    c->side->no_memory |= !own_ns;
     for (uint32_t i = 0; i < s->slice_count && !c->side->no_memory; i++) {
         const ka_slice *slice = &s->slices[i];
         uint32_t parent = slice->parent;
@@ -436,20 +462,17 @@ static void add_ranges(collector *c)
             parent = s->slices[parent].parent;
         for (int own = 1; own >= 0; own--) {
             const ka_slice *of = own ? slice : parent == KA_NONE ? NULL : &s->slices[parent];
-            uint8_t family = of && of->kind == KINETO_KIND_PYTHON_FUNCTION ? KA_THREADS_PYTHON
-                                                                           : KA_THREADS_RANGE;
             piece p = {slice->row, s->threads[slice->thread].process, slice->start_ns, slice->end_ns,
                        (own ? 1 : -1) * ka_us(ka_slice_ns(slice)), own};
             if (!of)
                 continue;
-            uint32_t thing =
-                find_thread_thing(c, family, ka_name(s, of->name), (kineto_string){"", 0});
-            if (thing != KA_NONE)
-                c->side->things.data[thing].is_effect = family == KA_THREADS_RANGE;
-            c->side->known_families |= 1u << family;
-            add_piece(c, thing, &p);
+            own_ns[of - s->slices] += (own ? 1 : -1) * ka_slice_ns(slice);
+            (void)add_piece(c, find_range(c, of), &p);
         }
     }
+    if (!c->side->no_memory && c->side->keeps_calls)
+        add_calls_of_ranges(c, own_ns);
+    free(own_ns);
 }
 
 /* ---- the critical path ------------------------------------------------------------------------- */

@@ -94,6 +94,7 @@ kineto_status ka_analyze_steps(const ka_dataset *s, kineto_analysis *a, kineto_e
     for (size_t team = 0; !status && team < ka_team_count(&v); team++)
         if (!put_team(&v, team, t))
             status = kb_fail_memory(err, NULL);
+    kineto_string name = ka_repeated_step_name(s);
     if (!v.windows.count)
         ka_note(t, "nothing in the trace has a duration");
     else if (!v.has_steps)
@@ -102,5 +103,7 @@ kineto_status ka_analyze_steps(const ka_dataset *s, kineto_analysis *a, kineto_e
     else if (differ_from_host(s, &v))
         ka_note(t, "here a step lasts until its last work on devices has ended, and the next "
                    "begins there; step_statistics has what it took on the host");
+    if (v.has_steps && name.size)
+        ka_note_also(t, "steps are the ranges named '%.*s'", (int)KB_MIN(name.size, (size_t)60), name.data);
     return status;
 }

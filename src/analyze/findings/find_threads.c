@@ -189,6 +189,13 @@ static void say_waits(ka_finder *f, ka_found *x, const ka_active *a, const cpu_w
                kb_duration(w->ns).s, a->count);
 }
 
+static const char other_programs[] = "other programs"; /* the subject */
+
+bool ka_is_circumstance(const kineto_finding *x)
+{
+    return x->rule == KA_FIND_oversubscription && kb_string_equal(x->subject, kb_string(other_programs));
+}
+
 /* Waits that are a noticeable part of the time. */
 static void report_waits(ka_finder *f, const ka_active *a, const cpu_wait *w, wait_cause cause)
 {
@@ -201,7 +208,7 @@ static void report_waits(ka_finder *f, const ka_active *a, const cpu_wait *w, wa
                          "Run it on more CPUs (check taskset, cpuset and cpu.max of its cgroup), or start no more "
                          "threads than CPUs (nproc; OMP_NUM_THREADS): that saves switches and cache misses, not the "
                          "waiting itself"},
-        [OTHER_PROGRAMS] = {"other programs", 0.5,
+        [OTHER_PROGRAMS] = {other_programs, 0.5,
                             "See what else runs on the machine (top), and cpu.max and cpu.stat (nr_throttled) of the "
                             "program's cgroup; give it CPUs of its own (taskset, cpuset), or a better nice value"},
         [COUNTED] = {"by counters", 0.4,

@@ -150,6 +150,9 @@ static inline double ka_fact_number(const ka_table *t, uint64_t row, uint32_t co
     return ka_cell_at(t, row, column).d;
 }
 
+/** Is a finding about other programs on the machine, which no change of this one is the cause of? */
+bool ka_is_circumstance(const kineto_finding *x);
+
 /** How much shorter all would be on the critical path with these scaled; KA_NO_SAVINGS if that
  *  is not known. Costs a critical path the first time. */
 int64_t ka_saved_by(ka_finder *f, const kineto_what_if_scale *scales, size_t count);

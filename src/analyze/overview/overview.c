@@ -2,6 +2,7 @@
  * are made of the sums when they are first asked for. */
 #include "analyze/overview/overview.h"
 #include "analyze/dataset/each_rank.h"
+#include "trace/model/steps.h"
 #include "trace/trace.h"
 
 #include <ckineto/files.h>
@@ -16,6 +17,22 @@ static void name_tables(const char *asked, char names[static MAX_NAMES])
     for (uint32_t i = 0; (spec = ka_section_spec_of(i)) != NULL && length < MAX_NAMES; i++)
         length += (size_t)snprintf(names + length, MAX_NAMES - length, ",%s", ka_table_name(spec->source));
     KB_ASSERT(length < MAX_NAMES);
+}
+
+/* Names the steps that no option and no profiler names. False: out of memory. */
+static bool name_repeated_steps(kineto_overview *o, const kineto_trace *trace, const kineto_analysis_options *how)
+{
+    kt_step_list list;
+    if (how->step_pattern || how->definitions != KINETO_DEFINITIONS_EXACT)
+        return true;
+    bool ok = kt_step_list_make(trace, NULL, true, &list);
+    if (ok && list.repeated_name != KB_INTERN_NONE) {
+        kineto_string name = kineto_trace_string(trace, list.repeated_name);
+        name.size = kb_utf8_valid_prefix(name.data, KB_MIN(name.size, sizeof o->repeated_steps - 1));
+        (void)snprintf(o->repeated_steps, sizeof o->repeated_steps, "%.*s", (int)name.size, name.data);
+    }
+    kt_step_list_free(&list);
+    return ok;
 }
 
 kineto_status kineto_overview_create(const kineto_trace *trace, const kineto_analysis_options *analyze,
@@ -38,7 +55,8 @@ kineto_status kineto_overview_create(const kineto_trace *trace, const kineto_ana
     }
     if (!status)
         status = kineto_findings_find(trace, &options, &o->found, err);
-    if (!status && !ka_coverage_add(&o->coverage, trace, analyze ? analyze->rank : NULL))
+    if (!status && (!ka_coverage_add(&o->coverage, trace, analyze ? analyze->rank : NULL) ||
+                    !name_repeated_steps(o, trace, &how)))
         status = kb_fail_memory(err, NULL);
     if (!status) {
         *out = o;

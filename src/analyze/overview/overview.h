@@ -63,6 +63,7 @@ struct kineto_overview {
     kineto_findings *found;
     kineto_analysis *facts;
     ka_coverage coverage;
+    char repeated_steps[100]; /* the name of the ranges that are steps as they repeat like steps; "" */
     bool is_made; /* the members below are up to date */
     bool no_memory;
     char headline[1000];

@@ -118,8 +118,10 @@ static void say_extent(kineto_overview *o)
         return;
     }
     uint32_t of_each = steps / KB_MAX(o->coverage.rank_count, 1u);
-    say(o, "%u %s of %s.", KB_MAX(of_each, 1u), of_each > 1 ? "steps" : "step",
-        kb_short_duration(step_ns).s);
+    say(o, "%u %s", KB_MAX(of_each, 1u), of_each > 1 ? "steps" : "step");
+    if (*o->repeated_steps)
+        say(o, " (ranges named '%s')", o->repeated_steps);
+    say(o, " of %s.", kb_short_duration(step_ns).s);
     SET_VALUE(tile, "%s", kb_short_duration(step_ns).s);
     SET_DETAIL(tile, "mean of %u steps%s", steps, o->coverage.rank_count > 1 ? " of all ranks" : "");
 }
@@ -287,6 +289,8 @@ static void say_range(kineto_overview *o)
 {
     const ka_overview_section *s = find_shown(o, KA_TABLE_annotations);
     double window = (double)find_longest_window(o), total = s ? read_first(s, "total_us") : 0;
+    if (s && kb_string_equal(kb_string(read_first_name(s).s), kb_string(o->repeated_steps)))
+        return; /* the steps are named already */
     if (s && window > 0 && total > 0)
         say(o, " The range %s takes %s in %.0f %s.", read_first_name(s).s,
             kb_short_duration((int64_t)KB_MIN(total, 0x1p62)).s, read_first(s, "calls"),

@@ -302,12 +302,23 @@ static bool make_section(kineto_overview *o, const ka_section_spec *spec, ka_ove
     return any;
 }
 
+/* Steps of programs without operators and devices are in one part as a whole: their ranges say more. */
+static bool has_parts_of_steps(const kineto_overview *o)
+{
+    const ka_table *t = &o->facts->tables[KA_TABLE_steps];
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        if (ka_cell_at(t, row, KA_COL_steps_dur_us).i != ka_cell_at(t, row, KA_COL_steps_other_us).i)
+            return true;
+    return false;
+}
+
 /* Without steps their table has one row, of all of the trace. */
 static bool is_possible(const kineto_overview *o, const ka_section_spec *spec)
 {
     uint32_t steps;
     (void)kineto_findings_mean_step_ns(o->found, &steps);
-    return (!spec->of_ranks || o->coverage.rank_count > 1) && (spec->source != KA_TABLE_steps || steps);
+    bool has_steps = steps && (!*o->repeated_steps || has_parts_of_steps(o));
+    return (!spec->of_ranks || o->coverage.rank_count > 1) && (spec->source != KA_TABLE_steps || has_steps);
 }
 
 bool ka_overview_fill(kineto_overview *o, uint32_t slot, ka_overview_section *out)

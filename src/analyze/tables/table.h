@@ -97,9 +97,13 @@ typedef union ka_cell {
 } ka_cell;
 #define KA_NO_INT INT64_MIN
 
-/** Of a row of two traces: how far its steps moved by their ranks; 0: nothing is proven. */
+/** Of a row of two traces: how far its steps moved by their ranks, or its typical calls; 0: nothing is proven. */
 typedef struct ka_shift {
     double delta, pct;
+    bool by_calls;
+    bool has_calls; /* typical calls were compared, whatever they prove: their difference and its 95 % interval */
+    double calls_pct, calls_low_pct, calls_high_pct;
+    double gap_pct; /* by so much at least each run after differs from each run before; 0: by nothing, or too few runs */
 } ka_shift;
 
 /** The rows of one table. One analysis, on one thread, fills it, cell by cell. */

@@ -40,7 +40,7 @@ kineto_status kc_diff_compare(kc_diff_output *d, int32_t rank, const kineto_diff
 kineto_status kc_diff_evaluate_gates(kc_diff_output *d, const kc_texts *gates, bool without_noise,
                                      kineto_error *err);
 void kc_diff_free(kc_diff_output *d);
-/** Of the gates: KC_EXIT_FAILURE if one failed, KC_EXIT_USAGE if one was skipped. */
+/** Of the gates: KC_EXIT_FAILURE if one failed, KC_EXIT_USAGE if one was skipped or is inconclusive. */
 int kc_diff_exit_status(const kc_diff_output *d);
 
 /* ---- diff_print.c ---------------------------------------------------------------------------- */
@@ -58,6 +58,10 @@ const char *kc_diff_unit(const kineto_analysis *a);
 const char *kc_diff_values_are(const kineto_analysis *a);
 /** "+12.4 %"; from ten times on "370 x"; empty if it is not finite. */
 kb_text kc_relative_change(double pct);
+/** Is a row of diff_findings about other programs on the machine, not about a change of this one? */
+bool kc_is_circumstance(const kineto_analysis *a, uint32_t table, uint64_t row);
+/** Writes the typical call of a row of diff_calls before and after, and what it explains. */
+void kc_put_typical_call(const kineto_analysis *a, uint32_t table, uint64_t row, FILE *out);
 /** "95 % interval +1.2 … +3.4 %", or the reason why there is none. */
 kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row);
 

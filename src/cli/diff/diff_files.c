@@ -151,7 +151,8 @@ static void put_junit_suite(const kc_diff_output *d, FILE *out)
     unsigned failures = 0, errors = 0;
     for (size_t i = 0; i < d->gate_count; i++) {
         failures += d->gates[i].verdict.outcome == KINETO_DIFF_FAILED;
-        errors += d->gates[i].verdict.outcome == KINETO_DIFF_SKIPPED;
+        errors += d->gates[i].verdict.outcome == KINETO_DIFF_SKIPPED ||
+                  d->gates[i].verdict.outcome == KINETO_DIFF_INCONCLUSIVE;
     }
     fprintf(out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
@@ -234,7 +235,7 @@ static void put_sarif_results(kb_json *j, const kc_diff_output *d)
 {
     static const struct {
         const char *kind, *level;
-    } words[] = {{"pass", "none"}, {"fail", "error"}, {"open", "none"}};
+    } words[] = {{"pass", "none"}, {"fail", "error"}, {"open", "none"}, {"open", "none"}};
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_findings");
     kb_json_key_z(j, "results");
     kb_json_array_begin(j);
@@ -242,12 +243,13 @@ static void put_sarif_results(kb_json *j, const kc_diff_output *d)
         const kineto_diff_verdict *v = &d->gates[i].verdict;
         char message[800];
         int size = snprintf(message, sizeof message, "%.150s: %s", d->gates[i].text, v->sentence);
-        put_sarif_result(j, d, kb_string("diff.gate"), words[v->outcome % 3].kind,
-                         words[v->outcome % 3].level,
+        put_sarif_result(j, d, kb_string("diff.gate"), words[v->outcome % 4].kind,
+                         words[v->outcome % 4].level,
                          (kineto_string){message, KB_MIN((size_t)size, sizeof message - 1)});
     }
     for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++)
-        if (kb_string_equal(kc_fact_text(d->facts, t, row, "change"), kb_string("added")))
+        if (kb_string_equal(kc_fact_text(d->facts, t, row, "change"), kb_string("added")) &&
+            !kc_is_circumstance(d->facts, t, row))
             put_sarif_result(j, d, kc_fact_text(d->facts, t, row, "id"), "fail", "note",
                              kc_fact_text(d->facts, t, row, "sentence"));
     kb_json_array_end(j);

@@ -106,9 +106,31 @@ static void put_step_line(const kc_diff_output *d, FILE *out)
     fputs("  \n", out);
 }
 
+/* The typical call with the largest effect on the step. False: none differs. */
+static bool put_typical_line(const kc_diff_output *d, FILE *out)
+{
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_calls");
+    for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++) {
+        kineto_string kind = kc_fact_text(d->facts, t, row, "kind");
+        if (kb_string_equal(kind, kb_string("step")))
+            continue;
+        fputs("Largest change: ", out);
+        put_escaped_text(out, kind, 30);
+        fputc(' ', out);
+        put_escaped_text(out, kc_fact_text(d->facts, t, row, "name"), 60);
+        fputs(": ", out);
+        kc_put_typical_call(d->facts, t, row, out);
+        fputs("  \n", out);
+        return true;
+    }
+    return false;
+}
+
 /* The change with the largest effect on the step. */
 static void put_cause_line(const kc_diff_output *d, FILE *out)
 {
+    if (put_typical_line(d, out))
+        return;
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_summary");
     uint64_t rows = kc_fact_rows(d->facts, t);
     if (!rows) {
@@ -132,16 +154,19 @@ static void put_gate_line(const kc_diff_output *d, FILE *out)
 {
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_findings");
     const char *gates = kc_noun(d->gate_count, "gate", "gates");
-    size_t counts[3] = {0};
+    size_t counts[4] = {0};
     uint64_t added = 0;
     for (size_t i = 0; i < d->gate_count; i++)
-        counts[d->gates[i].verdict.outcome % 3]++;
+        counts[d->gates[i].verdict.outcome % 4]++;
     for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++)
-        added += kb_string_equal(kc_fact_text(d->facts, t, row, "change"), kb_string("added"));
+        added += kb_string_equal(kc_fact_text(d->facts, t, row, "change"), kb_string("added")) &&
+                 !kc_is_circumstance(d->facts, t, row);
     if (!d->gate_count)
         fputs("No gates", out);
     else if (counts[KINETO_DIFF_FAILED])
         fprintf(out, "❌ %zu of %zu %s failed", counts[KINETO_DIFF_FAILED], d->gate_count, gates);
+    else if (counts[KINETO_DIFF_INCONCLUSIVE])
+        fprintf(out, "⚠️ %zu of %zu %s inconclusive", counts[KINETO_DIFF_INCONCLUSIVE], d->gate_count, gates);
     else if (counts[KINETO_DIFF_SKIPPED])
         fprintf(out, "⚠️ %zu of %zu %s skipped", counts[KINETO_DIFF_SKIPPED], d->gate_count, gates);
     else
@@ -189,10 +214,10 @@ static void put_rows(comment *c, const kc_diff_output *d, const char *head, put_
 
 static void put_gate_row(const kc_diff_output *d, uint32_t table, uint64_t row, FILE *out)
 {
-    static const char *const signs[] = {"✅", "❌", "⚠️ skipped"};
+    static const char *const signs[] = {"✅", "❌", "⚠️ skipped", "⚠️ inconclusive"};
     const kc_gate *g = &d->gates[row];
     (void)table;
-    fprintf(out, "| %s ", signs[g->verdict.outcome % 3]);
+    fprintf(out, "| %s ", signs[g->verdict.outcome % 4]);
     put_escaped_text(out, kb_string(g->text), 60);
     fputs(" | ", out);
     put_escaped_text(out, kb_string(g->verdict.sentence), 240);
@@ -218,7 +243,8 @@ static void put_finding_row(const kc_diff_output *d, uint32_t t, uint64_t row, F
 {
     kineto_string before = kc_fact_text(d->facts, t, row, "sentence_before");
     fputs("| ", out);
-    put_escaped_text(out, kc_fact_text(d->facts, t, row, "change"), 20);
+    put_escaped_text(out, kc_is_circumstance(d->facts, t, row) ? kb_string("circumstance")
+                                                               : kc_fact_text(d->facts, t, row, "change"), 20);
     fputs(" | ", out);
     put_escaped_text(out, kc_fact_text(d->facts, t, row, "id"), 60);
     fputs(" | ", out);

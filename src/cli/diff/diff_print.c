@@ -89,6 +89,8 @@ kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
     (void)snprintf(text.s, sizeof text.s, "too few %s to distinguish it from noise", kc_diff_values_are(a));
     if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("ranks")))
         (void)snprintf(text.s, sizeof text.s, "more than noise by a rank test (Mann-Whitney)");
+    else if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("calls")) && isnan(low))
+        (void)snprintf(text.s, sizeof text.s, "more than noise by typical calls");
     else if (isfinite(low) && high < 900)
         (void)snprintf(text.s, sizeof text.s, "95 %% interval %+.1f … %+.1f %%", low, high);
     else if (isfinite(low))
@@ -105,7 +107,7 @@ static kc_style change_style(const kineto_analysis *a, uint32_t t, uint64_t row)
 {
     kineto_string sure = kc_fact_text(a, t, row, "sure");
     double delta = kc_fact_number(a, t, row, "delta_us");
-    bool is_sure = kb_string_equal(sure, kb_string("yes")) || kb_string_equal(sure, kb_string("ranks"));
+    bool is_sure = kb_string_equal(sure, kb_string("yes")) || kb_string_equal(sure, kb_string("ranks")) || kb_string_equal(sure, kb_string("calls"));
     return !is_sure || !isfinite(delta) || delta == 0 ? KC_PLAIN : delta > 0 ? KC_RED : KC_GREEN;
 }
 
@@ -115,6 +117,36 @@ static void print_heading(FILE *out, const char *before, const char *unit, const
     fputc('\n', out);
     kc_put_styled(out, KC_BOLD, "%s%s%s", before, unit, after);
     fputc('\n', out);
+}
+
+bool kc_is_circumstance(const kineto_analysis *a, uint32_t table, uint64_t row)
+{
+    return kc_fact_number(a, table, row, "is_circumstance") > 0;
+}
+
+/* "typical call 2.2 ms -> 3.2 ms (+1.0 ms) in all 3 runs; 1 a step: +1.0 ms, 86 % of the difference" */
+void kc_put_typical_call(const kineto_analysis *a, uint32_t table, uint64_t row, FILE *out)
+{
+    double calls = kc_fact_number(a, table, row, "after_calls"), share = kc_fact_number(a, table, row, "share_pct"),
+           orders = kc_fact_number(a, table, row, "orders");
+    unsigned before = (unsigned)kc_fact_number(a, table, row, "before_runs"),
+             after = (unsigned)kc_fact_number(a, table, row, "after_runs");
+    bool is_step = kb_string_equal(kc_fact_text(a, table, row, "kind"), kb_string("step"));
+    fprintf(out, "%s%s -> %s (%s, %s)", is_step ? "" : "typical call ",
+            kc_us(kc_fact_number(a, table, row, "before_us"), false).s,
+            kc_us(kc_fact_number(a, table, row, "after_us"), false).s,
+            kc_us(kc_fact_number(a, table, row, "delta_us"), true).s,
+            kc_relative_change(kc_fact_number(a, table, row, "delta_pct")).s);
+    if (isfinite(orders) && before == after)
+        fprintf(out, " in all %u runs", after);
+    else if (isfinite(orders))
+        fprintf(out, " in all runs");
+    if (is_step)
+        return;
+    fprintf(out, "; %.4g %s a %s: %s", calls, calls > 1 ? "calls" : "call", kc_diff_unit(a),
+            kc_us(kc_fact_number(a, table, row, "effect_us"), true).s);
+    if (isfinite(share))
+        fprintf(out, ", %.0f %% of the difference", share);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -228,6 +260,22 @@ static const char *name_step_row(const kineto_analysis *a, uint32_t t, uint64_t 
     return NULL;
 }
 
+/* The typical step, if runs prove that it differs, with the probability of that by chance. */
+static void print_typical_step(const kc_diff_output *d, FILE *out)
+{
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_calls");
+    for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++) {
+        double orders = kc_fact_number(d->facts, t, row, "orders");
+        if (!kb_string_equal(kc_fact_text(d->facts, t, row, "kind"), kb_string("step")))
+            continue;
+        fprintf(out, "%-19s ", "typical step");
+        kc_put_typical_call(d->facts, t, row, out);
+        if (isfinite(orders))
+            fprintf(out, ": by chance in 1 of %.0f orders of runs", orders);
+        fputc('\n', out);
+    }
+}
+
 /* The step and its parts, and the note of the table. */
 static void print_step_rows(const kc_diff_output *d, FILE *out)
 {
@@ -242,6 +290,7 @@ static void print_step_rows(const kc_diff_output *d, FILE *out)
         fprintf(out, "%-19s ", name);
         print_step_change(d->facts, t, row, out);
     }
+    print_typical_step(d, out);
     kineto_analysis_table(d->facts, t, &info);
     if (info.note.size)
         fprintf(out, "(%.*s)\n", (int)info.note.size, info.note.data);
@@ -272,17 +321,37 @@ static void print_change_row(const kc_diff_output *d, uint32_t t, uint64_t row, 
     fprintf(out, strlen(interval.s) + (size_t)n + 47 <= room ? " (%s)\n" : "\n", interval.s);
 }
 
-/* At most `limit` rows; 0: all. */
+/* Typical calls that differ. Returns how many there are. */
+static uint64_t print_typical_calls(const kc_diff_output *d, FILE *out)
+{
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_calls");
+    uint64_t shown = 0;
+    for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++) {
+        if (kb_string_equal(kc_fact_text(d->facts, t, row, "kind"), kb_string("step")))
+            continue;
+        fputs("  ", out);
+        kc_put_name(out, kc_fact_text(d->facts, t, row, "name"), 0);
+        fputs(": ", out);
+        kc_put_typical_call(d->facts, t, row, out);
+        fputc('\n', out);
+        shown++;
+    }
+    return shown;
+}
+
+/* At most `limit` rows; 0: all. Those that only typical calls prove are listed already. */
 static void print_change_rows(const kc_diff_output *d, uint64_t limit, FILE *out)
 {
     kineto_fact_table info;
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_summary");
     uint64_t rows = kc_fact_rows(d->facts, t), shown = limit ? KB_MIN(rows, limit) : rows;
     print_heading(out, "Changes, largest effect first (in % of the ", kc_diff_unit(d->facts), " before)");
+    uint64_t typical = print_typical_calls(d, out);
     for (uint64_t row = 0; row < shown; row++)
-        print_change_row(d, t, row, out);
+        if (!kb_string_equal(kc_fact_text(d->facts, t, row, "sure"), kb_string("calls")))
+            print_change_row(d, t, row, out);
     kineto_analysis_table(d->facts, t, &info);
-    if (!rows)
+    if (!rows && !typical)
         fprintf(out, "  %.*s\n", (int)info.note.size, info.note.data);
     if (shown < rows)
         fprintf(out, "  %s… and %s more: --top 0, --all%s\n", kc_paint(out, KC_DIM), kc_count(rows - shown).s,
@@ -352,20 +421,35 @@ static void print_measured_change(const kc_diff_output *d, uint32_t t, FILE *out
     fputc('\n', out);
 }
 
+/* Circumstances, or all other findings, under `head` unless it is NULL. Returns how many there are. */
+static uint64_t print_findings_that_are(const kc_diff_output *d, uint32_t t, bool circumstance, const char *head,
+                                        FILE *out)
+{
+    uint64_t shown = 0;
+    for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++) {
+        if (kc_is_circumstance(d->facts, t, row) != circumstance)
+            continue;
+        if (!shown++ && head)
+            fputs(head, out);
+        print_diff_finding(d, t, row, out);
+    }
+    return shown;
+}
+
 /* Nothing if findings were not compared (--no-findings). */
 static void print_diff_findings(const kc_diff_output *d, FILE *out)
 {
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_findings");
     if (t == UINT32_MAX)
         return;
-    uint64_t rows = kc_fact_rows(d->facts, t);
     print_heading(out, "Findings that differ", "", "");
-    if (!rows)
+    uint64_t changes = print_findings_that_are(d, t, false, NULL, out);
+    if (!changes)
         fputs("  none\n", out);
-    for (uint64_t row = 0; row < rows; row++)
-        print_diff_finding(d, t, row, out);
-    if (rows)
+    else
         print_measured_change(d, t, out);
+    (void)print_findings_that_are(d, t, true, "\nCircumstances: other programs on the machine, no change of this one\n",
+                                  out);
 }
 
 /* Verdict, gate and the sentence that explains it, in the order of the command line. */

@@ -45,7 +45,7 @@ kineto_status kc_diff_evaluate_gates(kc_diff_output *d, const kc_texts *gates, b
         *g = (kc_gate){.text = gates->data[i], .verdict = {.size = sizeof g->verdict}};
         status = kineto_diff_gate(d->facts, g->text, without_noise, &g->verdict, err);
         d->failed |= g->verdict.outcome == KINETO_DIFF_FAILED;
-        d->not_judged |= g->verdict.outcome == KINETO_DIFF_SKIPPED;
+        d->not_judged |= g->verdict.outcome == KINETO_DIFF_SKIPPED || g->verdict.outcome == KINETO_DIFF_INCONCLUSIVE;
     }
     return status;
 }

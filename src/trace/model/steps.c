@@ -1,9 +1,10 @@
 /* Which ranges are steps: those that PyTorch's profiler marks, those that match a pattern, or those
- * that inference servers are known to mark. The list is in the order of rows, so that a row is
+ * that inference servers are known to mark, or that repeat like steps. The list is in the order of rows, so that a row is
  * found by binary search. */
 #include "trace/model/steps.h"
 
 #include "trace/model/model.h"
+#include "trace/model/repeated_ranges.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -295,12 +296,28 @@ static const char *const known_patterns[] = {
     "prefill[bs=|decode[bs=", /* ATOM */
 };
 
+/* Ranges that repeat like steps. False: out of memory. */
+static bool collect_repeated_ranges(const kineto_trace *t, kt_step_list *out)
+{
+    if (!kt_find_repeated_ranges(t, &out->repeated_name))
+        return false;
+    if (out->repeated_name == KB_INTERN_NONE)
+        return true;
+    memset(out->is_name, 0, (size_t)kineto_trace_string_count(t) + 1);
+    out->is_name[out->repeated_name] = 1;
+    if (!collect_step_rows(t, KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION), out))
+        return false;
+    finish_pattern_steps(t, out);
+    return true;
+}
+
 bool kt_step_list_make(const kineto_trace *t, const char *pattern, bool known, kt_step_list *out)
 {
     const uint64_t annotations =
         KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION) | KINETO_KIND_BIT(KINETO_KIND_CPU_OP);
     bool any, ok = true;
-    *out = (kt_step_list){.is_name = calloc((size_t)kineto_trace_string_count(t) + 1, 1)};
+    *out = (kt_step_list){.is_name = calloc((size_t)kineto_trace_string_count(t) + 1, 1),
+                          .repeated_name = KB_INTERN_NONE};
     if (!out->is_name)
         return false;
     mark_step_names(t, pattern, out, &any);
@@ -316,6 +333,8 @@ bool kt_step_list_make(const kineto_trace *t, const char *pattern, bool known, k
     }
     if (ok && pattern)
         finish_pattern_steps(t, out);
+    if (ok && !pattern && known && !out->rows.count)
+        ok = collect_repeated_ranges(t, out);
     return ok;
 }
 

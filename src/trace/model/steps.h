@@ -19,6 +19,8 @@ typedef struct kt_step_list {
     KB_VEC(kt_step_row) rows; /* ascending by row */
     /* By string id: 1 if a row of this name can be a step. */
     uint8_t *is_name;
+    /* String id of the ranges that repeat like steps, if the steps are those; else KB_INTERN_NONE. */
+    uint32_t repeated_name;
 } kt_step_list;
 
 /** Parses "ProfilerStep#12". False: the name has another form; *number is unspecified. */
@@ -31,7 +33,8 @@ bool kt_step_matches(kineto_string name, const char *pattern);
  *  @param pattern  names of steps; NULL: ProfilerStep#N.
  *  @param known    with pattern NULL: drop the empty remainder of a step that PyTorch's profiler
  *                  leaves when it is stopped; and if the trace has no ProfilerStep#N, use the
- *                  annotations of inference servers (SGLang, vLLM, ATOM) instead.
+ *                  annotations of inference servers (SGLang, vLLM, ATOM) instead, else ranges that
+ *                  repeat like steps (repeated_ranges.h).
  *  @return false: out of memory. Free the list in any case. */
 bool kt_step_list_make(const kineto_trace *t, const char *pattern, bool known, kt_step_list *out);
 void kt_step_list_free(kt_step_list *list);
