@@ -5,6 +5,7 @@ kernels and ranges, and what is advised to programs of each language.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -108,6 +109,38 @@ class Outliers(unittest.TestCase):
         found, = self.findings(service(lambda m, a, n: m.op("aten::mm", a + 10, 100)), "step.outliers",
                                "--step-pattern", "handle_request")
         self.assertIn("with_stack=True", found["advice"])
+
+    def test_slow_calls_of_a_range_are_found_with_their_cause(self):
+        for name, (fill, cause, _) in CAUSES.items():
+            with self.subTest(name):
+                found, = self.findings(service(fill), "range.outliers")
+                self.assertEqual((found["count"], found["subject"]), (3, "handle_request"))
+                self.assertRegex(found["sentence"], r"^3 of 40 calls of handle_request take 40\.00 ms or longer "
+                                                    r"\(median 2\.000 ms\): they are 62 % of its time")
+                state = re.search(r"the thread was (blocked.*|waiting.*) for \d", cause)
+                self.assertEqual(found["sentence"].endswith(f"in them the thread is {state[1]}") if state
+                                 else "in them" not in found["sentence"], True, found["sentence"])
+                self.assertEqual({round(e["dur_us"]) for e in found["evidence"]}, {SLOW})
+
+    def test_the_range_inside_is_named(self):
+        def with_checkpoint(made, at, length):
+            made.annotation("parse", at + 10, 1000)
+            if length == SLOW:
+                made.annotation("write_checkpoint", at + 1500, 38 * MS)
+        found, = self.findings(service(with_checkpoint), "range.outliers")
+        self.assertTrue(found["sentence"].endswith("in them write_checkpoint takes longer"), found["sentence"])
+
+    def test_first_calls_and_second_kinds_of_calls_are_not_slow_ones(self):
+        self.assertEqual(self.findings(service(running, slow=(0,)), "range.outliers"), [])
+        self.assertEqual(self.findings(service(running, slow=range(1, 40, 4)), "range.outliers"), [])
+
+    def test_savings_never_exceed_one_thread(self):
+        made = Trace(None)
+        for thread in range(4):
+            for n in range(40):
+                made.annotation("handle", n * 50 * MS, SLOW if n in (9, 29) else USUAL, tid=200 + thread)
+        found, = self.findings(made, "range.outliers")
+        self.assertEqual(found["worth_us"], 2 * (SLOW - USUAL))
 
 
 if __name__ == "__main__":

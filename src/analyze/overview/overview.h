@@ -22,6 +22,7 @@ typedef enum ka_output_kind {
     KA_OUT_ROWS,  /* number of rows */
     KA_OUT_SUM,   /* sum of nanoseconds; the first one of a section orders its rows */
     KA_OUT_LONGEST,
+    KA_OUT_TYPICAL, /* a median or percentile in microseconds: not of several traces */
     KA_OUT_MEAN,  /* the first sum divided by the first count */
     KA_OUT_SHARE, /* percent of the first sum over all rows of the section */
     KA_OUT_PART,  /* this column as a percentage of the first sum of the row */

@@ -39,6 +39,8 @@ static bool is_key(ka_output_kind kind) { return kind == KA_OUT_KEY || kind == K
 /* Is the output a column of this overview? Ranks are named where there are several. */
 static bool is_shown(const kineto_overview *o, const ka_output *output)
 {
+    if (output->kind == KA_OUT_TYPICAL)
+        return o->coverage.traces.count < 2;
     return output->kind != KA_OUT_RANK || o->coverage.rank_count > 1;
 }
 
@@ -237,6 +239,7 @@ static void put_output(const maker *m, const group *g, uint32_t output, ka_table
     case KA_OUT_ROWS: ka_put_int(to, (int64_t)g->rows); break;
     case KA_OUT_SUM: ka_put_ns(to, round_ns(t->sum)); break;
     case KA_OUT_LONGEST: ka_put_ns(to, round_ns(t->most)); break;
+    case KA_OUT_TYPICAL: ka_put_ns(to, round_ns(1000 * t->sum)); break;
     case KA_OUT_MEAN: put_mean(m, g, to); break;
     case KA_OUT_SHARE: put_percent(g->outputs[m->order].sum, m->whole, to); break;
     case KA_OUT_PART: put_percent(t->sum, g->outputs[m->order].sum, to); break;

@@ -26,6 +26,8 @@ static const ka_section_spec specs[] = {
                  {KA_OUT_COUNT, "calls", "count"},
                  {KA_OUT_SUM, "total_us", "sum_us"},
                  {KA_OUT_MEAN, "mean_us", NULL},
+                 {KA_OUT_TYPICAL, "median_us", "median_us"},
+                 {KA_OUT_TYPICAL, "p99_us", "p99_us"},
                  {KA_OUT_LONGEST, "longest_us", "max_us"}}},
     /* slot 1: what takes the time */
     {.title = "Kernels",
