@@ -43,6 +43,7 @@ static const ka_section_spec specs[] = {
      .source = KA_TABLE_cpu_functions,
      .outputs = {{KA_OUT_KEY, "function", "function"},
                  {KA_OUT_KEY, "module", "module"},
+                 {KA_OUT_COUNT, "samples", "own_samples"},
                  {KA_OUT_SUM, "self_us", "self_us"},
                  {KA_OUT_SHARE, "share_pct", NULL}}},
     {.title = "Operators, by their own time on the host",
