@@ -96,6 +96,17 @@ class Overview(CommandTest):
         self.assertRegex(line, r"^4 steps of 1\.000 ms\. The GPU is busy for 5\d %; \d+ % of the idle time is spent "
                                r"waiting for the data loader\.$")
 
+    def test_overlapping_savings_are_said_not_to_add_up(self):
+        """Once, where two of the shown findings save some of the same time, and never where none does."""
+        for path in CORPUS + [self.trace(training())]:
+            done = self.run_command("analyze", path)
+            found = self.run_command("analyze", "--findings", "--json", "-", path)
+            if done.returncode or found.returncode:
+                continue
+            shown = json.loads(found.out)["findings"][:3]
+            overlapping = sum(f.get("additive") is False for f in shown)
+            self.assertEqual(done.out.decode().count("savings overlap; they do not add up"), int(overlapping > 1), path)
+
     def test_headline_of_ranges(self):
         ranges = [event("user_annotation", "load", 0, 100), event("user_annotation", "solve", 100, 900)]
         line = self.headline(self.trace(ranges))
