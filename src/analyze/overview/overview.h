@@ -17,6 +17,7 @@ enum { KA_SLOTS = 4 };
 typedef enum ka_output_kind {
     KA_OUT_KEY,   /* the cell, text or number: rows with equal keys become one */
     KA_OUT_RANK,  /* a key only where the section is about ranks */
+    KA_OUT_CUT,   /* "cut off" for ranks whose file is; only where some are and others not */
     KA_OUT_AT,    /* the least time, from the begin of its trace */
     KA_OUT_COUNT, /* sum of whole numbers */
     KA_OUT_ROWS,  /* number of rows */

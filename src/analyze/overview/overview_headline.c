@@ -143,7 +143,8 @@ static use measure_use(const kineto_overview *o)
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
         ka_cell cell = ka_cell_at(t, row, KA_COL_gpu_summary_utilization_pct);
         int64_t rank = ka_cell_at(t, row, KA_COL_gpu_summary_rank).i;
-        if (ka_is_none(t, KA_COL_gpu_summary_utilization_pct, cell))
+        if (ka_is_none(t, KA_COL_gpu_summary_utilization_pct, cell) ||
+            ka_coverage_is_cut(ka_overview_coverage(o), rank))
             continue;
         if (!u.count || cell.d < u.least) {
             u.least = cell.d;
@@ -181,14 +182,15 @@ static const char *describe_reason(kineto_string reason)
     return NULL;
 }
 
-/* "; 72 % of the idle time is spent waiting for the data loader" */
+/* "; 72 % of the idle time between its first and last work is spent waiting for the data loader": the reasons
+ * are of gaps, which lie between two pieces of work, utilization is of all of the time. */
 static void say_idle_reason(kineto_overview *o)
 {
     const ka_overview_section *s = find_shown(o, KA_TABLE_idle_named);
     const char *words = s ? describe_reason(ka_text_at(&s->table, 0, 0)) : NULL;
     double share = s ? read_first(s, "share_pct") : 0;
     if (words && share >= 1)
-        say(o, "; %.0f %% of the idle time is spent %s", share, words);
+        say(o, "; %.0f %% of the idle time between first and last work is spent %s", share, words);
 }
 
 /* False: no utilization of a device is known. */
