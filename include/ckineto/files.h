@@ -112,6 +112,7 @@ typedef struct kineto_survey_file {
     uint64_t text_bytes;  /**< decompressed */
     kineto_status status; /**< of opening it; on failure the members above are 0 */
     const char *error;    /**< message of the failure; "" on success */
+    bool is_cut;          /**< the end of the file is missing: `lost` is not known */
 } kineto_survey_file;
 
 typedef struct kineto_survey kineto_survey;

@@ -65,8 +65,8 @@ static void print_file_row(const kineto_survey_file *f, const survey_totals *sum
     else
         printf("%s%12s%s  %12s  %12s  ", kc_paint(stdout, KC_RED), "unreadable", kc_paint(stdout, KC_PLAIN), "-", "-");
     kc_put_name(stdout, kb_string(f->name), 0);
-    if (f->lost)
-        printf(" (%s lost)", kc_count(f->lost).s);
+    if (f->lost || f->is_cut)
+        printf(" (%s lost)", kc_lost_text(f->lost, f->is_cut).s);
     putchar('\n');
 }
 

@@ -127,7 +127,7 @@ static void put_title(const kineto_findings *found, uint32_t index, const kineto
     }
     if (f->has_savings)
         fprintf(l.out, " (%s confidence%s)", confidence_word(f->confidence),
-                kineto_findings_overlaps(found, index) ? ", not additive" : "");
+                ka_findings_know_overlaps(found) && kineto_findings_overlaps(found, index) ? ", not additive" : "");
     if (f->rank_count > 1)
         fprintf(l.out, ", on %u ranks, worst on %d", f->rank_count, f->rank);
     put_base(found, f, l.out);
@@ -315,6 +315,16 @@ static void print_top_heading(const kineto_findings *found, uint32_t limit, size
             fits ? more : "");
 }
 
+/* Do savings of several of the first findings overlap? */
+static bool do_savings_overlap(const kineto_findings *found, uint32_t limit)
+{
+    uint32_t overlapping = 0;
+    kineto_finding f;
+    for (uint32_t i = 0; i < limit && kineto_findings_get(found, i, &f); i++)
+        overlapping += f.has_savings && kineto_findings_overlaps(found, i);
+    return overlapping > 1;
+}
+
 void kc_findings_print_top(const kineto_findings *found, uint32_t limit, size_t width, bool verbose,
                            FILE *terminal, FILE *out)
 {
@@ -323,6 +333,8 @@ void kc_findings_print_top(const kineto_findings *found, uint32_t limit, size_t 
     print_top_heading(found, limit, width, terminal, out);
     for (uint32_t i = 0; i < limit && kineto_findings_get(found, i, &f); i++)
         print_top_finding(&f, &p, terminal);
+    if (do_savings_overlap(found, limit))
+        fputs("  savings overlap; they do not add up\n", out);
     if (verbose)
         put_skipped_rules(found, &p);
     else
@@ -354,6 +366,8 @@ void kc_findings_print_brief(const kineto_findings *found, uint32_t limit, size_
     fputc('\n', out);
     for (uint32_t i = 0; i < limit && kineto_findings_get(found, i, &f); i++)
         print_brief_finding(&f, &p);
+    if (do_savings_overlap(found, limit))
+        fputs("  savings overlap; they do not add up\n", out);
     if (count > limit)
         fprintf(out, "  … and %s more\n", kc_count(count - limit).s);
 }

@@ -47,17 +47,17 @@ static void print_health(const page *p)
 {
     const kc_health *h = p->asked->health;
     const uint64_t *found = h->findings;
-    bool is_bad = h->lost || h->is_cut || found[KINETO_SEVERITY_ERROR];
+    uint64_t errors = found[KINETO_SEVERITY_ERROR] + (h->coverage.unreadable > 0);
+    uint64_t warnings = found[KINETO_SEVERITY_WARNING] + (ka_coverage_missing(&h->coverage) > 0);
+    bool is_bad = h->lost || h->is_cut || errors;
     char text[400];
     int used = snprintf(text, sizeof text, "%s %s; %s lost", kc_count(h->activities).s,
                         kc_noun(h->activities, "activity", "activities"),
                         kc_lost_text(h->lost, h->is_cut).s);
-    if (found[KINETO_SEVERITY_ERROR] || found[KINETO_SEVERITY_WARNING])
+    if (errors || warnings)
         snprintf(text + used, sizeof text - (size_t)used, "; 'ckineto verify' has %s %s and %s %s",
-                 kc_count(found[KINETO_SEVERITY_ERROR]).s,
-                 kc_noun(found[KINETO_SEVERITY_ERROR], "error", "errors"),
-                 kc_count(found[KINETO_SEVERITY_WARNING]).s,
-                 kc_noun(found[KINETO_SEVERITY_WARNING], "warning", "warnings"));
+                 kc_count(errors).s, kc_noun(errors, "error", "errors"),
+                 kc_count(warnings).s, kc_noun(warnings, "warning", "warnings"));
     fputc('\n', p->out);
     print_styled(p, is_bad ? KC_YELLOW : KC_DIM, text);
     if (p->asked->verbose && h->lines.count)

@@ -1,5 +1,6 @@
 /* Findings as JSON (kineto_findings_save_json, the report); docs/findings.schema.json describes the
  * format. Its keys are stable, whatever the names in C are. */
+#include "analyze/findings/finding.h"
 #include "export/export.h"
 
 /* The evidence of a finding; members without a value are left out. */
@@ -41,7 +42,8 @@ static void put_json_finding(kb_json *j, const kineto_findings *findings, uint32
         kb_json_put_us(j, "worth_us", f->savings_ns);
         kb_json_put_us(j, "of_us", f->baseline_ns);
         kb_json_put_double(j, "worth_pct", f->savings_pct);
-        kb_json_put_bool(j, "additive", !kineto_findings_overlaps(findings, index));
+        if (ka_findings_know_overlaps(findings))
+            kb_json_put_bool(j, "additive", !kineto_findings_overlaps(findings, index));
     }
     kb_json_put_double(j, "confidence", f->confidence);
     kb_json_put_int(j, "rank", f->rank);

@@ -283,11 +283,17 @@ def op_launch(t, _):
             for key, v in sums.items() if len(key[1]) <= 16384]  # longer ones are cut
 
 
+def of_quantiles(events):
+    """The median, and the length that at most one in a hundred exceeds."""
+    lengths = sorted(us(e.length) for e in events)
+    return statistics.median(lengths), lengths[len(lengths) - 1 - len(lengths) // 100]
+
+
 def annotations(t, _):
     tracks = {works[0].track: [w.start for w in works] for works in t.streams()}
     kept = [e for e in t.device_ranges if e.track in tracks and any(
         e.start <= s <= e.end for s in tracks[e.track][bisect.bisect_left(tracks[e.track], e.start):][:1])]
-    return [((where, name), *of_durations(events)) for where, ranges in
+    return [((where, name), *of_durations(events), *of_quantiles(events)) for where, ranges in
             (("host", t.host_ranges), ("device", kept))
             for name, events in grouped(ranges, lambda e: e.name).items()]
 

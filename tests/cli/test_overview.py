@@ -46,7 +46,8 @@ class Overview(CommandTest):
 
     def text(self, *arguments, status=0):
         done = self.run_command(*arguments)
-        self.assertEqual(done.returncode, status, done.err)
+        if status is not None:
+            self.assertEqual(done.returncode, status, done.err)
         return done.out.decode()
 
     def headline(self, *arguments):
@@ -68,8 +69,19 @@ class Overview(CommandTest):
 
     def test_headline_of_steps_and_a_device(self):
         line = self.headline(self.trace(training()))
-        self.assertRegex(line, r"^4 steps of 1\.000 ms\. The GPU is busy for 5\d %; \d+ % of the idle time is spent "
-                               r"waiting for the data loader\.$")
+        self.assertRegex(line, r"^4 steps of 1\.000 ms\. The GPU is busy for 5\d %; \d+ % of the idle time between first "
+                               r"and last work is spent waiting for the data loader\.$")
+
+    def test_overlapping_savings_are_said_not_to_add_up(self):
+        """Once, where two of the shown findings save some of the same time, and never where none does."""
+        for path in CORPUS + [self.trace(training())]:
+            done = self.run_command("analyze", path)
+            found = self.run_command("analyze", "--findings", "--json", "-", path)
+            if done.returncode or found.returncode:
+                continue
+            shown = json.loads(found.out)["findings"][:3]
+            overlapping = sum(f.get("additive") is False for f in shown)
+            self.assertEqual(done.out.decode().count("savings overlap; they do not add up"), int(overlapping > 1), path)
 
     def test_headline_of_ranges(self):
         ranges = [event("user_annotation", "load", 0, 100), event("user_annotation", "solve", 100, 900)]
@@ -85,7 +97,27 @@ class Overview(CommandTest):
         with open(self.path("run/rank3.json"), "rb+") as file:
             file.truncate(os.path.getsize(self.path("run/rank3.json")) * 2 // 3)
         line = self.headline(self.path("run"))
-        self.assertRegex(line, r"^3 of 4 ranks; 2 is missing; 3 is cut off after \d+ % of the time\. ")
+        self.assertRegex(line, r"^3 of 4 ranks; 2 is missing; 3 is cut off after \d+ % of the time \(\d+ % of the activities\)\. ")
+
+    def test_a_cut_rank_is_judged_by_its_activities_and_is_no_data(self):
+        """Ranges of steps are written first, so that a cut file has all of them; half of its work is missing."""
+        for rank in range(3):
+            events = sorted(training(), key=lambda e: not e["name"].startswith("ProfilerStep"))
+            self.trace(events, f"run/rank{rank}.json", distributedInfo={"rank": rank, "world_size": 4})
+        path = self.path("run/rank2.json")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        third = [m.start() for m in re.finditer("ampere_sgemm", text)][2]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text[:third])
+        line = self.headline(self.path("run"))
+        self.assertRegex(line, r"; 2 is cut off after 4\d % of the time \(\d\d % of the activities\)\. ")
+        self.assertNotIn("(rank 2)", line)
+        self.assertIn("The 2 GPUs", line)
+        text = self.text(self.path("run"))
+        self.assertRegex(text, r"\n +2  cut off ")
+        self.assertIn("an unknown number lost; 'ckineto verify' has 0 errors and 2 warnings", text)
+        self.assertIn("rank2.json (an unknown number lost)", self.text("info", self.path("run"), status=None))
 
     def test_traces_without_common_time_are_no_ranks(self):
         self.trace(training(), "two/a.json")

@@ -1,5 +1,6 @@
 """ckineto slice: a part of a trace, by every option, read back by another JSON parser."""
 
+import glob
 import gzip
 import json
 import os
@@ -9,6 +10,7 @@ import unittest
 from command import CommandTest, main
 
 TRACES = os.environ.get("CKINETO_TRACES", "")
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data")
 STEPS = 4
 
 
@@ -201,6 +203,44 @@ class Slice(CommandTest):
 
 
 @unittest.skipUnless(os.path.isdir(TRACES), "the collection of real traces is not at hand")
+class Steps(CommandTest):
+    """A step is the same in a slice of it as in the whole trace."""
+
+    def steps(self, path):
+        done = self.run_command("analyze", "--only", "steps", "--json", "-", path)
+        self.assertEqual(done.returncode, 0, done.err)
+        table = json.loads(done.out)["tables"]["steps"]
+        return {row["step"]: row for row in (dict(zip(table["columns"], values)) for values in table["rows"])}
+
+    def check(self, path):
+        """Start and length are equal; work of other steps in its time is left out of a slice, so that the times of
+        devices and of the host are at most those of the whole."""
+        whole = self.steps(path)
+        for number, step in whole.items():
+            if not number.isdigit():
+                continue
+            done = self.run_command("slice", path, "--steps", number, "-o", "part.json")
+            self.assertEqual(done.returncode, 0, done.err)
+            part = self.steps("part.json")[number]
+            for key in ("start_us", "dur_us"):
+                self.assertEqual(part[key], step[key], (path, number, key))
+            parts = [v for k, v in part.items() if k.endswith("_us") and k not in ("start_us", "dur_us")]
+            self.assertAlmostEqual(sum(parts), step["dur_us"], delta=0.01)
+            self.assertGreaterEqual(part["other_us"], step["other_us"] - 0.01)
+        return len(whole)
+
+    def test_a_step_keeps_its_borders(self):
+        with open(self.path("in.json"), "w", encoding="utf-8") as f:
+            json.dump(training(), f)
+        self.assertEqual(self.check("in.json"), STEPS)
+        for path in sorted(glob.glob(os.path.join(DATA, "*", "*.json.gz")) +
+                           glob.glob(os.path.join(TRACES, "resnet50*.json.gz")) * bool(TRACES)):
+            with open(path, "rb") as f:
+                data = f.read()
+            if b"ProfilerStep#" in (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data):
+                self.check(path)
+
+
 class RealTraces(CommandTest):
     @staticmethod
     def single_ends(events):

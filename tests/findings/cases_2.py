@@ -293,6 +293,18 @@ def regions(lengths, runs=10, waits=True, tasks=0):
     return made
 
 
+def requests(slow_every, slow=40_000, usual=2_000, count=100):
+    """Calls of a range one after the other, of which some are slow; their thread is blocked meanwhile."""
+    made, at = Trace(vendor=None), 0
+    for n in range(count):
+        length = slow if slow_every and n % slow_every == slow_every - 1 else usual
+        made.annotation("handle_request", at, length)
+        made.state(100, "running", at, 200)
+        made.state(100, "blocked", at + 200, length - 200, function="fsync")
+        at += length
+    return made
+
+
 CASES = {
     "precision.tensor_cores": (lambda: products([(V100_SGEMM, 2000)], **V100),
                                lambda: products([(V100_TENSOR, 2000)], **V100)),
@@ -316,6 +328,7 @@ CASES = {
     "optimizer.zero_grad": (lambda: zero_grad(False), lambda: zero_grad(True)),
     "model.conv_bias": (lambda: conv_norm(True), lambda: conv_norm(False)),
     "openmp.imbalance": (lambda: regions([1000, 400]), lambda: regions([1000, 990])),
+    "range.outliers": (lambda: requests(20), lambda: requests(0)),
     "step.outliers": (lambda: steps([400] * 5 + [3000] + [400] * 4), lambda: steps([400] * 10)),
     "trace.lazy_start": (lambda: loading(0), lambda: loading(None)),
     "trace.profiler_overhead": (lambda: overhead(400), lambda: overhead(4)),

@@ -126,6 +126,21 @@ class EachRule(FindingsTest):
                 self.assertTrue(low <= found[0]["worth_us"] <= high,
                                 f"{found[0]['worth_us']} us, not {low} … {high}")
 
+    def test_a_rule_says_the_same_alone(self):
+        """With --only a finding is that of all rules, but for what depends on the other rules."""
+        for rule, (fires, _) in CASES.items():
+            if rule == "communication.imbalance":
+                continue
+            with self.subTest(rule):
+                paths = self.save(fires())
+                of_all = of_rule(findings_of(paths), rule)
+                alone = of_rule(findings_of(paths, "--only", rule), rule)
+                for one in alone:
+                    self.assertNotIn("additive", one)
+                for one in of_all:
+                    one.pop("additive", None)
+                self.assertEqual(alone, of_all)
+
     def test_other_traces_are_evaluated_as_they_should_be(self):
         for what, rule, make, judgement in MORE:
             with self.subTest(what=what, rule=rule):

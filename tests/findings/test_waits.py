@@ -98,6 +98,55 @@ class Holders(Waits):
         self.assertEqual(len(self.findings(made, "lock.contention")), 1)
 
 
+def flushed(workers=3, rounds=20, held=15 * MS, pause=5 * MS):
+    """A thread that sleeps with the lock in hand, and then without it; workers wait for the lock until it is free and
+    end before that thread does. The first thread joins all."""
+    made, end = Trace(None), 0
+    for n in range(rounds):
+        start = n * (held + pause)
+        for name, at, length in (("usleep", start, held), ("usleep", start + held, pause)):
+            made.state(200, "blocked", at, length)
+            made.slice("blocking_call", name, at, length, tid=200, error=0)
+        for tid in range(101, 101 + workers) if n < rounds // 2 else ():
+            lock_wait(made, tid, start + 10, held - 10, 200)
+            made.state(tid, "running", start, 10)
+            made.state(tid, "blocked", start + 10, held - 10)
+            made.state(tid, "running", start + held, pause)
+        end = start + held + pause
+    made.state(100, "blocked", 0, end, function="__pthread_clockjoin_ex")
+    made.state(100, "running", end, 100)
+    return made
+
+
+class CriticalChain(Waits):
+    def test_waits_that_the_run_does_not_wait_for_save_nothing(self):
+        found, = self.findings(flushed(), "lock.contention")
+        self.assertLess(found["worth_us"], 1 * MS)
+        self.assertRegex(found["sentence"], "of the threads' time, not of the run, in which thread 200.* sleeps for 400")
+
+    def test_waits_on_the_critical_path_do(self):
+        made = flushed()
+        for event in made.events:  # the first worker goes on after the thread that holds the lock
+            if event["ph"] == "X" and event["tid"] == "state 101":
+                last = event
+        last["dur"] += 400 * MS
+        for event in made.events:
+            if event["ph"] == "X" and event["tid"] == "state 100":
+                if event["name"] == "blocked":
+                    event["dur"] = last["ts"] + last["dur"] - event["ts"]
+                else:
+                    event["ts"] = last["ts"] + last["dur"]
+        found, = self.findings(made, "lock.contention")
+        self.assertGreater(found["worth_us"], 9 * 15 * MS)
+
+    def test_no_state_no_path(self):
+        made = flushed()
+        made.events = [e for e in made.events if e.get("cat") != "thread_state"]
+        found, = self.findings(made, "lock.contention")
+        self.assertGreater(found["worth_us"], 9 * 15 * MS)
+        self.assertNotIn("not of the run", found["sentence"])
+
+
 class Sleep(Waits):
     def test_the_function_of_a_call_is_named_with_its_time(self):
         for name in ("usleep", "nanosleep", "sleep"):

@@ -64,7 +64,8 @@ static void add_window(making *m, const ka_step *step)
 }
 
 /* A window lasts until its last work has ended, and begins no earlier than the window before it
- * in its process ended. Steps are in the order of starts. */
+ * in its process ended, or than that of the trace: a slice of some steps begins where the step before
+ * them ended. Steps are in the order of starts. */
 static void end_with_devices(making *m)
 {
     for (uint32_t i = 0; i < m->s->work_count; i++) {
@@ -74,8 +75,12 @@ static void end_with_devices(making *m)
             m->v->windows.data[window].end_ns =
                 KB_MAX(m->v->windows.data[window].end_ns, w->end_ns);
     }
+    int64_t trace_start_ns;
+    kineto_trace_window(m->s->trace, &trace_start_ns, NULL);
     for (uint32_t i = 0; i < m->v->windows.count; i++) {
         ka_window *w = &m->v->windows.data[i];
+        if (w->start_ns < trace_start_ns && trace_start_ns < w->end_ns)
+            w->start_ns = trace_start_ns;
         uint32_t before = m->of_process[w->process];
         if (before != KA_NONE)
             w->start_ns = KB_MAX(w->start_ns, m->v->windows.data[before].end_ns);

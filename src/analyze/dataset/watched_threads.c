@@ -261,6 +261,7 @@ static void add_sampled_to(collecting *c, const ka_sampled *add, const ka_sample
     if (!f)
         return;
     f->samples += add->samples;
+    f->own_samples += (int64_t)add->samples;
     if (f->row == KINETO_NO_ROW || add->self_ns > f->longest_ns) {
         f->longest_ns = add->self_ns;
         f->row = add->row;
@@ -268,8 +269,10 @@ static void add_sampled_to(collecting *c, const ka_sampled *add, const ka_sample
     f->self_ns = sum_ns(f->self_ns, add->self_ns);
     f->total_ns = sum_ns(f->total_ns, add->total_ns);
     f = caller ? find_sampled(c, caller->name, caller->module, thread) : NULL;
-    if (f)
-        f->self_ns -= add->self_ns;
+    if (!f)
+        return;
+    f->self_ns -= add->self_ns;
+    f->own_samples -= (int64_t)add->samples;
 }
 
 static void add_sample(collecting *c, kineto_row row, const kineto_activity *a)
@@ -300,6 +303,48 @@ static void add_sample(collecting *c, kineto_row row, const kineto_activity *a)
     t->samples += add.samples;
     c->w->samples += add.samples;
     c->w->sampled_ns = sum_ns(c->w->sampled_ns, cpu_ns);
+}
+
+/* ---- no more than threads ran ---------------------------------------------------------------- */
+
+static int64_t scale_ns(int64_t ns, double factor) { return (int64_t)((double)ns * factor); }
+
+/* Scales a function of one thread, and takes the difference from the function of all threads. */
+static void scale_function(collecting *c, size_t index, double factor)
+{
+    ka_sampled *f = &c->w->functions.data[index];
+    ka_sampled *all = find_sampled(c, f->name, f->module, UINT32_MAX);
+    int64_t self_ns = scale_ns(f->self_ns, factor), total_ns = scale_ns(f->total_ns, factor);
+    if (!all)
+        return;
+    all->self_ns -= f->self_ns - self_ns;
+    all->total_ns -= f->total_ns - total_ns;
+    c->w->sampled_ns -= f->self_ns - self_ns;
+    f->self_ns = self_ns;
+    f->total_ns = total_ns;
+    f->longest_ns = scale_ns(f->longest_ns, factor);
+}
+
+static void cap_sampled_time(collecting *c)
+{
+    ka_watched *w = c->w;
+    double *sampled = calloc(w->threads.count + 1, sizeof *sampled);
+    c->no_memory |= !sampled;
+    for (size_t i = 0; sampled && i < w->functions.count; i++)
+        sampled[w->functions.data[i].thread] += (double)w->functions.data[i].self_ns;
+    for (size_t i = 0; sampled && i < w->functions.count && !c->no_memory; i++) {
+        const ka_watched_thread *t = &w->threads.data[w->functions.data[i].thread];
+        double ran = (double)t->ns[KA_STATE_RUNNING], stands_for = sampled[w->functions.data[i].thread];
+        if (ran > 0 && stands_for > ran)
+            scale_function(c, i, ran / stands_for);
+    }
+    free(sampled);
+}
+
+bool ka_is_in_kernel(const ka_watched *w, const ka_sampled *s)
+{
+    return kb_string_is(ka_watched_text(w, s->module), "[kernel]") ||
+           kb_string_is(kineto_trace_string(w->trace, s->name), "[kernel]");
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -392,6 +437,8 @@ bool ka_watched_make(const kineto_trace *trace, ka_watched *out)
     add_all_tracks(&c);
     if (!c.no_memory)
         add_all_blocked(&c);
+    if (!c.no_memory)
+        cap_sampled_time(&c);
     sort_lists(out);
     kb_map_free(&c.threads);
     kb_map_free(&c.functions);

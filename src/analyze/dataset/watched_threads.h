@@ -35,12 +35,18 @@ typedef struct ka_watched_thread {
     uint64_t samples;
 } ka_watched_thread;
 
-/** CPU time that samples stand for. Own time is that of a range without what it called. */
+/** Shares of fewer samples say little: they are not given. */
+#define KA_MIN_SAMPLES 50u
+
+/** CPU time that samples stand for. Own time is that of a range without what it called. The samples of a
+ *  thread with states stand for no more than it was running: a sample at the end of each period stands for
+ *  all of it, though the thread may have run for less. */
 typedef struct ka_sampled {
     uint32_t name;   /* string id of the trace */
     uint32_t module; /* id in ka_watched.texts; 0: not recorded */
     uint32_t thread; /* index of threads */
-    uint64_t samples;
+    uint64_t samples;          /* in it and in what it called; */
+    int64_t own_samples;       /* in itself */
     int64_t self_ns, total_ns; /* total: a function inside itself counts once */
     int64_t longest_ns;        /* the range that stands for the most CPU time, … */
     kineto_row row;            /* … and its row */
@@ -64,7 +70,7 @@ typedef struct ka_watched {
     KB_VEC(ka_blocked) blocked_of_all; /* … and of all; the longest first */
     kb_intern texts;
     int64_t start_ns, end_ns; /* first start and last end of states and samples */
-    int64_t sampled_ns;       /* CPU time that all samples stand for */
+    int64_t sampled_ns;       /* CPU time that all samples stand for, as functions have it */
     uint64_t samples;
     uint32_t cpus; /* that threads ran on; 0: not recorded */
 } ka_watched;
@@ -80,6 +86,8 @@ static inline int64_t ka_watched_life_ns(const ka_watched_thread *t)
 {
     return t->ns[KA_STATE_RUNNING] + t->ns[KA_STATE_WAITING] + t->ns[KA_STATE_BLOCKED];
 }
+/** Is a sampled function of the kernel, or the kernel as a whole? */
+bool ka_is_in_kernel(const ka_watched *w, const ka_sampled *s);
 /** The id in "thread 42 …"; -1: there is none. */
 int64_t ka_watched_id(kineto_string name);
 /** The id of the thread that a track is of, by the names of the track, or as the trace has it; -1. */

@@ -14,9 +14,16 @@ typedef struct of_name {
     ka_tally_ns tally;
 } of_name;
 
+/* One range: the index of its name in the list, and how long it took. */
+typedef struct length {
+    uint32_t index;
+    double us;
+} length;
+
 typedef struct tallies {
     KB_VEC(of_name) list;
-    uint32_t *place; /* by string id: 0 not met, else where it is + 1 */
+    KB_VEC(length) lengths; /* sorted by index once all are added */
+    uint32_t *place;        /* by string id: 0 not met, else where it is + 1 */
 } tallies;
 
 static bool add_annotation(tallies *t, uint32_t name, int64_t ns)
@@ -28,7 +35,23 @@ static bool add_annotation(tallies *t, uint32_t name, int64_t ns)
     }
     KB_ASSERT(t->place[name] <= t->list.count);
     ka_tally_ns_add(&t->list.data[t->place[name] - 1].tally, ns);
-    return true;
+    return kb_vec_push(&t->lengths, ((length){t->place[name] - 1, ka_us(ns)}));
+}
+
+static int compare_lengths(const void *left, const void *right)
+{
+    const length *a = left, *b = right;
+    if (a->index != b->index)
+        return KB_COMPARE(a->index, b->index);
+    return (a->us > b->us) - (a->us < b->us);
+}
+
+/* Median and 99th percentile of sorted lengths: at most one in a hundred is longer. */
+static void put_quantiles(const length *lengths, uint64_t count, ka_table *t)
+{
+    ka_put_number(t, count % 2 ? lengths[count / 2].us
+                               : (lengths[count / 2 - 1].us + lengths[count / 2].us) / 2);
+    ka_put_number(t, lengths[count - 1 - count / 100].us);
 }
 
 static bool add_slices(const ka_dataset *s, uint8_t kind, tallies *t)
@@ -183,21 +206,29 @@ static bool add_device(const ka_dataset *s, tallies *t)
     return ok;
 }
 
-static void put_tally(const ka_dataset *s, ka_table *t, const char *where, const of_name *n)
+static void put_tally(const ka_dataset *s, ka_table *t, const char *where, const of_name *n,
+                      const length *lengths)
 {
     ka_put_int(t, s->rank);
     ka_put_text(t, kb_string(where));
     ka_put_text(t, ka_name(s, n->name));
     ka_put_tally(t, &n->tally);
+    put_quantiles(lengths, n->tally.count, t);
 }
 
 static bool put_annotations_of(const ka_dataset *s, ka_table *t, bool device)
 {
     tallies sums = {.place = calloc((size_t)s->name_count + 1, sizeof *sums.place)};
     bool ok = sums.place && (device ? add_device(s, &sums) : add_host(s, &sums));
-    for (size_t i = 0; ok && i < sums.list.count; i++)
-        put_tally(s, t, device ? "device" : "host", &sums.list.data[i]);
+    size_t first = 0;
+    if (ok && sums.lengths.count)
+        qsort(sums.lengths.data, sums.lengths.count, sizeof *sums.lengths.data, compare_lengths);
+    for (size_t i = 0; ok && i < sums.list.count; i++) {
+        put_tally(s, t, device ? "device" : "host", &sums.list.data[i], sums.lengths.data + first);
+        first += sums.list.data[i].tally.count;
+    }
     kb_vec_free(&sums.list);
+    kb_vec_free(&sums.lengths);
     free(sums.place);
     return ok;
 }

@@ -129,6 +129,7 @@ static void put_functions(const ka_watched *w, ka_table *t)
         ka_put_ns(t, f->self_ns);
         put_share(t, f->self_ns, w->sampled_ns);
         ka_put_ns(t, f->total_ns);
+        ka_put_int(t, f->own_samples);
     }
     KA_SORT(t, KA_DOWN(cpu_functions, self_us), KA_DOWN(cpu_functions, total_us),
             KA_UP(cpu_functions, function), KA_UP(cpu_functions, module));

@@ -4,7 +4,7 @@
 #define KA_IDLE_H
 
 #include "analyze/facts/analyses.h"
-#include "analyze/dataset/blocking_calls.h"
+#include "analyze/dataset/thread_time.h"
 #include "analyze/dataset/sums.h"
 
 /** What an idle device, or stream, waited for. */
@@ -202,10 +202,8 @@ const char *ka_idle_name(ka_idle reason);
 ka_idle ka_idle_of(kineto_string name);
 
 /* ---- idle_states.c: states of the launching thread ------------------------------------------- */
-#define KA_STATE_UNKNOWN "(not recorded)"
 /** Calls `use` for each part of a gap before the launch of its next work: what the launching thread was
  *  doing, in words. Nothing if the launch was not recorded. */
-typedef void ka_state_use(void *context, kineto_string words, int64_t ns);
 void ka_gap_states(ka_idleness *idle, const ka_gap *gap, ka_state_use *use, void *context);
 
 static inline bool ka_has_host_states(const ka_idleness *idle)

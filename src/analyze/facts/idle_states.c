@@ -3,59 +3,6 @@
  * thread could do nothing more. */
 #include "analyze/facts/idle.h"
 
-/* A walk over the states of one thread in a part of a gap. */
-typedef struct state_walk {
-    ka_idleness *idle;
-    uint32_t process;
-    int64_t thread_id;
-    ka_state_use *use;
-    void *context;
-} state_walk;
-
-static void use_part(const state_walk *x, const char *words, int64_t start_ns, int64_t end_ns)
-{
-    if (end_ns > start_ns)
-        x->use(x->context, kb_string(words), kb_length_ns(start_ns, end_ns));
-}
-
-/* Time in recorded calls is theirs, the rest has the words that are given. */
-static void use_blocked(const state_walk *x, const char *words, int64_t start_ns, int64_t end_ns)
-{
-    const ka_blocking_calls *calls = &x->idle->blocking;
-    size_t i = ka_blocking_call_after(calls, x->process, x->thread_id, start_ns);
-    int64_t at = start_ns;
-    for (; at < end_ns && ka_blocking_call_is_of(calls, i, x->process, x->thread_id); i++) {
-        const ka_blocking_call *call = &calls->list.data[i];
-        int64_t from = KB_MAX(call->start_ns, at), to = KB_MIN(call->end_ns, end_ns);
-        if (from >= end_ns)
-            break;
-        if (to <= from)
-            continue;
-        use_part(x, words, at, from);
-        use_part(x, ka_blocking_call_words(x->idle->s->trace, call->row).s, from, to);
-        at = to;
-    }
-    use_part(x, words, at, end_ns);
-}
-
-/* One state, or a part of it. */
-static void use_state(const state_walk *x, const ka_state *state, int64_t start_ns, int64_t end_ns)
-{
-    if (state->state != KA_STATE_BLOCKED) {
-        use_part(x, ka_state_name((ka_state_kind)state->state), start_ns, end_ns);
-        return;
-    }
-    kb_text words = ka_blocked_words(ka_watched_text(x->idle->watched, state->in));
-    use_blocked(x, words.s, start_ns, end_ns);
-}
-
-/* Threads of the dataset that were watched; UINT32_MAX: it was not. */
-static uint32_t watched_of(const ka_idleness *idle, uint32_t thread)
-{
-    const ka_thread *t = &idle->s->threads[thread];
-    return ka_watched_find(idle->watched, t->process, t->id);
-}
-
 void ka_gap_states(ka_idleness *idle, const ka_gap *gap, ka_state_use *use, void *context)
 {
     const ka_dataset *s = idle->s;
@@ -63,20 +10,8 @@ void ka_gap_states(ka_idleness *idle, const ka_gap *gap, ka_state_use *use, void
     if (call == KA_NONE)
         return;
     const ka_thread *thread = &s->threads[s->slices[call].thread];
-    uint32_t watched = watched_of(idle, s->slices[call].thread);
-    state_walk x = {idle, thread->process, thread->id, use, context};
-    int64_t at = gap->start_ns, to = KB_MIN(gap->end_ns, idle->hosts.launches[gap->after].queued_ns);
-    const ka_watched_thread *t =
-        watched == UINT32_MAX ? NULL : &idle->watched->threads.data[watched];
-    uint32_t i = t ? ka_watched_state_after(idle->watched, watched, at) : 0;
-    for (; t && i < t->first + t->count && at < to; i++) {
-        const ka_state *state = &idle->watched->states.data[i];
-        int64_t from = KB_MIN(KB_MAX(state->start_ns, at), to);
-        use_blocked(&x, KA_STATE_UNKNOWN, at, from);
-        use_state(&x, state, from, KB_MIN(KB_MAX(state->end_ns, from), to));
-        at = KB_MIN(KB_MAX(state->end_ns, from), to);
-    }
-    use_blocked(&x, KA_STATE_UNKNOWN, at, to);
+    ka_thread_time(idle->watched, &idle->blocking, thread->process, thread->id, gap->start_ns,
+                   KB_MIN(gap->end_ns, idle->hosts.launches[gap->after].queued_ns), use, context);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -33,6 +33,7 @@ typedef struct regions {
     uint8_t *kind_of;      /* by string id: part_kind + 1; 0: not looked at */
     kb_map place_of;       /* hash of name and code → index in `out` */
     ka_openmp_regions *out;
+    uint32_t cpus; /* that threads ran on; 0: not recorded */
     bool no_memory;
 } regions;
 
@@ -123,6 +124,26 @@ static int compare_parts(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+bool ka_openmp_region_spans(const ka_dataset *s, ka_spans *out)
+{
+    bool ok = true;
+    for (uint32_t b = 0; b < kt_block_count(s->trace) && ok; b++) {
+        const kt_block *block = kt_block_at(s->trace, b);
+        bool any = block->kinds >> KINETO_KIND_OPENMP & 1;
+        for (uint32_t i = 0; i < block->count && any && ok; i++)
+            if (block->kind[i] == KINETO_KIND_OPENMP && block->form[i] == KINETO_FORM_SLICE &&
+                kind_of_part_name(ka_name(s, block->name[i])) == REGION)
+                ok = kb_vec_push(out, ((ka_span){block->start_ns[i], block->end_ns[i]}));
+    }
+    ka_spans_unite(out);
+    return ok;
+}
+
+bool ka_is_openmp_body(kineto_string function)
+{
+    return kb_string_contains(function, "._omp_fn.") || kb_string_contains(function, "omp_outlined");
+}
+
 /* ---- one run --------------------------------------------------------------------------------- */
 
 /* The time of `outer` without the tasks in it. [first, end) are the parts of its thread. */
@@ -182,15 +203,23 @@ static void add_team_thread(regions *r, run *x, const part *first, const part *e
     x->waiting_ns = ka_add_ns(x->waiting_ns, waiting_ns);
 }
 
+/* However the work is divided, it takes its time on as many CPUs as there are. */
+static int64_t find_most_savings(const regions *r, const run *x)
+{
+    int64_t ns = kb_length_ns(x->region->start_ns, x->region->end_ns);
+    uint32_t at_once = r->cpus ? KB_MIN(r->cpus, x->threads) : x->threads;
+    return at_once < x->threads ? KB_MAX(ns - x->work_ns / (int64_t)at_once, 0) : ns;
+}
+
 /* What the run would be shorter: for each barrier the mean of the threads' waits, less the shortest. If the
  * threads did not all come to the same number of barriers, the waits cannot be told apart by barrier. */
 static int64_t find_run_savings(const regions *r, const run *x)
 {
-    int64_t savings_ns = 0;
+    int64_t savings_ns = 0, most_ns = find_most_savings(r, x);
     if (x->threads < 2)
         return 0;
     if (r->waits.count != (size_t)x->threads * x->barriers)
-        return KB_MAX(x->longest_ns - x->work_ns / x->threads, 0);
+        return KB_MIN(KB_MAX(x->longest_ns - x->work_ns / x->threads, 0), most_ns);
     for (uint32_t barrier = 0; barrier < x->barriers; barrier++) {
         int64_t sum = 0, shortest = INT64_MAX;
         for (uint32_t thread = 0; thread < x->threads; thread++) {
@@ -200,7 +229,7 @@ static int64_t find_run_savings(const regions *r, const run *x)
         }
         savings_ns = ka_add_ns(savings_ns, sum / x->threads - shortest);
     }
-    return KB_MIN(savings_ns, kb_length_ns(x->region->start_ns, x->region->end_ns));
+    return KB_MIN(savings_ns, most_ns);
 }
 
 /* Does the name have a line, "…:12)" or "…:12"? Then it tells the regions of a function from each other. */
@@ -278,9 +307,10 @@ kineto_string ka_openmp_place(const ka_dataset *s, uint32_t name)
 
 bool ka_openmp_regions_find(const ka_dataset *s, ka_openmp_regions *out)
 {
-    regions r = {.s = s, .out = out};
+    const ka_watched *w = ka_dataset_watched(s);
+    regions r = {.s = s, .out = out, .cpus = w ? w->cpus : 0};
     r.kind_of = calloc(kineto_trace_string_count(s->trace) + 1, sizeof *r.kind_of);
-    r.no_memory = !r.kind_of;
+    r.no_memory = !r.kind_of || !w;
     if (!r.no_memory)
         collect_region_parts(&r);
     if (r.parts.count && !r.no_memory)

@@ -5,7 +5,6 @@
 #define MIN_HOT_PERCENT   30.0
 #define MIN_CHURN_PERCENT 10.0
 #define MIN_FAULT_PERCENT 10.0
-#define MIN_HOT_SAMPLES   50u /* fewer say little of a share */
 
 /* ---- how long ------------------------------------------------------------------------------- */
 
@@ -32,7 +31,7 @@ static int64_t half_of_share(ka_finder *f, const ka_watched *w, double percent)
 
 static bool has_enough_samples(const ka_watched *w)
 {
-    return w && w->samples >= MIN_HOT_SAMPLES && w->sampled_ns >= KA_MIN_CPU_NS;
+    return w && w->samples >= KA_MIN_SAMPLES && w->sampled_ns >= KA_MIN_CPU_NS;
 }
 
 typedef bool function_filter(const ka_watched *w, const ka_sampled *s, uint32_t name);
@@ -61,10 +60,10 @@ static ka_found *open_share_finding(ka_finder *f, const ka_watched *w, function_
         if (!wanted(w, s, 0))
             continue;
         ns = ka_add_ns(ns, by_total ? s->total_ns : s->self_ns);
-        samples += s->samples;
+        samples += by_total ? s->samples : (uint64_t)KB_MAX(s->own_samples, 0);
     }
     double percent = w ? ka_percent((double)ns, (double)w->sampled_ns) : 0;
-    if (percent < min_percent || samples < MIN_HOT_SAMPLES / 2)
+    if (percent < min_percent || samples < KA_MIN_SAMPLES / 2)
         return NULL;
     ka_found *x = ka_open_thread_finding(f, w, half_of_share(f, w, percent), 0.4, "");
     if (!x)
@@ -185,30 +184,56 @@ static const ka_sampled *find_hottest(const ka_watched *w)
 /* "[JIT code]", "[library.so]": all functions of a module that have no names. */
 static bool is_unnamed(kineto_string name)
 {
-    return name.size > 2 && name.data[0] == '[' && name.data[name.size - 1] == ']' &&
-           !kb_string_equal(name, kb_string("[kernel]"));
+    return name.size > 2 && name.data[0] == '[' && name.data[name.size - 1] == ']';
+}
+
+/* All functions of the kernel as one: which of them it is says little of the program. */
+static ka_sampled sum_kernel(const ka_watched *w, const ka_sampled *first)
+{
+    ka_sampled sum = *first;
+    sum.self_ns = 0;
+    sum.own_samples = 0;
+    for (size_t i = 0; i < w->of_all.count; i++)
+        if (ka_is_in_kernel(w, &w->of_all.data[i])) {
+            sum.self_ns = ka_add_ns(sum.self_ns, w->of_all.data[i].self_ns);
+            sum.own_samples += w->of_all.data[i].own_samples;
+        }
+    return sum;
+}
+
+static bool is_kernel_function(const ka_watched *w, const ka_sampled *s, uint32_t name)
+{
+    (void)name;
+    return ka_is_in_kernel(w, s);
+}
+
+static void report_kernel(ka_finder *f, const ka_watched *w, const ka_sampled *hot, double percent)
+{
+    ka_found *x = ka_open_thread_finding(f, w, half_of_share(f, w, percent), 0.3, "[kernel]");
+    if (!x)
+        return;
+    x->count = (uint64_t)hot->own_samples;
+    ka_say(f, x, "%.1f %% of the sampled CPU time (%s) is in the kernel", percent, kb_duration(hot->self_ns).s);
+    ka_advise(f, x,
+              "Make fewer and larger system calls, and touch less new memory; 'strace -cf' counts "
+              "the calls, 'perf stat -e page-faults' the pages");
+    show_functions(f, x, w, is_kernel_function, 0);
 }
 
 static void report_hot(ka_finder *f, const ka_watched *w, const ka_sampled *hot, double percent)
 {
     kb_text name = ka_short_name(kineto_trace_string(w->trace, hot->name));
     kineto_string module = ka_watched_text(w, hot->module);
-    bool in_kernel = strcmp(name.s, "[kernel]") == 0 || kb_string_equal(module, kb_string("[kernel]"));
-    ka_found *x = ka_open_finding(f, half_of_share(f, w, percent), 0.3, kb_string(name.s));
+    ka_found *x = ka_open_thread_finding(f, w, half_of_share(f, w, percent), 0.3, name.s);
     if (!x)
         return;
-    x->whole_ns = ka_watched_span_ns(w) != f->whole_ns ? ka_watched_span_ns(w) : 0;
     x->count = hot->samples;
     bool unnamed = is_unnamed(kineto_trace_string(w->trace, hot->name));
     module.size = unnamed ? 0 : module.size;
     ka_say(f, x, "%.1f %% of the sampled CPU time (%s) is in %s itself%s%.*s", percent,
-           kb_duration(hot->self_ns).s, strcmp(name.s, "[kernel]") == 0 ? "the kernel" : name.s, module.size ? ", of " : "",
+           kb_duration(hot->self_ns).s, name.s, module.size ? ", of " : "",
            (int)KB_MIN(module.size, (size_t)80), module.data);
-    if (in_kernel)
-        ka_advise(f, x,
-                  "Make fewer and larger system calls, and touch less new memory; 'strace -cf' counts "
-                  "the calls, 'perf stat -e page-faults' the pages");
-    else if (unnamed)
+    if (unnamed)
         ka_advise(f, x,
                   "These are all functions there that have no names: install the file's debug symbols; "
                   "for generated code have a perf map written, and record again "
@@ -219,8 +244,15 @@ static void report_hot(ka_finder *f, const ka_watched *w, const ka_sampled *hot,
 void ka_find_hot_function(ka_finder *f)
 {
     const ka_watched *w = ka_watched_of(f);
-    const ka_sampled *hot = has_enough_samples(w) ? find_hottest(w) : NULL;
+    const ka_sampled *first = has_enough_samples(w) ? find_hottest(w) : NULL;
+    bool in_kernel = first && ka_is_in_kernel(w, first);
+    ka_sampled kernel = in_kernel ? sum_kernel(w, first) : (ka_sampled){0};
+    const ka_sampled *hot = in_kernel ? &kernel : first;
     double percent = hot ? ka_percent((double)hot->self_ns, (double)w->sampled_ns) : 0;
-    if (percent >= MIN_HOT_PERCENT && hot->samples >= MIN_HOT_SAMPLES)
+    if (percent < MIN_HOT_PERCENT || hot->own_samples < (int64_t)KA_MIN_SAMPLES)
+        return;
+    if (in_kernel)
+        report_kernel(f, w, hot, percent);
+    else
         report_hot(f, w, hot, percent);
 }

@@ -2,6 +2,8 @@
  * them has something to do. */
 #include "analyze/findings/find_threads.h"
 
+#include "analyze/facts/openmp.h"
+
 #define MIN_WAITING_PERCENT 10.0 /* of all time, that would be saved */
 #define MIN_SERIAL_PERCENT  25.0 /* of all time in which one thread is alone */
 #define MIN_PARALLEL_PERCENT 5.0 /* … of a program that is parallel at other times */
@@ -312,20 +314,83 @@ static void show_alone(ka_finder *f, ka_found *x, const ka_active *a)
     }
 }
 
+#define MIN_REGION_SHARE 0.5 /* of the time alone: then parallel regions explain it */
+
+/* How much of the time in which one thread is alone parallel regions of OpenMP were running: there the others
+ * wait for it at a barrier. Without such rows 0. */
+static int64_t find_alone_in_regions(ka_finder *f, const ka_active *a)
+{
+    ka_spans regions = {0};
+    size_t cursor = 0;
+    int64_t ns = 0;
+    f->no_memory |= !ka_openmp_region_spans(f->s, &regions);
+    for (size_t i = 0; i + 1 < a->load.points.count && !f->no_memory; i++) {
+        const ka_load_point *p = &a->load.points.data[i];
+        if ((uint64_t)p->running + p->waiting == 1)
+            ns = ka_add_ns(ns, ka_spans_within(&regions, p->ns, p[1].ns, &cursor));
+    }
+    kb_vec_free(&regions);
+    return ns;
+}
+
+/* Are bodies of parallel regions among the sampled functions? Then what is alone may be the slowest thread of
+ * a region that was not recorded. */
+static bool has_region_bodies(const ka_watched *w)
+{
+    for (size_t i = 0; i < w->of_all.count; i++)
+        if (ka_is_openmp_body(kineto_trace_string(w->trace, w->of_all.data[i].name)))
+            return true;
+    return false;
+}
+
+static bool has_imbalance_finding(const ka_finder *f)
+{
+    for (size_t i = 0; i < f->out->found.count; i++)
+        if (f->out->found.data[i].rule == KA_FIND_openmp_imbalance)
+            return true;
+    return false;
+}
+
+/* Of a part that is serial, with its limit; of parallel regions without one, since better divided work is
+ * parallel. */
+static void say_serial(ka_finder *f, ka_found *x, const ka_active *a, const parallelism *p, bool recorded)
+{
+    double percent = ka_percent((double)p->alone_ns, (double)a->whole_ns);
+    double limit = (double)ka_add_ns(p->alone_ns, p->work_ns) / (double)KB_MAX(p->alone_ns, 1);
+    kb_text alone = kb_duration(p->alone_ns);
+    if (recorded) {
+        ka_say(f, x,
+               "in %.1f %% of the time (%s) only one of %u threads had something to do, mostly in parallel "
+               "regions of OpenMP, in which the others waited for it", percent, alone.s, a->count);
+        ka_advise(f, x, "Divide the work of the regions evenly: schedule(dynamic) or schedule(guided)");
+    } else if (has_region_bodies(a->w)) {
+        ka_say(f, x,
+               "in %.1f %% of the time (%s) only one of %u threads had something to do; the program has "
+               "parallel regions of OpenMP, which were not recorded: that may be their slowest thread",
+               percent, alone.s, a->count);
+        ka_advise(f, x,
+                  "Record with 'ckineto record --openmp': it shows whether threads of a region wait for the "
+                  "slowest one (openmp.imbalance), or the part is serial");
+    } else {
+        ka_say(f, x,
+               "in %.1f %% of the time (%s) only one of %u threads had something to do; if that part cannot be "
+               "divided, no number of CPUs makes the program more than %.1f times as fast as on one (Amdahl's "
+               "law)", percent, alone.s, a->count, limit);
+    }
+}
+
 static void report_serial(ka_finder *f, const ka_active *a, const parallelism *p)
 {
     uint32_t at_once = KB_MIN(a->count, a->cpus);
     int64_t saved = (int64_t)((double)p->alone_ns * (1.0 - 1.0 / at_once));
-    double limit = (double)ka_add_ns(p->alone_ns, p->work_ns) / (double)KB_MAX(p->alone_ns, 1);
+    bool in_regions =
+        (double)find_alone_in_regions(f, a) >= MIN_REGION_SHARE * (double)KB_MAX(p->alone_ns, 1);
+    if (in_regions && has_imbalance_finding(f))
+        return; /* the same time, and that finding names the region */
     ka_found *x = ka_open_thread_finding(f, a->w, saved, 0.4, "");
     if (!x)
         return;
-    ka_say(f, x,
-           "in %.1f %% of the time (%s) only one of %u threads had something to do; as long as that "
-           "part is serial, no number of CPUs makes the program more than %.1f times as fast as on "
-           "one (Amdahl's law)",
-           ka_percent((double)p->alone_ns, (double)a->whole_ns), kb_duration(p->alone_ns).s, a->count,
-           limit);
+    say_serial(f, x, a, p, in_regions);
     show_alone(f, x, a);
 }
 

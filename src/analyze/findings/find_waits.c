@@ -1,10 +1,11 @@
 /* Rules about what threads of any program wait for in libc: locks, and files in a loop. They read
  * the tables locks and blocking_calls, of recordings with --waits.
  *
- * Savings are an upper bound: what the thread that waited most would wait less. */
+ * Savings are an upper bound: what the thread that waited most would wait less, and of traces with states of
+ * threads no more than the critical path through the threads (thread_path) allows. */
 #include "analyze/findings/find_waits.h"
 
-#include "analyze/dataset/blocking_calls.h"
+#include "analyze/dataset/thread_time.h"
 #include "base/strings.h"
 
 #define MIN_WAIT_PERCENT 2.0 /* of the recorded time, by one thread */
@@ -19,19 +20,77 @@ static int64_t get_window_ns(const ka_finder *f)
     return KB_MAX(kb_length_ns(start_ns, end_ns), 1);
 }
 
-/* A finding of `ns` that a thread waited, if it is worth reporting. Evidence is a row of the trace. */
-static ka_found *open_wait(ka_finder *f, int64_t ns, kineto_string subject)
+/* A finding of `ns` that a thread waited, if it is worth reporting. Evidence is a row of the trace.
+ * `most_ns` is what the run waits for it, the most that it could be shorter. */
+static ka_found *open_wait(ka_finder *f, int64_t ns, int64_t most_ns, kineto_string subject)
 {
     int64_t window_ns = get_window_ns(f);
     if (100 * (double)ns < MIN_WAIT_PERCENT * (double)window_ns)
         return NULL;
-    ka_found *x = ka_open_finding(f, KB_MIN(ns, window_ns), 0.4, subject);
+    ka_found *x = ka_open_finding(f, KB_MIN(KB_MIN(ns, most_ns), window_ns), 0.4, subject);
     if (x)
         x->whole_ns = window_ns;
     return x;
 }
 
 /* ---- locks ----------------------------------------------------------------------------------- */
+
+/* The thread on the critical path that takes the longest however long it waits for locks: the run is never
+ * shorter than that. `run_ns` is the length of the path; INT64_MAX: there is none. */
+typedef struct pace {
+    int64_t run_ns, own_ns;
+    kineto_string thread;
+} pace;
+
+/* Time that does not depend on other threads: running, waiting for a CPU, asleep. */
+static void add_own_time(void *context, kineto_string words, int64_t ns)
+{
+    static const char blocked[] = "blocked in ";
+    int64_t *own_ns = context;
+    bool is_asleep = kb_string_starts_with(words, blocked) &&
+                     ka_is_sleep((kineto_string){words.data + sizeof blocked - 1, words.size - sizeof blocked + 1});
+    if (is_asleep || kb_string_is(words, ka_state_name(KA_STATE_RUNNING)) ||
+        kb_string_is(words, ka_state_name(KA_STATE_WAITING)))
+        *own_ns = ka_add_ns(*own_ns, ns);
+}
+
+static bool is_on_path(const ka_table *path, kineto_string thread)
+{
+    bool found = false;
+    for (uint64_t row = 0; row < ka_table_rows(path) && !found; row++)
+        found = kb_string_equal(ka_text_at(path, row, KA_COL_thread_path_thread), thread);
+    return found;
+}
+
+static pace find_pace(ka_finder *f)
+{
+    const ka_table *path = ka_fact_table(f, KA_TABLE_thread_path);
+    const ka_watched *w = ka_dataset_watched(f->s);
+    ka_blocking_calls calls = {0};
+    pace p = {.run_ns = ka_table_rows(path) ? 0 : INT64_MAX};
+    f->no_memory |= !w || !ka_blocking_calls_make(f->s->trace, &calls);
+    for (uint64_t row = 0; row < ka_table_rows(path); row++)
+        p.run_ns = ka_add_ns(p.run_ns, ka_fact_int(path, row, KA_COL_thread_path_us));
+    for (uint32_t i = 0; p.run_ns != INT64_MAX && !f->no_memory && i < w->threads.count; i++) {
+        const ka_watched_thread *t = &w->threads.data[i];
+        int64_t own_ns = 0;
+        if (!t->count || !is_on_path(path, t->name))
+            continue;
+        ka_thread_time(w, &calls, t->process, t->id, w->states.data[t->first].start_ns,
+                       w->states.data[t->first + t->count - 1].end_ns, add_own_time, &own_ns);
+        if (own_ns > p.own_ns) {
+            p.own_ns = own_ns;
+            p.thread = t->name;
+        }
+    }
+    ka_blocking_calls_free(&calls);
+    return p;
+}
+
+static int64_t find_most_saved_ns(const pace *p)
+{
+    return p->run_ns == INT64_MAX ? INT64_MAX : KB_MAX(p->run_ns - p->own_ns, 0);
+}
 
 #define MIN_HOLDER_PERCENT 25.0 /* of the waiting, in one function */
 
@@ -69,24 +128,31 @@ static bool has_row(const ka_wait_rows *rows, kineto_row row)
     return found;
 }
 
-static void report_lock(ka_finder *f, const ka_table *t, uint64_t row)
+static void report_lock(ka_finder *f, const ka_table *t, uint64_t row, const pace *p)
 {
     kineto_string lock = ka_text_at(t, row, KA_COL_locks_lock);
     kineto_string holder = ka_text_at(t, row, KA_COL_locks_holder);
     int64_t most_ns = ka_fact_int(t, row, KA_COL_locks_most_us);
     int64_t sum_ns = ka_fact_int(t, row, KA_COL_locks_sum_us);
-    ka_found *x = open_wait(f, most_ns, lock);
+    int64_t saved_ns = find_most_saved_ns(p);
+    ka_found *x = open_wait(f, most_ns, saved_ns, lock);
+    char limit[400] = "";
     if (!x)
         return;
     x->count = (uint64_t)ka_fact_int(t, row, KA_COL_locks_waits);
+    ka_set_extent(x, 100 * (double)most_ns / (double)x->whole_ns);
+    if (saved_ns < most_ns)
+        kb_snprintf(limit, sizeof limit,
+                    "; that is of the threads' time, not of the run, in which %s runs or sleeps for %s anyway",
+                    ka_short_name(p->thread).s, kb_duration(p->own_ns).s);
     bool is_known = ka_fact_int(t, row, KA_COL_locks_holder_us) > 0;
     ka_say(f, x,
            "Lock contention: lock %.*s%s%.*s, %s of waiting in %llu waits of %lld threads; "
-           "one thread waited %.1f %% of the time",
+           "one thread waited %.1f %% of the time%s",
            (int)lock.size, lock.data, is_known ? " held by " : "",
            is_known ? (int)holder.size : 0, holder.data, kb_duration(sum_ns).s,
            (unsigned long long)x->count, (long long)ka_fact_int(t, row, KA_COL_locks_threads),
-           100 * (double)most_ns / (double)x->whole_ns);
+           100 * (double)most_ns / (double)x->whole_ns, limit);
     advise_holder(f, x, t, row);
     ka_show_row(f, x, (kineto_row)ka_fact_int(t, row, KA_COL_locks_row),
                 ka_fact_int(t, row, KA_COL_locks_max_us), "the longest wait");
@@ -98,10 +164,11 @@ void ka_find_lock_contention(ka_finder *f)
     if (!ka_table_rows(t) && !ka_table_rows(ka_fact_table(f, KA_TABLE_blocking_calls)))
         ka_skip_rule(f, "the trace has no waits for locks: record with ckineto record --waits");
     ka_wait_rows deadlocked = {0};
+    pace p = ka_table_rows(t) ? find_pace(f) : (pace){.run_ns = INT64_MAX};
     ka_deadlock_waits(f, &deadlocked);
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
         if (!has_row(&deadlocked, (kineto_row)ka_fact_int(t, row, KA_COL_locks_row)))
-            report_lock(f, t, row);
+            report_lock(f, t, row, &p);
     kb_vec_free(&deadlocked);
 }
 
@@ -132,6 +199,18 @@ static const char *get_file_advice(kineto_string function)
     return NULL;
 }
 
+/* How long the path through the threads is blocked in a function; INT64_MAX: there is none. */
+static int64_t find_path_call_ns(const ka_finder *f, kineto_string function)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_thread_path);
+    kb_text words = ka_blocked_words(function);
+    int64_t ns = 0;
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        if (kb_string_is(ka_text_at(t, row, KA_COL_thread_path_thread_was), words.s))
+            ns = ka_add_ns(ns, ka_fact_int(t, row, KA_COL_thread_path_us));
+    return ka_table_rows(t) ? ns : INT64_MAX;
+}
+
 static void find_file_loop(ka_finder *f, const ka_table *t, uint64_t row, const char *advice)
 {
     char subject[512];
@@ -143,7 +222,7 @@ static void find_file_loop(ka_finder *f, const ka_table *t, uint64_t row, const 
         return;
     snprintf(subject, sizeof subject, "%.*s of %.*s", (int)KB_MIN(function.size, 32), function.data,
              (int)KB_MIN(file.size, 256), file.data);
-    ka_found *x = open_wait(f, most_ns, kb_string(subject));
+    ka_found *x = open_wait(f, most_ns, find_path_call_ns(f, function), kb_string(subject));
     if (!x)
         return;
     x->count = (uint64_t)count;
@@ -168,7 +247,7 @@ static void find_small_transfers(ka_finder *f, const ka_table *t, uint64_t row, 
     char subject[64];
     snprintf(subject, sizeof subject, "small calls of %.*s", (int)KB_MIN(function.size, 32),
              function.data);
-    ka_found *x = open_wait(f, sum_ns, kb_string(subject));
+    ka_found *x = open_wait(f, sum_ns, INT64_MAX, kb_string(subject));
     if (!x)
         return;
     x->count = (uint64_t)count;

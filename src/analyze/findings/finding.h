@@ -236,6 +236,8 @@ kineto_status ka_find_in_ranks(const kineto_trace *trace, const kineto_findings_
  *  ka_facts_defer. */
 void ka_findings_defer(kineto_findings *f);
 kineto_status ka_findings_complete(kineto_findings *f, kineto_error *err);
+/** Were all rules run, so that it is known which savings overlap? */
+bool ka_findings_know_overlaps(const kineto_findings *f);
 /** When the trace of a finding's evidence begins; 0 for an index out of range. */
 int64_t ka_finding_origin(const kineto_findings *f, uint32_t index);
 /** Severities and order, after findings came or were added. */

@@ -128,6 +128,8 @@ static bool overlaps_another(const kineto_findings *out, size_t index)
     return false;
 }
 
+bool ka_findings_know_overlaps(const kineto_findings *f) { return f->chosen == UINT64_MAX; }
+
 void ka_findings_sort(kineto_findings *out)
 {
     for (size_t i = 0; i < out->found.count; i++) {

@@ -11,6 +11,8 @@
 typedef struct ka_covered_trace {
     int64_t rank; /* -1: it has several */
     int64_t start_ns, end_ns;
+    int64_t host_ns, device_ns; /* from its start to the end of the last activity of the host, and of devices;
+                                   without ranges of the user, which may be written before what is in them */
     uint64_t activities;
     bool is_cut; /* the end of its file is missing */
 } ka_covered_trace;
@@ -27,8 +29,15 @@ bool ka_coverage_add(ka_coverage *c, const kineto_trace *trace, const int32_t *r
 /** Adds the traces of another one. @return false: out of memory. */
 bool ka_coverage_merge(ka_coverage *to, const ka_coverage *from);
 void ka_coverage_free(ka_coverage *c);
+/** Is the file of this rank cut off, and that of another rank not? */
+bool ka_coverage_is_cut(const ka_coverage *c, int64_t rank);
+/** Are some of the files cut off, and others not? */
+bool ka_coverage_has_cut(const ka_coverage *c);
+/** How many ranks are missing of a job whose size is known. */
+uint32_t ka_coverage_missing(const ka_coverage *c);
 /** The longest window of all traces. */
 int64_t ka_coverage_longest_ns(const ka_coverage *c);
-/** "63 of 64 ranks; 41 is missing; 50 is cut off after 49 % of the time."; empty for one whole trace. */
+/** "63 of 64 ranks; 41 is missing; 50 is cut off after 49 % of the time (51 % of the
+ *  activities)."; empty for one whole trace. */
 void ka_coverage_describe(const ka_coverage *c, char *text, size_t size);
 #endif

@@ -17,11 +17,13 @@ enum { KA_SLOTS = 4 };
 typedef enum ka_output_kind {
     KA_OUT_KEY,   /* the cell, text or number: rows with equal keys become one */
     KA_OUT_RANK,  /* a key only where the section is about ranks */
+    KA_OUT_CUT,   /* "cut off" for ranks whose file is; only where some are and others not */
     KA_OUT_AT,    /* the least time, from the begin of its trace */
     KA_OUT_COUNT, /* sum of whole numbers */
     KA_OUT_ROWS,  /* number of rows */
     KA_OUT_SUM,   /* sum of nanoseconds; the first one of a section orders its rows */
     KA_OUT_LONGEST,
+    KA_OUT_TYPICAL, /* a median or percentile in microseconds: not of several traces */
     KA_OUT_MEAN,  /* the first sum divided by the first count */
     KA_OUT_SHARE, /* percent of the first sum over all rows of the section */
     KA_OUT_PART,  /* this column as a percentage of the first sum of the row */

@@ -2,6 +2,9 @@
  * were, and what the rest of the time waits for. */
 #include "analyze/overview/overview.h"
 
+#include "analyze/dataset/watched_threads.h"
+#include "base/strings.h"
+
 #include <math.h>
 
 /* ---- sentences ------------------------------------------------------------------------------- */
@@ -142,7 +145,8 @@ static use measure_use(const kineto_overview *o)
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
         ka_cell cell = ka_cell_at(t, row, KA_COL_gpu_summary_utilization_pct);
         int64_t rank = ka_cell_at(t, row, KA_COL_gpu_summary_rank).i;
-        if (ka_is_none(t, KA_COL_gpu_summary_utilization_pct, cell))
+        if (ka_is_none(t, KA_COL_gpu_summary_utilization_pct, cell) ||
+            ka_coverage_is_cut(ka_overview_coverage(o), rank))
             continue;
         if (!u.count || cell.d < u.least) {
             u.least = cell.d;
@@ -180,14 +184,15 @@ static const char *describe_reason(kineto_string reason)
     return NULL;
 }
 
-/* "; 72 % of the idle time is spent waiting for the data loader" */
+/* "; 72 % of the idle time between its first and last work is spent waiting for the data loader": the reasons
+ * are of gaps, which lie between two pieces of work, utilization is of all of the time. */
 static void say_idle_reason(kineto_overview *o)
 {
     const ka_overview_section *s = find_shown(o, KA_TABLE_idle_named);
     const char *words = s ? describe_reason(ka_text_at(&s->table, 0, 0)) : NULL;
     double share = s ? read_first(s, "share_pct") : 0;
     if (words && share >= 1)
-        say(o, "; %.0f %% of the idle time is spent %s", share, words);
+        say(o, "; %.0f %% of the idle time between first and last work is spent %s", share, words);
 }
 
 static bool has_steps(const kineto_overview *o)
@@ -237,18 +242,51 @@ static bool say_devices(kineto_overview *o)
 
 /* ---- programs without devices ---------------------------------------------------------------- */
 
-/* "leaf takes 61 % of the CPU time." */
+static bool is_kernel_row(const ka_table *t, uint64_t row)
+{
+    return kb_string_is(ka_text_at(t, row, KA_COL_cpu_functions_module), "[kernel]") ||
+           kb_string_is(ka_text_at(t, row, KA_COL_cpu_functions_function), "[kernel]");
+}
+
+/* "leaf takes 61 % of the CPU time."; "only 7 samples" of too few for a share. Functions of the kernel are
+ * one, as what they do was asked for by others. False: there are no samples. */
+static bool say_function(kineto_overview *o)
+{
+    const ka_table *t = find_table(o, KA_TABLE_cpu_functions);
+    const ka_overview_section *s = find_shown(o, KA_TABLE_cpu_functions);
+    double samples = sum_column(t, KA_COL_cpu_functions_own_samples),
+           whole = sum_column(t, KA_COL_cpu_functions_self_us), in_kernel = 0;
+    if (!s || !(whole > 0))
+        return false;
+    if (samples < KA_MIN_SAMPLES) {
+        say(o, " Only %.0f CPU %s taken: too few to say which function takes the CPU time.", samples,
+            samples == 1 ? "sample was" : "samples were");
+        return true;
+    }
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        if (is_kernel_row(t, row))
+            in_kernel += (double)ka_cell_at(t, row, KA_COL_cpu_functions_self_us).i;
+    double share = read_first(s, "share_pct");
+    if (100 * in_kernel / whole > share)
+        say(o, " %.0f %% of the CPU time is in the kernel.", 100 * in_kernel / whole);
+    else if (share >= 1)
+        say(o, " %s takes %.0f %% of the CPU time.", read_first_name(s).s, share);
+    return true;
+}
+
+/* What takes most of the time of functions, operators or kernels. */
 static void say_consumer(kineto_overview *o)
 {
     static const struct {
         ka_table_id table;
-        const char *share, *whole;
-    } consumers[] = {{KA_TABLE_cpu_functions, "share_pct", "the CPU time"},
-                     {KA_TABLE_operators, "share_pct", "the operators' own time on the host"},
-                     {KA_TABLE_kernels, "share_pct", "the kernels' time"}};
+        const char *whole;
+    } consumers[] = {{KA_TABLE_operators, "the operators' own time on the host"},
+                     {KA_TABLE_kernels, "the kernels' time"}};
+    if (say_function(o))
+        return;
     for (size_t i = 0; i < KB_COUNT(consumers); i++) {
         const ka_overview_section *s = find_shown(o, consumers[i].table);
-        double share = s ? read_first(s, consumers[i].share) : 0;
+        double share = s ? read_first(s, "share_pct") : 0;
         if (share >= 1) {
             say(o, " %s takes %.0f %% of %s.", read_first_name(s).s, share, consumers[i].whole);
             return;

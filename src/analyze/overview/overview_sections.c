@@ -39,6 +39,10 @@ static bool is_key(ka_output_kind kind) { return kind == KA_OUT_KEY || kind == K
 /* Is the output a column of this overview? Ranks are named where there are several. */
 static bool is_shown(const kineto_overview *o, const ka_output *output)
 {
+    if (output->kind == KA_OUT_CUT)
+        return ka_coverage_has_cut(&o->coverage);
+    if (output->kind == KA_OUT_TYPICAL)
+        return o->coverage.traces.count < 2;
     return output->kind != KA_OUT_RANK || o->coverage.rank_count > 1;
 }
 
@@ -134,7 +138,8 @@ static void add_row(maker *m, uint64_t row)
     }
     g->rows++;
     for (uint32_t i = 0; i < m->outputs; i++)
-        if (m->spec->outputs[i].column && !is_key(m->spec->outputs[i].kind))
+        if (m->spec->outputs[i].column && !is_key(m->spec->outputs[i].kind) &&
+            m->spec->outputs[i].kind != KA_OUT_CUT)
             add_cell(m, row, i, g);
 }
 
@@ -175,7 +180,10 @@ static ka_column describe_column(const maker *m, uint32_t output)
 {
     const ka_output *o = &m->spec->outputs[output];
     ka_column column = {.name = kb_string(o->name), .type = KINETO_CELL_NS, .unit = KA_UNIT_US};
-    if (is_key(o->kind)) {
+    if (o->kind == KA_OUT_CUT) {
+        column.type = KINETO_CELL_TEXT;
+        column.unit = KA_UNIT_TEXT;
+    } else if (is_key(o->kind)) {
         column.type = m->from->columns[m->columns[output]].type;
         column.unit = column.type == KINETO_CELL_TEXT ? KA_UNIT_TEXT : KA_UNIT_NONE;
     } else if (o->kind == KA_OUT_COUNT || o->kind == KA_OUT_ROWS) {
@@ -232,11 +240,18 @@ static void put_output(const maker *m, const group *g, uint32_t output, ka_table
     switch (m->spec->outputs[output].kind) {
     case KA_OUT_KEY:
     case KA_OUT_RANK: put_key(m, g, output, to); break;
+    case KA_OUT_CUT:
+        ka_put_text(to, kb_string(ka_coverage_is_cut(&m->o->coverage,
+                                                     ka_cell_at(m->from, g->first, m->columns[output]).i)
+                                      ? "cut off"
+                                      : ""));
+        break;
     case KA_OUT_AT: ka_put_ns(to, t->least); break;
     case KA_OUT_COUNT: ka_put_int(to, round_ns(t->sum)); break;
     case KA_OUT_ROWS: ka_put_int(to, (int64_t)g->rows); break;
     case KA_OUT_SUM: ka_put_ns(to, round_ns(t->sum)); break;
     case KA_OUT_LONGEST: ka_put_ns(to, round_ns(t->most)); break;
+    case KA_OUT_TYPICAL: ka_put_ns(to, round_ns(1000 * t->sum)); break;
     case KA_OUT_MEAN: put_mean(m, g, to); break;
     case KA_OUT_SHARE: put_percent(g->outputs[m->order].sum, m->whole, to); break;
     case KA_OUT_PART: put_percent(t->sum, g->outputs[m->order].sum, to); break;

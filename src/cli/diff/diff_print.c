@@ -456,7 +456,10 @@ static void print_diff_findings(const kc_diff_output *d, FILE *out)
 static void print_gates(const kc_diff_output *d, FILE *out)
 {
     static const kc_style styles[] = {
-        [KINETO_DIFF_PASSED] = KC_GREEN, [KINETO_DIFF_FAILED] = KC_RED, [KINETO_DIFF_SKIPPED] = KC_YELLOW};
+        [KINETO_DIFF_PASSED] = KC_GREEN,
+        [KINETO_DIFF_FAILED] = KC_RED,
+        [KINETO_DIFF_SKIPPED] = KC_YELLOW,
+        [KINETO_DIFF_INCONCLUSIVE] = KC_YELLOW};
     if (d->gate_count)
         print_heading(out, "Gates", "", "");
     for (size_t i = 0; i < d->gate_count; i++) {

@@ -1,5 +1,6 @@
 /* The tools `open`, the overview of a trace, and `findings`, what to change. */
 #include "cli/mcp/mcp.h"
+#include "analyze/findings/finding.h"
 #include "cli/print.h"
 #include "export/export.h"
 
@@ -107,7 +108,8 @@ static kineto_status put_finding(kb_json *j, void *context, uint64_t index, uint
         kb_json_put_us(j, "savings_us", f.savings_ns);
         kb_json_key_z(j, "savings_pct");
         kc_mcp_put_number(j, f.savings_pct);
-        kb_json_put_bool(j, "additive", !kineto_findings_overlaps(p->findings, i));
+        if (ka_findings_know_overlaps(p->findings))
+            kb_json_put_bool(j, "additive", !kineto_findings_overlaps(p->findings, i));
     }
     kb_json_put_double(j, "confidence", f.confidence);
     if (f.rank_count > 1)

@@ -82,16 +82,23 @@ static void print_missing_names(const ka_watched *w, FILE *out)
 
 static void print_functions(const ka_watched *w, FILE *out)
 {
+    bool has_shares = w->samples >= KA_MIN_SAMPLES;
+    char title[60] = "functions, sampled CPU time";
     if (!w->of_all.count)
         return;
-    kc_put_table_head(out, "functions, sampled CPU time", "share", "self", "with callees");
+    if (!has_shares)
+        snprintf(title, sizeof title, "functions (only %llu samples)", (unsigned long long)w->samples);
+    kc_put_table_head(out, title, has_shares ? "share" : "", "self", "with callees");
     for (size_t i = 0; i < w->of_all.count && i < kc_shown_rows; i++) {
         const ka_sampled *f = &w->of_all.data[i];
         double share = w->sampled_ns ? 100.0 * (double)f->self_ns / (double)w->sampled_ns : 0.0;
         fputs("  ", out);
         kc_put_name(out, kineto_trace_string(w->trace, f->name), 40);
-        fprintf(out, " %8.1f %% %12s %12s\n", share, kb_duration(f->self_ns).s,
-                kb_duration(f->total_ns).s);
+        if (has_shares)
+            fprintf(out, " %8.1f %%", share);
+        else
+            fprintf(out, " %10s", "");
+        fprintf(out, " %12s %12s\n", kb_duration(f->self_ns).s, kb_duration(f->total_ns).s);
     }
     print_more(w->of_all.count, out);
     print_sample_coverage(w, out);

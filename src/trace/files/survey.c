@@ -55,6 +55,7 @@ static void fill_trace_columns(kt_survey_row *row, const kineto_trace *trace)
     kineto_survey_file *view = &row->view;
     view->activities = kineto_trace_count(trace);
     view->lost = kineto_trace_lost(trace);
+    view->is_cut = kt_ledger_is_cut(trace);
     view->text_bytes = kineto_trace_text_bytes(trace);
     kineto_trace_window(trace, &view->window_start_ns, &view->window_end_ns);
     row->fingerprint = fingerprint_of(trace, &row->identity);

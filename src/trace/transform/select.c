@@ -443,7 +443,8 @@ static uint64_t copy_selected_flows(selector *s, kt_copy *c)
     return cut;
 }
 
-/* The window of the new trace: that of the rank's own part, the steps, or the ranges around,
+/* The window of the new trace: that of the rank's own part, the steps (from where the one before them
+ * ended, also on devices), or the ranges around,
  * extended by the device work that was selected, and cut to the selected time. */
 static void set_selected_window(const selector *s, kt_builder *b)
 {
@@ -455,8 +456,8 @@ static void set_selected_window(const selector *s, kt_builder *b)
     }
     if (s->how.use & KINETO_SELECT_STEPS) {
         const kt_spans *steps = &s->steps.everywhere;
-        start = steps->data[0].start_ns;
-        end = steps->data[steps->count - 1].end_ns;
+        start = KB_MAX(steps->data[0].start_ns, kt_step_filter_border(&s->steps, s->t));
+        end = KB_MAX(steps->data[steps->count - 1].end_ns, start);
     }
     if (s->how.under && s->kept) {
         start = KB_MAX(start, s->under.start_ns);

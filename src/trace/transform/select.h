@@ -22,6 +22,7 @@ typedef struct kt_step_filter {
     /* Selected, by (process, start), disjoint within a process. */
     kt_spans spans;
     kt_spans everywhere; /* the same of all processes, as one process 0 */
+    kt_spans earlier;    /* of steps with smaller numbers than the selected ones */
     uint8_t *has_steps;  /* by process */
 } kt_step_filter;
 
@@ -53,6 +54,9 @@ void kt_step_filter_free(kt_step_filter *s);
 /** Host rows belong to the step that they start in, device work to the step of its launch, or, if
  *  that is unknown, to the step that it starts in. */
 kt_in_steps kt_step_filter_check(const kt_step_filter *s, const kineto_trace *t, kineto_row row);
+/** When the work of devices that earlier steps launched has ended: a step lasts until then, and the next one
+ *  begins there. INT64_MIN: there is none, or several processes have steps. */
+int64_t kt_step_filter_border(const kt_step_filter *s, const kineto_trace *t);
 /** Decides the rows of a track whose mark is `undecided`: 0 if work of the selected steps starts
  *  within them, else KINETO_NO_ROW. Other marks stay. False: out of memory. */
 bool kt_step_filter_settle(const kt_step_filter *s, const kineto_trace *t, uint32_t track,

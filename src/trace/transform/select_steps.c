@@ -56,7 +56,9 @@ static bool add_step_span(kt_step_filter *s, const kt_step_row *step)
     s->highest = s->any ? KB_MAX(s->highest, number) : number;
     s->any = true;
     s->has_steps[span.process] = 1;
-    if (number < s->first || number > s->last)
+    if (number < s->first)
+        return kb_vec_push(&s->earlier, span);
+    if (number > s->last)
         return true;
     if (!kb_vec_push(&s->spans, span))
         return false;
@@ -87,6 +89,7 @@ kineto_status kt_step_filter_make(kt_step_filter *s, const kineto_trace *t, cons
                            : "");
     merge_step_spans(&s->spans);
     merge_step_spans(&s->everywhere);
+    merge_step_spans(&s->earlier);
     return KINETO_OK;
 }
 
@@ -94,6 +97,7 @@ void kt_step_filter_free(kt_step_filter *s)
 {
     kb_vec_free(&s->spans);
     kb_vec_free(&s->everywhere);
+    kb_vec_free(&s->earlier);
     free(s->has_steps);
     *s = (kt_step_filter){0};
 }
@@ -123,6 +127,32 @@ kt_in_steps kt_step_filter_check(const kt_step_filter *s, const kineto_trace *t,
     if (kt_kind_is_device(kind))
         launch = kineto_trace_launch(t, row);
     return starts_in_steps(s, t, launch != KINETO_NO_ROW ? launch : row) ? KT_INSIDE : KT_OUTSIDE;
+}
+
+/* The only process that has steps; UINT32_MAX: several have. */
+static uint32_t find_process_of_steps(const kt_step_filter *s, const kineto_trace *t)
+{
+    uint32_t only = UINT32_MAX, count = 0;
+    for (uint32_t i = 0; i < kineto_trace_process_count(t); i++)
+        if (s->has_steps[i]) {
+            only = i;
+            count++;
+        }
+    return count == 1 ? only : UINT32_MAX;
+}
+
+int64_t kt_step_filter_border(const kt_step_filter *s, const kineto_trace *t)
+{
+    uint32_t process = find_process_of_steps(s, t);
+    int64_t end_ns = INT64_MIN;
+    for (kineto_row row = 0; process != UINT32_MAX && s->earlier.count && row < t->count; row++) {
+        if (!kt_kind_is_work(kt_kind(t, row)))
+            continue;
+        kineto_row launch = kineto_trace_launch(t, row);
+        if (spans_contain(&s->earlier, process, kt_start(t, launch != KINETO_NO_ROW ? launch : row)))
+            end_ns = KB_MAX(end_ns, kt_end(t, row));
+    }
+    return end_ns;
 }
 
 /* Starts of the device work of the selected steps on one track, ascending because the rows of a
