@@ -19,7 +19,7 @@ const reports = new Map();
 after(() => browser && browser.close());
 
 function analyze(traces, ...options) {
-  const text = execFileSync(CKINETO, ['analyze', ...traces, ...options, '--json', '-'], {
+  const text = execFileSync(CKINETO, ['analyze', ...traces, ...options, '--top', '0', '--json', '-'], {
     maxBuffer: 2 ** 30,
   });
   return JSON.parse(text);

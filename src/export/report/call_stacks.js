@@ -1,0 +1,76 @@
+'use strict';
+/* The section of call stacks: a flame graph of the boxes of the element `stacks` (report_stacks.c). */
+
+const STACKS_WIDTH = 1200;
+
+/* Boxes of the chosen rank with their places, {depth, name, colour, ns, count, x}. A box begins where its caller
+ * does, or after the box before it. */
+function placeBoxes({ names, colours, ranks, boxes }) {
+  const placed = [];
+  const next = [0];
+  let root = -1;
+  for (let i = 0; i < boxes.length; i += 4) {
+    const [depth, name, ns, count] = boxes.slice(i, i + 4);
+    if (!depth) root++;
+    if (report.rank !== null && ranks[root] !== report.rank) continue;
+    const x = next[depth];
+    next[depth] = x + ns;
+    next[depth + 1] = x;
+    placed.push({ depth, name: names[name], colour: colours[name], ns, count, x });
+  }
+  return placed;
+}
+
+function stackBox(box, whole, noun) {
+  const { depth, name, colour, ns, count } = box;
+  const said = [formatTime(ns), formatPercent((100 * ns) / whole, 2)];
+  if (count) said.push(`${formatNumber(count, 0)} ${noun}`);
+  const saturation = colour < 100 ? 0 : 65;
+  return makeSvg(
+    'g',
+    { 'data-x': (box.x / whole) * STACKS_WIDTH, 'data-w': (ns / whole) * STACKS_WIDTH },
+    makeSvg('rect', {
+      y: depth * BOX_LINE,
+      height: BOX_LINE - 1,
+      fill: `hsl(${Math.floor(colour / 100)},${saturation}%,${colour % 100}%)`,
+    }),
+    makeSvg('title', { text: `${oneLine(name)}\n${said.join(', ')}` }),
+    makeSvg('text'),
+  );
+}
+
+function showCallStacks(root) {
+  const stacks = report.stacks || {};
+  const boxes = stacks.boxes ? placeBoxes(stacks) : [];
+  if (!boxes.length) return;
+  const shown = boxes.reduce((sum, b) => sum + (b.depth ? 0 : b.ns), 0);
+  const whole = (report.rank === null ? stacks.whole : shown) || 1;
+  const lines = Math.max(...boxes.map((b) => b.depth)) + 1;
+  const noun = stacks.sampled ? 'samples' : 'times';
+  const svg = makeSvg(
+    'svg',
+    {
+      class: 'flame',
+      viewBox: `0 0 ${STACKS_WIDTH} ${lines * BOX_LINE + 10}`,
+      tabindex: 0,
+      role: 'application',
+      'aria-roledescription': 'flame graph',
+      'aria-label': 'Call stacks. Arrow keys select a box, Enter zooms to it, Escape shows everything.',
+    },
+    ...boxes.map((b) => stackBox(b, whole, noun)),
+  );
+  const graph = new FlameGraph(svg, 0);
+  const place = make('div', { class: 'flame-rows' }, svg);
+  new ResizeObserver(() => svg.clientWidth && graph.fit(svg.clientWidth)).observe(svg);
+  const what = stacks.sampled ? 'CPU time of samples' : 'Time of ranges, by thread and stream';
+  const folded = `${formatNumber(stacks.folded, 0)} narrower boxes are left out: ckineto convert -o NAME.folded has them`;
+  root.append(
+    make(
+      'div',
+      { class: 'panel' },
+      graph.bar,
+      place,
+      make('p', { class: 'foot' }, what, stacks.folded ? `; ${folded}.` : '.'),
+    ),
+  );
+}
