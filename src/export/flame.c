@@ -89,10 +89,11 @@ static void write_box(const flame_writer *w, uint32_t node)
 static const char flame_style[] =
     "rect{stroke:#fff;stroke-width:.5}.back{fill:#fff}g{cursor:pointer}"
     "g:hover rect{stroke:#000;stroke-width:1}"
-    "g.outer{filter:saturate(.25)}g.match rect{fill:#d14fd8}g.current rect{stroke:#000;stroke-width:1.5}text{pointer-events:none}.head{font-size:13px}"
-    ".bar{display:flex;gap:6px;justify-content:flex-end;align-items:center;background:#fff;height:26px}"
-    ".bar *{font:12px system-ui,sans-serif}.bar input{width:160px;flex:none}"
-    ".bar output{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}";
+    "g.outer{filter:saturate(.25)}g.match rect{fill:#d14fd8}"
+    "g.current rect{stroke:#000;stroke-width:1.5}text{pointer-events:none}.head{font-size:13px}"
+    ".flame-tools{display:flex;gap:6px;justify-content:flex-end;align-items:center;background:#fff;height:26px}"
+    ".flame-tools *{font:12px system-ui,sans-serif}.flame-tools input{width:160px;flex:none}"
+    ".flame-tools output{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}";
 
 /* The height follows from the deepest box that is visible. */
 static void write_flame_graph(flame_writer *w)

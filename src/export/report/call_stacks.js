@@ -63,14 +63,14 @@ function showCallStacks(root) {
   const place = make('div', { class: 'flame-rows' }, svg);
   new ResizeObserver(() => svg.clientWidth && graph.fit(svg.clientWidth)).observe(svg);
   const what = stacks.sampled ? 'CPU time of samples' : 'Time of ranges, by thread and stream';
-  const folded = `${formatNumber(stacks.folded, 0)} narrower boxes are left out: ckineto convert -o NAME.folded has them`;
+  const folded = `; ${formatNumber(stacks.folded, 0)} narrower boxes: ckineto convert -o NAME.folded has them`;
   root.append(
     make(
       'div',
       { class: 'panel' },
       graph.bar,
       place,
-      make('p', { class: 'foot' }, what, stacks.folded ? `; ${folded}.` : '.'),
+      make('p', { class: 'foot' }, what, stacks.folded ? folded : ''),
     ),
   );
 }

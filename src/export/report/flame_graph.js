@@ -37,7 +37,7 @@ class FlameGraph {
   }
 
   makeTools() {
-    const bar = this.makeTag('div', { class: 'bar' });
+    const bar = this.makeTag('div', { class: 'flame-tools' });
     const button = (text, title, action) => {
       const node = this.makeTag('button', { type: 'button', title }, text);
       node.addEventListener('click', action);
