@@ -79,9 +79,9 @@ static void write_box(const flame_writer *w, uint32_t node)
         "fill=\"hsl(%u,%u%%,%u%%)\"/><title>",
         p->x, p->width, p->x, 30 + p->depth * LINE, p->width, LINE - 1, c.hue, c.saturation, c.lightness);
     kb_sink_write_xml(sink, name);
-    write_svg(sink, "\n%s, %.2f %%, %llu %s</title><text x=\"%.2f\" y=\"%u\">",
+    write_svg(sink, "\n%s, %.2f %%, %llu %s%s</title><text x=\"%.2f\" y=\"%u\">",
               box_weight(w->job, p->total_ns).s, p->width * 100 / KE_FLAME_WIDTH,
-              (unsigned long long)count, noun, p->x + 3, 43 + p->depth * LINE);
+              (unsigned long long)count, noun, count == 1 ? "" : "s", p->x + 3, 43 + p->depth * LINE);
     write_box_label(sink, name, p->width);
     kb_sink_write_z(sink, "</text></g>\n");
 }

@@ -123,7 +123,7 @@ uint64_t ke_flame_count(const ke_flame *f, uint32_t node, const char **noun)
 {
     uint32_t kind = ke_flame_frame(f, node)->kind;
     bool is_sampled = kind == KINETO_KIND_CPU_SAMPLE;
-    *noun = is_sampled ? "samples" : "times";
+    *noun = is_sampled ? "sample" : "time";
     return is_sampled || kind == KINETO_KIND_THREAD_STATE ? f->boxes[node].inner
                                                           : f->stacks.nodes.data[node].count;
 }

@@ -38,7 +38,8 @@ const ke_frame *ke_flame_frame(const ke_flame *flame, uint32_t node);
 void ke_flame_sort(const ke_flame *flame, uint32_t *nodes, size_t count);
 /** The name that a box shows; never empty. */
 kineto_string ke_flame_name(const ke_frame *frame);
-/** How often a box was recorded: activities, samples within it, or how often threads were blocked. */
+/** How often a box was recorded: activities, samples within it, or how often threads were blocked.
+ *  @param noun  receives the word for one of them. */
 uint64_t ke_flame_count(const ke_flame *flame, uint32_t node, const char **noun);
 /** Warm hues for the host, cool ones for devices, grey for roots; a name always has the same shade. */
 ke_flame_colour ke_flame_colour_of(const ke_frame *frame);

@@ -92,7 +92,7 @@ STATES = [
     State("colours by kind", "threads", "if (timeline().painter.byName) click($('.legend-line button'))",
           "(await until(() => texts('.legend-line li').join() === 'operators'), true)", "#timeline"),
     State("tracks folded", "training", "globalThis.before = timeline().rows.height; click($('button.name.process'))",
-          "[timeline().rows.height < before, $('button.name.process').getAttribute('aria-expanded') === 'false']",
+          "[timeline().rows.height < before, timeline().scroller.clientHeight <= timeline().rows.height + 8, $('button.name.process').getAttribute('aria-expanded') === 'false']",
           "#timeline"),
     State("all tracks open", "stacks", "timeline().toggleAll()", "timeline().allOpen", "#timeline"),
     State("step selected", "ranks", "click($('#steps .bar'))",
@@ -104,7 +104,7 @@ STATES = [
     State("cell of the rank map clicked", "ranks", """const map = ckineto.page.rankMap, box = map.canvas.getBoundingClientRect();
           map.canvas.dispatchEvent(new MouseEvent('click', { bubbles: true, clientX: box.left + box.width / 2,
           clientY: box.top + (map.tops[2] + map.tops[3]) / 2 })); await until(() => ckineto.rank === 2)""",
-          "[$('#rank').value === '2', $$('#steps .bar').length === 5, boxes().length > 2]", "#ranks"),
+          "[$('#rank').value === '2', $$('#steps .bar').length === 5, (await until(() => boxes().length > 2), true)]", "#ranks"),
     State("call stacks", "stacks", "true", """[widthOf(boxes()[0]) > 0.99 * $('.flame').clientWidth,
           boxes().every((g) => /, [\\d.]+\\s%/.test(g.querySelector('title').textContent)), $('#stacks .foot')]""", "#stacks"),
     State("call stacks zoomed", "stacks", "click(boxOf('forward pass'))",
@@ -174,6 +174,7 @@ class States(unittest.TestCase):
         page.wait_for("document.documentElement?.dataset.state")
         self.assertEqual(page.value("document.documentElement.dataset.state"), "ready")
         page.value(TOOLS)
+        page.wait_for("$$('.flame').every((svg) => svg.clientWidth && svg.getAttribute('viewBox').includes(svg.clientWidth))")
         return page
 
     def check_page(self, page, name):

@@ -24,7 +24,7 @@ function placeBoxes({ names, colours, ranks, boxes }) {
 function stackBox(box, whole, noun) {
   const { depth, name, colour, ns, count } = box;
   const said = [formatTime(ns), formatPercent((100 * ns) / whole, 2)];
-  if (count) said.push(`${formatNumber(count, 0)} ${noun}`);
+  if (count) said.push(`${formatNumber(count, 0)} ${noun}${count > 1 ? 's' : ''}`);
   const saturation = colour < 100 ? 0 : 65;
   return makeSvg(
     'g',
@@ -39,38 +39,34 @@ function stackBox(box, whole, noun) {
   );
 }
 
+/* The boxes are made when the browser has nothing else to do; their room is there before. */
 function showCallStacks(root) {
   const stacks = report.stacks || {};
   const boxes = stacks.boxes ? placeBoxes(stacks) : [];
   if (!boxes.length) return;
-  const shown = boxes.reduce((sum, b) => sum + (b.depth ? 0 : b.ns), 0);
-  const whole = (report.rank === null ? stacks.whole : shown) || 1;
-  const lines = Math.max(...boxes.map((b) => b.depth)) + 1;
-  const noun = stacks.sampled ? 'samples' : 'times';
-  const svg = makeSvg(
-    'svg',
-    {
-      class: 'flame',
-      viewBox: `0 0 ${STACKS_WIDTH} ${lines * BOX_LINE + 10}`,
-      tabindex: 0,
-      role: 'application',
-      'aria-roledescription': 'flame graph',
-      'aria-label': 'Call stacks. Arrow keys select a box, Enter zooms to it, Escape shows everything.',
-    },
-    ...boxes.map((b) => stackBox(b, whole, noun)),
-  );
-  const graph = new FlameGraph(svg, 0);
-  const place = make('div', { class: 'flame-rows' }, svg);
-  new ResizeObserver(() => svg.clientWidth && graph.fit(svg.clientWidth)).observe(svg);
+  const height = (Math.max(...boxes.map((b) => b.depth)) + 1) * BOX_LINE + 10;
+  const svg = makeSvg('svg', {
+    class: 'flame',
+    viewBox: `0 0 ${STACKS_WIDTH} ${height}`,
+    height,
+    tabindex: 0,
+    role: 'application',
+    'aria-roledescription': 'flame graph',
+    'aria-label': 'Call stacks. Arrow keys select a box, Enter zooms to it, Escape shows everything.',
+  });
+  const head = make('div', { class: 'flame-head' });
   const what = stacks.sampled ? 'CPU time of samples' : 'Time of ranges, by thread and stream';
   const folded = `; ${formatNumber(stacks.folded, 0)} narrower boxes: ckineto convert -o NAME.folded has them`;
-  root.append(
-    make(
-      'div',
-      { class: 'panel' },
-      graph.bar,
-      place,
-      make('p', { class: 'foot' }, what, stacks.folded ? folded : ''),
-    ),
-  );
+  const foot = make('p', { class: 'foot' }, what, stacks.folded ? folded : '');
+  root.append(make('div', { class: 'panel' }, head, make('div', { class: 'flame-rows' }, svg), foot));
+  (globalThis.requestIdleCallback || setTimeout)(() => drawCallStacks(svg, head, stacks, boxes));
+}
+
+function drawCallStacks(svg, head, stacks, boxes) {
+  const shown = boxes.reduce((sum, b) => sum + (b.depth ? 0 : b.ns), 0);
+  const whole = (report.rank === null ? stacks.whole : shown) || 1;
+  svg.append(...boxes.map((b) => stackBox(b, whole, stacks.sampled ? 'sample' : 'time')));
+  const graph = new FlameGraph(svg, 0);
+  head.append(graph.bar);
+  new ResizeObserver(() => svg.clientWidth && graph.fit(svg.clientWidth)).observe(svg);
 }
