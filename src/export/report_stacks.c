@@ -3,7 +3,7 @@
 #include "export/flame_boxes.h"
 #include "export/report.h"
 
-#define MIN_WIDTH   (KE_FLAME_WIDTH / 2000) /* narrower boxes are folded */
+#define MIN_WIDTH   (KE_FLAME_WIDTH / 1000) /* narrower boxes are folded */
 #define MAX_BOXES   600u                    /* of more the widest are written */
 #define ROOT_DEPTHS 2u                      /* process and track */
 

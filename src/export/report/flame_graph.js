@@ -4,7 +4,7 @@
 
 const BOX_LINE = 18;
 const BOX_LETTER = 7;
-const LEAST_BOX = 0.3; /* narrower boxes are not shown */
+const MIN_BOX_WIDTH = 0.3; /* narrower boxes are not shown */
 
 class FlameGraph {
   /* Boxes are <g data-x data-w> in units of the viewBox, each with a rectangle, a title of name and numbers in two
@@ -80,7 +80,7 @@ class FlameGraph {
     for (const b of this.boxes) {
       const left = Math.max(0, (b.x - zoomed.x) * scale);
       const right = Math.min(width, (b.end - zoomed.x) * scale);
-      b.isShown = right - left >= LEAST_BOX;
+      b.isShown = right - left >= MIN_BOX_WIDTH;
       b.node.style.display = b.isShown ? '' : 'none';
       if (!b.isShown) continue;
       const down = b.depth * BOX_LINE;
