@@ -85,6 +85,17 @@ static kineto_status write_timeline_element(report_writer *r)
     return status ? status : close_data_element(element, "timeline", r->page, r->err);
 }
 
+static kineto_status write_stacks_element(report_writer *r)
+{
+    kb_sink *element = open_data_element(r->err);
+    if (!element)
+        return KINETO_E_MEMORY;
+    kineto_status status = ke_put_report_stacks(r->trace, element, r->err);
+    if (status)
+        kb_sink_abort(element);
+    return status ? status : close_data_element(element, "stacks", r->page, r->err);
+}
+
 /* Args of KE_ARGS_ROWS activities; the page loads an element when it is needed. */
 static kineto_status write_args_element(report_writer *r, uint64_t first)
 {
@@ -109,6 +120,8 @@ static kineto_status write_data_elements(report_writer *r)
     kineto_status status = write_summary_element(r);
     if (!status && r->timeline.count)
         status = write_timeline_element(r);
+    if (!status)
+        status = write_stacks_element(r);
     for (uint64_t at = 0; !status && at < r->timeline.count && !kb_sink_failed(r->page);
          at += KE_ARGS_ROWS)
         status = write_args_element(r, at);

@@ -303,7 +303,7 @@ class Data(Report):
         self.assertIn(b"no timeline", done.err)
         with open(self.path("report.html"), encoding="utf-8") as file:
             page = Page(file.read())
-        self.assertEqual(list(page.data), ["summary"])
+        self.assertEqual(list(page.data), ["summary", "stacks"])
         self.assertEqual(page.summary()["timeline"], 0)
 
     def test_several_files_are_ranks_side_by_side(self):

@@ -5,6 +5,7 @@
         page.value("document.title")
 """
 
+import base64
 import fcntl
 import json
 import os
@@ -15,7 +16,7 @@ import tempfile
 import time
 
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-PATIENCE_S = 120
+PATIENCE_S = float(os.environ.get("PATIENCE_S", "120"))
 
 
 def find():
@@ -97,7 +98,10 @@ class Page:
         self.session = browser.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             browser.ask(f"{domain}.enable", self.session)
-        browser.ask("Page.navigate", self.session, url=url)
+        self.go_to(url)
+
+    def go_to(self, url):
+        self.browser.ask("Page.navigate", self.session, url=url)
 
     def value(self, expression):
         """What EXPRESSION of the page's language is, once it is there."""
@@ -107,10 +111,44 @@ class Page:
         return answer["result"].get("value")
 
     def wait_for(self, expression):
+        """EXPRESSION is a truth value, not a node: nodes have no value here."""
         until = time.monotonic() + PATIENCE_S
         while not self.value(expression):
             assert time.monotonic() < until, f"never true: {expression}"
             time.sleep(0.05)
+
+    def resize(self, width, height):
+        self.browser.ask("Emulation.setDeviceMetricsOverride", self.session, width=width, height=height,
+                         deviceScaleFactor=1, mobile=False)
+
+    def set_media(self, scheme="light", medium=""):
+        """The colours that the reader prefers; medium "print": as on paper."""
+        self.browser.ask("Emulation.setEmulatedMedia", self.session, media=medium,
+                         features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def press(self, key, shift=False):
+        """A key of the keyboard, with the browser's own reaction to it, such as moving the focus."""
+        text = {"Enter": "\r", "Space": " "}.get(key, key if len(key) == 1 else "")
+        name = " " if key == "Space" else key
+        code = {"Tab": 9, "Enter": 13, "Escape": 27, "Space": 32, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
+                "ArrowDown": 40}.get(key, ord(key[0].upper()))
+        common = {"key": name, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
+        self.browser.ask("Input.dispatchKeyEvent", self.session, type="keyDown" if text else "rawKeyDown", text=text,
+                         **common)
+        self.browser.ask("Input.dispatchKeyEvent", self.session, type="keyUp", **common)
+
+    def click(self, x, y):
+        for kind in ("mousePressed", "mouseReleased"):
+            self.browser.ask("Input.dispatchMouseEvent", self.session, type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def save_picture(self, path):
+        """What is in view, as PNG."""
+        data = self.browser.ask("Page.captureScreenshot", self.session, format="png")["data"]
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(data))
+
+    def close(self):
+        self.browser.ask("Page.close", self.session)
 
     def _heard(self, *methods):
         return [e["params"] for e in self.browser.events

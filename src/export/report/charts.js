@@ -1,8 +1,13 @@
 'use strict';
 /* Charts, as SVG and as bars made of elements. Each one has a text with its numbers for screen readers. */
 
+/* Colours are variables of style.css. */
+const colorOfPart = (color) => `var(--c-${color})`;
+
 function colorBox(color) {
-  return make('span', { class: `swatch c-${color}`, 'aria-hidden': 'true' });
+  const swatch = make('span', { class: 'swatch', 'aria-hidden': 'true' });
+  swatch.style.background = colorOfPart(color);
+  return swatch;
 }
 
 function legend(parts) {
@@ -19,9 +24,10 @@ function splitBar(label, parts, total, show) {
     const share = (part.value / sum) * 100;
     const piece = make(
       'span',
-      { class: `c-${part.color}`, title: `${part.title}: ${show(part.value)} (${formatPercent(share)})` },
+      { title: `${part.title}: ${show(part.value)} (${formatPercent(share)})` },
       share > 10 ? formatPercent(share, 0) : '',
     );
+    piece.style.background = colorOfPart(part.color);
     piece.style.width = `${share}%`;
     bar.append(piece);
   }
@@ -39,7 +45,8 @@ function splitBar(label, parts, total, show) {
 function barList(items, show, most = Math.max(...items.map((i) => i.value), 0) || 1) {
   const list = make('ul', { class: 'bars' });
   for (const item of items) {
-    const fill = make('span', { class: `fill c-${item.color}` });
+    const fill = make('span', { class: 'fill' });
+    fill.style.background = colorOfPart(item.color);
     fill.style.width = `${(item.value / most) * 100}%`;
     const number =
       item.place && report.hasTimeline ? placeLink(item.place, show(item.value)) : show(item.value);
@@ -96,7 +103,7 @@ function drawCurves({ label, lines, length, show, width }) {
   drawScale(svg, most, height, width, show);
   for (const line of lines) {
     svg.append(
-      makeSvg('path', { d: curvePath(line, length, most, width, height), class: `s-${line.color}` }),
+      makeSvg('path', { d: curvePath(line, length, most, width, height), stroke: colorOfPart(line.color) }),
     );
   }
   for (let i = 0; i <= 4; i++) {

@@ -62,10 +62,16 @@ function parseExactly(text) {
   }
 }
 
-/* LEB128: the low seven bits first. Beyond 28 bits, bit operations on 32-bit integers would overflow. */
+/* LEB128: the low seven bits first. Beyond 28 bits, bit operations on 32-bit integers would overflow. The most
+ * numbers have one byte. */
 function readVarints(bytes, at, out) {
-  for (let i = 0; i < out.length; i++) {
+  const count = out.length;
+  for (let i = 0; i < count; i++) {
     let byte = bytes[at++];
+    if (byte < 128) {
+      out[i] = byte;
+      continue;
+    }
     let value = byte & 127;
     for (let shift = 7; byte > 127 && shift < 28; shift += 7) {
       byte = bytes[at++];
@@ -142,14 +148,14 @@ class Activities {
   }
 
   sumStarts() {
-    const start = this.start;
+    const { start, dur } = this;
     let most = 0;
     for (const track of this.tracks) {
-      track.end = track.first + track.count;
-      for (let i = track.first + 1; i < track.end; i++) start[i] += start[i - 1];
-      for (let i = track.first; i < track.end; i++) {
-        const end = start[i] + this.dur[i];
-        if (end > most) most = end;
+      const end = (track.end = track.first + track.count);
+      let at = 0;
+      for (let i = track.first; i < end; i++) {
+        start[i] = at += start[i];
+        if (at + dur[i] > most) most = at + dur[i];
       }
     }
     for (const step of this.steps) most = Math.max(most, step.start + step.dur);

@@ -52,25 +52,27 @@ class Lanes {
   /* Activities of a lane may overlap (two kernels of a stream), so the latest end so far is needed to
    * find those that are still open. */
   measure() {
-    const { start, dur } = this.activities;
-    this.start = new Float64Array(this.count);
-    this.ended = new Float64Array(this.count);
-    this.covered = new Float64Array(this.count + 1);
-    this.size = new Float32Array(this.count);
+    const { activities, first, list, count } = this;
+    const starts = activities.start;
+    const { dur } = activities;
+    const start = (this.start = new Float64Array(count));
+    const ended = (this.ended = new Float64Array(count));
+    const covered = (this.covered = new Float64Array(count + 1));
+    const size = (this.size = new Float32Array(count));
     let sum = 0;
-    for (let lane = 0; lane + 1 < this.first.length; lane++) {
+    for (let lane = 0; lane + 1 < first.length; lane++) {
       let latest = -Infinity;
-      for (let i = this.first[lane]; i < this.first[lane + 1]; i++) {
-        const from = start[this.list[i]];
-        const end = from + dur[this.list[i]];
-        this.size[i] = end - from;
+      for (let i = first[lane]; i < first[lane + 1]; i++) {
+        const from = starts[list[i]];
+        const end = from + dur[list[i]];
+        size[i] = end - from;
         if (end > latest) {
           sum += end - Math.max(from, latest);
           latest = end;
         }
-        this.start[i] = from;
-        this.ended[i] = latest;
-        this.covered[i + 1] = sum;
+        start[i] = from;
+        ended[i] = latest;
+        covered[i + 1] = sum;
       }
     }
   }

@@ -70,6 +70,7 @@ async function showAll() {
   await nextFrame();
   report.times.findings = performance.now();
   await showTimeline(reading).catch(showNoTimeline);
+  report.stacks = await readJson('stacks');
   await report.page.showRest();
   report.times.all = performance.now();
   if (location.hash.length > 1 && byId(location.hash.slice(1))) byId(location.hash.slice(1)).scrollIntoView();
@@ -251,6 +252,14 @@ const KEYS = [
       ['Shift+drag, drag over the times', 'select a range and sum it up'],
       ['c, Shift+C', 'fold the track, all tracks'],
       ['Escape', 'select nothing'],
+    ],
+  ],
+  [
+    'on call stacks',
+    [
+      ['←, →, ↑, ↓', 'select a box'],
+      ['Enter, click', 'zoom to the box'],
+      ['Escape', 'show everything'],
     ],
   ],
   [

@@ -77,7 +77,7 @@ class Painter {
   /* What the last image has: [{title, color}], names by their pixels. */
   legend() {
     const keys = [...this.seenKeys];
-    if (!this.byName) {
+    if (!this.isSeenByName) {
       const color = (key) => this.palette.boxes[key * SHADES + (SHADES >> 1)];
       return keys.sort((a, b) => a - b).map((key) => ({ title: CLASSES[key][0], color: cssOf(color(key)) }));
     }
@@ -100,6 +100,7 @@ class Painter {
     this.from = Math.round(view.from * perNs) / perNs;
     this.texts.count = 0;
     for (const key of this.seenKeys) this.seen[key] = 0;
+    this.isSeenByName = this.byName; /* the mode may change before the next image */
     this.seenKeys.length = 0;
     this.pixels.fill(this.palette.back);
     for (const row of view.rows) this.paintRow(row);

@@ -10,6 +10,7 @@ const SECTIONS = [
   { id: 'ranks', title: 'Ranks' },
   { id: 'overview', title: 'Overview' },
   { id: 'cpu', title: 'Threads and CPU time', short: 'CPU time', open: 2 },
+  { id: 'stacks', title: 'Call stacks', short: 'Stacks' },
   { id: 'operators', title: 'Operators', open: 1 },
   { id: 'kernels', title: 'Kernels', open: 1 },
   { id: 'memory', title: 'Memory', open: 1 },
@@ -84,6 +85,7 @@ class Page {
     if (id === 'steps') showSteps(root, this.tables);
     else if (id === 'findings') showFindings(root, this.summary.findings || {});
     else if (id === 'diff') showDiff(root, this);
+    else if (id === 'stacks') showCallStacks(root);
     else if (id === 'ranks') showRanks(root, this);
     else this.showTables(id, root);
     this.reveal(id);

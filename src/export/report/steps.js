@@ -147,7 +147,7 @@ function stackedBar(group, bar, parts, { x, width, height, most }) {
     if (!(value > 0)) return;
     const y = yOf(below + value);
     words.push(`${parts[p].title}: ${showUs(value)}`);
-    node.append(makeSvg('rect', { x, y, width, height: yOf(below) - y, class: `f-${parts[p].color}` }));
+    node.append(makeSvg('rect', { x, y, width, height: yOf(below) - y, fill: colorOfPart(parts[p].color) }));
     below += value;
   });
   if (bar.high > bar.low) {

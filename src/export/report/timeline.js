@@ -187,7 +187,7 @@ class Timeline {
 
   toggle(row) {
     this.rows.toggle(row);
-    this.layOut();
+    this.resize();
   }
 
   /* ---- the visible range ---- */
@@ -533,7 +533,7 @@ class Timeline {
   toggleAll() {
     this.allOpen = !this.allOpen;
     this.rows.setAll(this.allOpen);
-    this.layOut();
+    this.resize();
   }
 
   clear() {
