@@ -2,6 +2,7 @@
  * the help; error lines. Which options were given is kept in a list of their values, so that a verb
  * can distinguish a default from the same value on the command line. */
 #include "cli/options.h"
+#include "cli/names.h"
 #include "cli/open_many.h"
 #include "cli/print.h"
 
@@ -15,7 +16,7 @@ enum { HELP_COLUMN = 28 };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* The command line, if it asks for JSON: then an error is a JSON object, too. */
+/* The command line. If it asks for JSON, an error is a JSON object, too. */
 static struct {
     const char *verb; /* NULL: errors are text */
     char **argv;
@@ -108,7 +109,7 @@ kineto_status(kc_usage_error)(const char *verb, const char *fmt, ...)
     print_error(verb, KINETO_E_ARGUMENT, KC_NO_PLACE, fmt, args);
     va_end(args);
     if (!kc_errors_are_json())
-        fprintf(stderr, "Try 'ckineto %s --help'.\n", verb);
+        fprintf(stderr, "Try 'ckineto %s%s--help'.\n", verb ? verb : "", verb ? " " : "");
     return KINETO_E_ARGUMENT;
 }
 
@@ -129,12 +130,24 @@ static void complain_with(kineto_status status, uint64_t offset, const char *fmt
     va_end(args);
 }
 
+/* A missing file may be a mistyped name. */
+static void suggest_file(const kineto_error *err, char *text, size_t size)
+{
+    const char *file = err->os_error == ENOENT ? find_named_operand(err->message) : NULL;
+    *text = '\0';
+    if (file)
+        kc_did_you_mean_file(file, text, size);
+}
+
 /* An offset means something only in malformed files: others leave 0 there. */
 void kc_complain_of(const char *verb, const kineto_error *err)
 {
-    if (err->os_error != EPIPE)
-        complain_with(err->code, err->code == KINETO_E_FORMAT ? err->offset : KC_NO_PLACE,
-                      "%s: %s", verb, err->message);
+    char suggestion[512];
+    if (err->os_error == EPIPE)
+        return;
+    suggest_file(err, suggestion, sizeof suggestion);
+    complain_with(err->code, err->code == KINETO_E_FORMAT ? err->offset : KC_NO_PLACE, "%s: %s%s", verb,
+                  err->message, suggestion);
 }
 
 void kc_complain_at(const char *verb, kineto_status status, uint64_t offset, const char *message)
@@ -436,13 +449,24 @@ static bool is_help_option(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+/* Options that ask for JSON. */
+static const char *const json_names[] = {"json", "brief"};
+
+void kc_expect_json_errors(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        for (size_t n = 0; n < KB_COUNT(json_names); n++)
+            if (strncmp(argv[i], "--", 2) == 0 && strcspn(argv[i] + 2, "=") == strlen(json_names[n]) &&
+                strncmp(argv[i] + 2, json_names[n], strlen(json_names[n])) == 0)
+                json_errors.verb = "ckineto";
+}
+
 /* Does the command line ask for JSON? Only options of the verb that are so named count, and nothing that
  * belongs to another program. */
 static bool is_json_wanted(const kc_options *options, int argc, char **argv)
 {
-    static const char *const names[] = {"json", "brief"};
-    for (size_t n = 0; n < KB_COUNT(names); n++) {
-        const kc_option *o = find_long_option(options, names[n], strlen(names[n]));
+    for (size_t n = 0; n < KB_COUNT(json_names); n++) {
+        const kc_option *o = find_long_option(options, json_names[n], strlen(json_names[n]));
         for (int i = 1; i < argc && o && strcmp(argv[i], "--") != 0; i++) {
             size_t size = strcspn(argv[i] + KB_MIN(strlen(argv[i]), (size_t)2), "=");
             if ((strncmp(argv[i], "--", 2) == 0 && size == strlen(o->name) &&
@@ -465,10 +489,9 @@ kineto_status kc_parse_options(const kc_options *options, int argc, char **argv,
 {
     int count = 0;
     bool only_operands = false;
-    if (is_json_wanted(options, argc, argv)) {
+    json_errors.argv = argv;
+    if (is_json_wanted(options, argc, argv))
         json_errors.verb = options->verb;
-        json_errors.argv = argv;
-    }
     for (int i = 1; i < argc; i++) {
         bool is_option = !only_operands && argv[i][0] == '-' && argv[i][1];
         if (is_option && strcmp(argv[i], "--") == 0) {

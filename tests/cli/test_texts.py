@@ -82,6 +82,27 @@ class Mistakes(CommandTest):
         self.assertIn(b"the file is empty", done.err)
         self.check(["--nonsense"], 2, "--nonsense")
 
+    def test_a_missing_trace_is_a_missing_file(self):
+        with open(self.path("train.json"), "w", encoding="utf-8") as file:
+            file.write("[]")
+        for words in (["trian.json"], ["./trian.json"], ["info", "trian.json"], ["trian.json", "-v"], ["-v", "trian.json"],
+                      [self.path("trian.json")], ["query", "trian.json", "SELECT 1"]):
+            done = self.run_command(*words)
+            self.assertEqual((done.returncode, done.out), (2, b""), words)
+            self.assertRegex(done.err.decode(), "trian.json: No such file.*; did you mean '.*train.json'")
+        self.assertNotIn(b"did you mean", self.run_command("other.pftrace").err)
+
+    def test_mistakes_before_a_verb_are_json_for_programs(self):
+        for words, verb, status in ((["nonexist.json", "--json"], "analyze", "E_NOT_FOUND"),
+                                    (["--brief", "nonexist.json"], "analyze", "E_NOT_FOUND"),
+                                    (["--json", "nonexist.json"], "analyze", "E_NOT_FOUND"),
+                                    (["anlyze", "--json"], "ckineto", "E_ARGUMENT"),
+                                    (["--json=x"], "ckineto", "E_ARGUMENT"), (["--brief"], "ckineto", "E_ARGUMENT")):
+            done = self.run_command(*words)
+            self.assertEqual((done.returncode, done.out), (2, b""), words)
+            error = json.loads(done.err)
+            self.assertEqual((error["schema"], error["verb"], error["status"]), ("ckineto.error/1", verb, status), words)
+
     def test_every_mistake_of_record_is_125_and_names_the_option(self):
         for arguments in (["--nonsense"], ["-z"], ["--buffer-mb"], ["--buffer-mb", "x"],
                           ["--buffer-mb", "-1"], ["--buffer-mb=0"], ["--buffer-mb", "1e3"],
