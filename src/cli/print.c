@@ -217,6 +217,12 @@ void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *inde
     fputc('\n', out);
 }
 
+const char *kc_command_word(const char *path, size_t most)
+{
+    bool is_plain = path && *path && strlen(path) <= most && !strpbrk(path, " '\"$`\\*?;&|<>()\n\t");
+    return is_plain ? path : "TRACE";
+}
+
 /* Lines and tabs are structure; everything between them is a name. */
 void kc_put_text(FILE *out, const char *text)
 {

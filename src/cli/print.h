@@ -26,6 +26,8 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns);
  *  change how a line reads are written as \xNN. */
 void kc_put_text(FILE *out, const char *text);
 void kc_print(FILE *out, const char *fmt, ...) KINETO_PRINTF(2, 3);
+/** A path as a word of a command to type; "TRACE" for one that a shell would split, or longer than `most` bytes. */
+const char *kc_command_word(const char *path, size_t most);
 /** A path after `used` columns of one terminal line; of a long one only its end. */
 void kc_put_path(FILE *out, const char *path, size_t used);
 /** Columns to write in: those of the terminal, else $COLUMNS, else 100. */

@@ -64,15 +64,13 @@ static void print_health(const page *p)
         fwrite(h->lines.data, 1, h->lines.count, p->out);
 }
 
-/* What to type next: names that a shell would split, or that are long, are left to the reader. */
+/* What to type next. */
 static void print_next(const page *p)
 {
     enum { MAX_PATH_COLUMNS = 40 };
-    const char *path = p->asked->path;
     char text[200];
-    if (!path || strpbrk(path, " '\"$`\\*?;&|<>()\n") || strlen(path) > MAX_PATH_COLUMNS)
-        path = "TRACE";
-    snprintf(text, sizeof text, "More: ckineto report %s; ckineto analyze --findings, --all", path);
+    snprintf(text, sizeof text, "More: ckineto report %s; ckineto analyze --findings, --all",
+             kc_command_word(p->asked->path, MAX_PATH_COLUMNS));
     print_styled(p, KC_DIM, text);
 }
 

@@ -137,6 +137,42 @@ class Overview(CommandTest):
                     if width >= 100:
                         self.assertLessEqual(len(lines), 40)
 
+    def test_the_brief_form_is_whole_items_in_4096_bytes(self):
+        for path in CORPUS:
+            done = self.run_command("analyze", "--brief", path)
+            if done.returncode == 2: # it is no trace
+                continue
+            with self.subTest(trace=os.path.basename(path)):
+                self.assertLessEqual(len(done.out), 4096)
+                brief = json.loads(done.out)
+                found = json.loads(self.run_command("analyze", "--findings", "--json", path).out)["findings"]
+                self.assertEqual([(f["sentence"], f["advice"]) for f in brief["findings"]],
+                                 [(f["sentence"], f["advice"]) for f in found[:len(brief["findings"])]])
+                self.assertEqual(len(brief["findings"]) + brief.get("more_findings", 0), len(found))
+                self.assertTrue(all(command.startswith("ckineto analyze ") for command in brief["next"]))
+                self.assertNotRegex(done.out.decode(), r"[\[,:]-?\d+\.\d{4}")
+        path = self.trace(training())
+        for command in json.loads(self.run_command("analyze", "--brief", path).out)["next"]:
+            json.loads(self.run_command(*command.split()[1:]).out)
+
+    def test_times_of_findings_are_relative_and_absolute(self):
+        shifted = [{**e, "ts": e["ts"] + 1_600_000_000_000_000} for e in training(slow_from=2)]
+        found = json.loads(self.run_command("analyze", "--findings", "--json", self.trace(shifted)).out)["findings"]
+        places = [e for f in found for e in f["evidence"] if "start_us" in e]
+        self.assertTrue(places)
+        for e in places:
+            self.assertAlmostEqual(e["start_us"] - e["at_us"], 1_600_000_000_000_000, delta=1)
+
+    def test_names_of_rules_choose_findings(self):
+        path = self.trace(training())
+        text = self.text("analyze", "--only", "input.data_loader", path)
+        self.assertEqual(text, self.text("analyze", "--findings", "--only", "input.data_loader", path))
+        for words in (["--only", "steps,input.data_loader"], ["--only", "io"], ["--findings", "--only", "steps"]):
+            self.assertIn(b"name either tables, or rules", self.run_command("analyze", *words, path).err)
+        for words, command in ((["--findings"], "--findings --json"), (["--all"], "--json TRACE"), (["--only", "steps"], "--only")):
+            error = json.loads(self.run_command("analyze", "--brief", *words, path).err)
+            self.assertIn(command, error["message"])
+
     def test_colours(self):
         path = self.trace(training())
         self.assertIn("\x1b[1m", on_terminal(100, "analyze", path, NO_COLOR="")[1])
