@@ -142,7 +142,7 @@ static const kc_option option_list[] = {
     {"log-level", 0, KC_NUMBER, &log_level, "N",
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
     {"no-summary", 0, KC_FLAG, &no_summary, NULL, "do not show the tables at the end"},
-    {"quiet", 'q', KC_FLAG, &quiet, NULL, "print only errors"},
+    KC_QUIET_OPTION(quiet),
     KC_VERBOSE_OPTION(verbose, "all rows of the tables at the end, and the whole ledger: losses, costs"),
 };
 static const kc_options options = {

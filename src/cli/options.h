@@ -92,6 +92,10 @@ extern const char *kc_json_path;
         "rank", 'r', KC_TEXT, &(value), "N",                                                       \
             "use only this rank, of several files or of a merged trace"                            \
     }
+#define KC_QUIET_OPTION(value)                                                                     \
+    {                                                                                              \
+        "quiet", 'q', KC_FLAG, &(value), NULL, "print only errors"                                 \
+    }
 #define KC_VERBOSE_OPTION(value, more)                                                             \
     {                                                                                              \
         "verbose", 'v', KC_FLAG, &(value), NULL, more                                              \
