@@ -232,14 +232,37 @@ static const kc_option *find_letter_option(const kc_options *options, char lette
     return NULL;
 }
 
+/* Other words for options, for verbs that have them. */
+static const struct {
+    const char *given, *meant;
+} option_synonyms[] = {
+    {"io", "waits"},       {"locks", "waits"},    {"lock", "waits"},    {"mutex", "waits"},   {"sleep", "waits"},
+    {"sleeps", "waits"},   {"files", "waits"},    {"wait", "waits"},    {"syscalls", "waits"}, {"futex", "waits"},
+    {"blocked", "off-cpu"}, {"offcpu", "off-cpu"}, {"malloc", "memory"}, {"heap", "memory"},   {"alloc", "memory"},
+    {"omp", "openmp"},     {"py", "python"},      {"freq", "cpu"},      {"frequency", "cpu"}, {"rate", "cpu"},
+    {"hz", "cpu"},         {"gpu", "kinds"},      {"cuda", "kinds"},    {"duration", "seconds"}, {"time", "seconds"},
+    {"attach", "pid"},     {"format", "to"},      {"limit", "top"},     {"rows", "top"},      {"filter", "name"},
+    {"range", "time"},     {"file", "output"},    {"table", "only"},    {"rule", "only"},     {"anonymize", "all"}};
+
+/* The option of this verb that is meant by another word; NULL: none. */
+static const char *find_option_synonym(const kc_options *options, const char *word)
+{
+    for (size_t i = 0; i < KB_COUNT(option_synonyms); i++)
+        if (strcmp(word, option_synonyms[i].given) == 0 &&
+            find_long_option(options, option_synonyms[i].meant, strlen(option_synonyms[i].meant)))
+            return option_synonyms[i].meant;
+    return NULL;
+}
+
 /* With the most similar option, or the one of which it is a prefix. */
 static kineto_status report_unknown_option(const kc_options *options, const char *text, size_t size)
 {
-    const char *best = NULL;
-    size_t best_distance = 3;
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)KB_MIN(size, sizeof name - 1), text);
-    for (size_t i = 0; i < options->count && name[1] == '-'; i++) {
+    const char *best = name[1] == '-' ? find_option_synonym(options, name + 2) : NULL;
+    bool has_synonym = best != NULL;
+    size_t best_distance = KB_MIN((size_t)3, size > 3 ? (size - 1) / 2 : 1); /* "--io" is no mistyped "--pid" */
+    for (size_t i = 0; i < options->count && name[1] == '-' && !has_synonym; i++) {
         if (options->list[i].type == KC_ALIAS)
             continue;
         const char *known = options->list[i].name;

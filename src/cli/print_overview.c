@@ -33,6 +33,21 @@ static void print_table(const page *p, uint32_t index, const kineto_fact_table *
     kc_table_print(&view, p->out);
 }
 
+/* ---- Python ---------------------------------------------------------------------------------- */
+
+/* Does the interpreter take CPU time, and are its functions not recorded? Its own C functions tell little. */
+static bool lacks_python_functions(kineto_overview *o)
+{
+    kineto_fact_table info;
+    kineto_fact cell;
+    for (uint32_t i = 0; kineto_overview_table(o, i, &info); i++)
+        for (uint32_t row = 0; strcmp(info.name, "cpu_functions") == 0 && row < info.row_count; row++)
+            if (kineto_overview_fact(o, i, row, 1, &cell) && cell.type == KINETO_CELL_TEXT &&
+                (kb_string_starts_with(cell.text, "libpython3") || kb_string_starts_with(cell.text, "python3")))
+                return true;
+    return false;
+}
+
 /* ---- the page -------------------------------------------------------------------------------- */
 
 /* A sentence in a style, wrapped. */
@@ -86,6 +101,9 @@ static void print_page(const page *p)
     for (uint32_t i = 0; kineto_overview_table(p->overview, i, &info); i++)
         print_table(p, i, &info);
     print_health(p);
+    if (lacks_python_functions(p->overview))
+        print_styled(p, KC_PLAIN, "These are functions of the interpreter: 'ckineto record --python' records those of the "
+                                  "program.");
     print_next(p);
 }
 

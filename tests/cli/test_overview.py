@@ -155,6 +155,21 @@ class Overview(CommandTest):
         for command in json.loads(self.run_command("analyze", "--brief", path).out)["next"]:
             json.loads(self.run_command(*command.split()[1:]).out)
 
+    def test_functions_of_python_come_before_those_of_the_interpreter(self):
+        split = "<built-in method split of re.Pattern object at 0x7f%d>"
+        events = [event("python_function", "job.py(1): main", 0, 100)]
+        events += [event("python_function", split % n, 10 * n, 5) for n in range(8)]
+        events += [event("cpu_sample", "_PyEval_EvalFrameDefault", 10 * n, 1, tid=8, samples=1, cpu_ns=1000,
+                         module="libpython3.11.so.1.0") for n in range(8)]
+        text = self.text("analyze", self.trace(events))
+        self.assertRegex(text, r"Python functions, by their own time .*\n  job.py\(1\): main +1 +60.00 us .* 60.0 %\n"
+                               r"  <built-in method split of re.Pattern object> +8 +40.00 us")
+        self.assertNotIn("_PyEval", text)
+        tables = json.loads(self.text("analyze", "--json", "--only", "python_functions", self.path("trace.json")))["tables"]
+        self.assertEqual(tables["python_functions"]["rows"],
+                         [[0, "job.py(1): main", 1, 60.0, 60.0],
+                          [0, "<built-in method split of re.Pattern object>", 8, 40.0, 40.0]])
+
     def test_times_of_findings_are_relative_and_absolute(self):
         shifted = [{**e, "ts": e["ts"] + 1_600_000_000_000_000} for e in training(slow_from=2)]
         found = json.loads(self.run_command("analyze", "--findings", "--json", self.trace(shifted)).out)["findings"]

@@ -67,6 +67,10 @@ class Mistakes(CommandTest):
     def test_a_mistyped_verb_or_option_gets_a_suggestion(self):
         self.check(["recrod"], 2, "'recrod'", "did you mean 'record'")
         self.check(["record", "--polcy", "ring", "true"], 125, "--polcy", "did you mean --policy")
+        for word, option in (("io", "waits"), ("locks", "waits"), ("omp", "openmp"), ("offcpu", "off-cpu"), ("heap", "memory")):
+            self.check(["record", f"--{word}", "true"], 125, f"did you mean --{option}?")
+        self.check(["analyze", "--limit", "3", "t.json"], 2, "did you mean --top?")
+        self.assertNotIn(b"did you mean", self.run_command("ps", "--io").err)
         self.check(["xyzzy"], 2, "'xyzzy'")
         self.check(["analyse"], 2, "did you mean 'analyze'")
         self.check(["run", "ls"], 2, "did you mean 'record'")
