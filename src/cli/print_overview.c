@@ -23,9 +23,13 @@ static const char *paint(const page *p, kc_style style) { return kc_paint(p->ter
 /* The title is the head of the first column, so that a table needs one line less. */
 static void print_table(const page *p, uint32_t index, const kineto_fact_table *info)
 {
+    uint64_t rows = KB_MIN(info->row_count, p->rows), all = info->row_count + kineto_overview_rows_left_out(p->overview, index);
+    char title[80];
+    snprintf(title, sizeof title, all > rows ? "%s (%llu of %llu)" : "%s", info->title, (unsigned long long)rows,
+             (unsigned long long)all);
     kc_table_view view = {.table = ka_overview_table(p->overview, index),
-                          .title = info->title,
-                          .rows = KB_MIN(info->row_count, p->rows),
+                          .title = title,
+                          .rows = rows,
                           .width = p->width,
                           .fits = true,
                           .terminal = p->terminal};

@@ -143,10 +143,11 @@ static void print_overhead(const page *p)
     }
 }
 
-/* Does a line say that something was not recorded, without a number of lost events? */
+/* Does a line say that something was not recorded, without a number of lost events? Processes that had nothing to
+ * record are no gap; -v shows them. */
 static bool is_gap(const kineto_ledger_line *line)
 {
-    return line->count && !line->is_loss &&
+    return line->count && !line->is_loss && !kb_string_is(line->reason, "used no recorded interface") &&
            (kb_string_contains(line->reason, "not found") || kb_string_contains(line->reason, "not recorded") ||
             kb_string_contains(line->reason, "cannot be recorded") ||
             kb_string_contains(line->reason, "no samples") || kb_string_contains(line->reason, "no stacks") ||
