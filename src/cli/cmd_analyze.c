@@ -344,7 +344,7 @@ static kineto_status show_findings(const work *w, kineto_error *err)
     if (json)
         return kineto_findings_save_json(w->found, json, err);
     kc_health_print(&w->health, stdout);
-    kc_findings_print(w->found, KB_MIN(kc_terminal_columns(stdout), KC_FINDINGS_WIDTH), stdout);
+    kc_findings_print(w->found, KB_MIN(kc_page_width(stdout), KC_FINDINGS_WIDTH), stdout);
     return KINETO_OK;
 }
 

@@ -2,6 +2,7 @@
  * kineto_selection, whose conditions must all hold. Only --time needs the trace for parsing,
  * because it may be relative to the window. */
 #include "cli/open_many.h"
+#include "cli/page.h"
 #include "cli/written.h"
 #include "cli/time_range.h"
 #include "trace/bytes/json_text.h"
@@ -243,12 +244,15 @@ static void report_slice(const kineto_trace *from, const kineto_trace *to)
     uint64_t flows = kineto_trace_flow_count(to), all_flows = kineto_trace_flow_count(from);
     int64_t start, end;
     kineto_trace_window(to, &start, &end);
-    fprintf(stderr, "ckineto: kept %s of %s %s, dropped %s", kc_count(kept).s, kc_count(all).s,
+    kc_page whole;
+    FILE *page = kc_page_begin(&whole, stderr);
+    fprintf(page, "ckineto: kept %s of %s %s, dropped %s", kc_count(kept).s, kc_count(all).s,
             kc_noun(all, "activity", "activities"), kc_count(all - kept).s);
     if (all_flows)
-        fprintf(stderr, "; kept %s of %s %s", kc_count(flows).s, kc_count(all_flows).s,
+        fprintf(page, "; kept %s of %s %s", kc_count(flows).s, kc_count(all_flows).s,
                 kc_noun(all_flows, "flow", "flows"));
-    fprintf(stderr, "; %s\n", kb_duration(kb_length_ns(start, end)).s);
+    fprintf(page, "; %s\n", kb_duration(kb_length_ns(start, end)).s);
+    kc_page_end(&whole);
     kc_print_written_trace(output, kept);
 }
 

@@ -95,9 +95,9 @@ static void print_error(const char *verb, kineto_status status, uint64_t offset,
     const char *message = vasprintf(&text, fmt, args) < 0 ? fmt : text;
     fflush(stdout);
     if (!kc_errors_are_json() || !print_json_error(status, offset, skip_verb(message))) {
-        fprintf(stderr, verb ? "ckineto %s: " : "ckineto: ", verb);
-        kc_put_text(stderr, message);
-        fputc('\n', stderr);
+        char first[64];
+        snprintf(first, sizeof first, verb ? "ckineto %s: " : "ckineto: ", verb);
+        kc_put_message(stderr, first, message);
     }
     free(text);
 }

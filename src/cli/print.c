@@ -187,8 +187,9 @@ static size_t count_prefix_columns(const char *prefix)
     return columns;
 }
 
-void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
-                    kineto_string text)
+/* @param cuts  words that are wider than a line. */
+static void put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines, bool cuts,
+                        kineto_string text)
 {
     size_t column = 0, used = KB_MAX(count_prefix_columns(first), count_prefix_columns(indent));
     size_t room = width - KB_MIN(width - 1, used);
@@ -211,10 +212,48 @@ void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *inde
         if (column)
             fputc(' ', out);
         size_t most = column || at == text.size ? room : room - KB_MIN(room - 1, dots);
-        kc_put_name(out, word, columns > most ? most : 0);
+        kc_put_name(out, word, cuts && columns > most ? most : 0);
         column += (column > 0) + KB_MIN(columns, most);
     }
     fputc('\n', out);
+}
+
+void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
+                    kineto_string text)
+{
+    put_wrapped(out, width, first, indent, most_lines, true, text);
+}
+
+/* Tabs are structure; everything between them is a name. */
+static void put_line(FILE *out, kineto_string line)
+{
+    for (size_t at = 0; at < line.size; at++) {
+        const char *tab = memchr(line.data + at, '\t', line.size - at);
+        size_t size = tab ? (size_t)(tab - line.data) - at : line.size - at;
+        kc_put_name(out, (kineto_string){line.data + at, size}, 0);
+        if (tab)
+            fputc('\t', out);
+        at += size;
+    }
+}
+
+/* Each line of the text is a paragraph. */
+void kc_put_message(FILE *out, const char *first, const char *text)
+{
+    bool wraps = kc_terminal_columns(out) || kb_setting("COLUMNS");
+    for (const char *line = text, *before = first;; before = "  ") {
+        size_t size = strcspn(line, "\n");
+        if (wraps) {
+            put_wrapped(out, kc_page_width(out), before, "  ", 0, false, (kineto_string){line, size});
+        } else {
+            fputs(line == text ? first : "", out);
+            put_line(out, (kineto_string){line, size});
+            fputc('\n', out);
+        }
+        line += size;
+        if (!*line++)
+            return;
+    }
 }
 
 const char *kc_command_word(const char *path, size_t most)

@@ -39,6 +39,9 @@ size_t kc_name_columns(kineto_string name);
  *  that is wider than a line is cut. @param most_lines  the last one then ends in "…"; 0: all. */
 void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
                     kineto_string text);
+/** A message: one line for grep, but on a terminal, or where COLUMNS is set, wrapped at its width, with lines after the
+ *  first indented. Nothing is cut: paths stay whole. @param first  what it begins with ("ckineto: "). */
+void kc_put_message(FILE *out, const char *first, const char *text);
 /** Columns of the terminal; 0: `out` is not a terminal, or its width is unknown. */
 size_t kc_terminal_columns(FILE *out);
 /** Bytes of the character at `at`; 0 if it must not reach a terminal as it is. */

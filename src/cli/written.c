@@ -24,12 +24,11 @@ kineto_status kc_check_trace_name(const char *verb, const char *path)
     return ke_check_path(path, &err) ? kc_usage_error(verb, "%s", err.message) : KINETO_OK;
 }
 
-/* " (1.2 MB" of a regular file, to which the caller adds the rest; else " (". */
-static void print_size(const char *path)
+/* "1.2 MB" of a regular file. */
+static kb_text format_size(const char *path)
 {
     struct stat st;
-    bool is_file = stat(path, &st) == 0 && S_ISREG(st.st_mode);
-    fprintf(stderr, " (%s", is_file ? kc_bytes((uint64_t)st.st_size).s : "");
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? kc_bytes((uint64_t)st.st_size) : (kb_text){"not a file"};
 }
 
 /* Other formats are for other tools. */
@@ -42,18 +41,27 @@ static bool can_be_read(const char *path)
     return false;
 }
 
+/* A line about a file, wrapped where errors are. */
+KINETO_PRINTF(1, 2) static void print_line(const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    kc_put_message(stderr, "ckineto: ", vasprintf(&text, fmt, args) < 0 ? fmt : text);
+    va_end(args);
+    free(text);
+}
+
 void kc_print_written_trace(const char *path, uint64_t activities)
 {
-    kc_print(stderr, "ckineto: the trace is in %s", path);
-    print_size(path);
-    fprintf(stderr, ", %s %s)\n", kc_count(activities).s, kc_noun(activities, "activity", "activities"));
+    print_line("the trace is in %s (%s, %s %s)", path, format_size(path).s, kc_count(activities).s,
+               kc_noun(activities, "activity", "activities"));
     if (can_be_read(path))
-        kc_print(stderr, "ckineto: next: ckineto %s\n", kc_command_word(path, SIZE_MAX));
+        print_line("next: ckineto %s", kc_command_word(path, SIZE_MAX));
 }
 
 void kc_print_written_page(const char *path)
 {
-    kc_print(stderr, "ckineto: the report is in %s", path);
-    print_size(path);
-    fputs(")\nckineto: next: open it in a browser\n", stderr);
+    print_line("the report is in %s (%s)", path, format_size(path).s);
+    print_line("next: open it in a browser");
 }

@@ -31,9 +31,7 @@ void kc_show_message(const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     clear_progress_line();
-    fputs("ckineto trigger: ", stderr);
-    kc_put_name(stderr, kb_string(text), 0);
-    fputc('\n', stderr);
+    kc_put_message(stderr, "ckineto trigger: ", text);
 }
 
 void kc_show_begin(const kc_trigger_run *run)
