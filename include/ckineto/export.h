@@ -124,8 +124,8 @@ KINETO_API kineto_status kineto_analysis_save_json(const kineto_analysis *analys
 KINETO_API kineto_status kineto_findings_save_json(const kineto_findings *findings, const char *path,
                                                    kineto_error *err);
 
-/** The overview as JSON: docs/overview.schema.json describes it. @param brief  at most 4 KB: three rows of each table,
- *  three findings, long texts cut. @param path  "-": the standard output.
+/** The overview as JSON: docs/overview.schema.json describes it. @param brief  at most 4096 bytes, with the line break:
+ *  three rows of each table and three findings, or as many as have room; names cut. @param path  "-": the standard output.
  *  @return an error of writing, as kineto_analysis_save_csv. threads: owner of the overview. */
 KINETO_API kineto_status kineto_overview_save_json(kineto_overview *overview, bool brief, const char *path,
                                                    kineto_error *err);

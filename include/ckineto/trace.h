@@ -338,6 +338,9 @@ KINETO_API kineto_status kineto_trace_select(const kineto_trace *trace,
 #define KINETO_SCRUB_DROP_STACKS 256u /**< with STACKS: remove them instead */
 #define KINETO_SCRUB_USUAL 63u   /**< everything that may identify people, machines and code */
 #define KINETO_SCRUB_ALL 511u
+#define KINETO_SCRUB_PACKAGES 512u /**< with PATHS, STACKS: also files and functions of public packages */
+#define KINETO_SCRUB_IDS 1024u     /**< numbers of processes and threads: from 1 on, in the order of the trace */
+#define KINETO_SCRUB_TIMES 2048u   /**< the date: times move so that the trace begins at 0 */
 
 typedef struct kineto_scrub {
     size_t size;        /**< sizeof(kineto_scrub) */

@@ -442,6 +442,9 @@ void kb_xml_put(kineto_string text, void (*put)(void *to, const char *bytes, siz
 double kb_strtod(const char *text, char **end);
 int kb_vsnprintf(char *text, size_t size, const char *fmt, va_list args) KINETO_PRINTF(3, 0);
 int kb_snprintf(char *text, size_t size, const char *fmt, ...) KINETO_PRINTF(3, 4);
+/** "<built-in method split of re.Pattern object at 0x7f2a>" without the address, in the buffer; other names, and those
+ *  that do not fit, as they are. */
+kineto_string kb_drop_address(kineto_string name, char *buffer, size_t size);
 typedef struct kb_text {
     char s[64];
 } kb_text;

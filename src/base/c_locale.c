@@ -44,6 +44,15 @@ static const struct {
     const char *name;
 } units[] = {{86400e9, "days"}, {3600e9, "h"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
 
+/* The least length that is shown in a unit: one that the next smaller unit would round up to 1000 of it belongs here. */
+static double find_least_ns(size_t unit, int digits)
+{
+    if (unit + 1 == KB_COUNT(units))
+        return units[unit].ns;
+    double ratio = units[unit].ns / units[unit + 1].ns;
+    return units[unit].ns - units[unit + 1].ns * (digits >= 0 ? 0.0005 : ratio > 1000 ? 0.5 : 0.05);
+}
+
 /* `digits` after the decimal point, or as many as make four in all if that is -1. */
 static kb_text format_duration(int64_t ns, int digits)
 {
@@ -51,9 +60,9 @@ static kb_text format_duration(int64_t ns, int digits)
     double value = (double)ns;
     for (size_t i = 0; i < KB_COUNT(units); i++) {
         double of_unit = value / units[i].ns, size = of_unit < 0 ? -of_unit : of_unit;
-        if (size < 1)
+        if (size * units[i].ns < find_least_ns(i, digits))
             continue;
-        int decimals = digits >= 0 ? digits : size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0;
+        int decimals = digits >= 0 ? digits : size < 9.9995 ? 3 : size < 99.995 ? 2 : size < 999.95 ? 1 : 0;
         kb_snprintf(text.s, sizeof text.s, "%.*f %s", decimals, of_unit, units[i].name);
         return text;
     }

@@ -33,7 +33,7 @@ static uint64_t threads, row_limit = 10, instance;
 
 static const kc_option option_list[] = {
     {"only", 0, KC_TEXT, &only, "TABLE[,...]",
-     "only these tables, or rules; --list has their names"},
+     "only these tables, or the findings of these rules; --list and\n--findings --list have their names"},
     {"list", 0, KC_FLAG, &list, NULL,
      "list the tables, with --findings the rules; with --json also what they\nare and their "
      "columns"},
@@ -344,14 +344,14 @@ static kineto_status show_findings(const work *w, kineto_error *err)
     if (json)
         return kineto_findings_save_json(w->found, json, err);
     kc_health_print(&w->health, stdout);
-    kc_findings_print(w->found, KB_MIN(kc_terminal_columns(stdout), KC_FINDINGS_WIDTH), stdout);
+    kc_findings_print(w->found, KB_MIN(kc_page_width(stdout), KC_FINDINGS_WIDTH), stdout);
     return KINETO_OK;
 }
 
 static kineto_status show_overview(const work *w, const char *path, kineto_error *err)
 {
     if (brief)
-        return kineto_overview_save_json(w->seen, true, json ? json : "-", err);
+        return ke_save_overview(w->seen, true, kc_command_word(path, 160), json ? json : "-", err);
     kc_overview_page page = {.health = &w->health, .path = path, .verbose = verbose};
     kc_overview_print(w->seen, &page, stdout);
     return KINETO_OK;
@@ -481,23 +481,75 @@ static bool is_table(const char *name)
     return false;
 }
 
-/* --only, before a trace is read: tables, or with --findings rules or the first words of some. */
-static kineto_status check_names(void)
+static bool is_rule(const char *name)
 {
     ka_rule_set rule_set;
     kineto_error err;
+    return ka_parse_rules(name, &rule_set, &err) == KINETO_OK;
+}
+
+/* The next name of a list with commas; false: there is none. */
+static bool read_name(const char **at, char *name, size_t size)
+{
+    size_t length = *at ? strcspn(*at, ",") : 0;
+    if (!*at || !**at)
+        return false;
+    snprintf(name, size, "%.*s", (int)KB_MIN(length, size - 1), *at);
+    *at += length + ((*at)[length] == ',');
+    return true;
+}
+
+/* Does --only name nothing but rules? Then findings are wanted. The first words of some are rules only with
+ * --findings: "kernel" is more likely a mistyped table. */
+static bool names_only_rules(void)
+{
+    const char *at = only;
     char name[81];
-    for (const char *at = only; at && *at; at += strcspn(at, ","), at += *at == ',') {
-        snprintf(name, sizeof name, "%.*s", (int)KB_MIN(strcspn(at, ","), sizeof name - 1), at);
-        bool known = findings ? ka_parse_rules(name, &rule_set, &err) == KINETO_OK : is_table(name);
-        if (!known)
-            return kc_usage_error(
-                "analyze", "unknown %s '%s'%s ('ckineto analyze %s--list' lists them)",
-                findings ? "rule" : "table", name,
-                kc_did_you_mean(findings ? kc_list_rules : kc_list_tables, name).s,
-                findings ? "--findings " : "");
+    while (read_name(&at, name, sizeof name))
+        if (!strchr(name, '.') || !is_rule(name))
+            return false;
+    return only && *only;
+}
+
+/* What --only may name. */
+static void list_tables_and_rules(kc_name_receiver *add, void *user)
+{
+    kc_list_tables(add, user);
+    kc_list_rules(add, user);
+}
+
+static kineto_status report_unknown_name(const char *name)
+{
+    kb_text meant = kc_did_you_mean(findings ? kc_list_rules : list_tables_and_rules, name);
+    if (findings ? is_table(name) : is_rule(name) && (strchr(name, '.') || !*meant.s))
+        return kc_usage_error("analyze", "'%s' is %s: name either tables, or rules with --findings", name,
+                              findings ? "a table" : "of rules");
+    return kc_usage_error("analyze", "unknown %s '%s'%s ('ckineto analyze %s--list' lists them)",
+                          findings ? "rule" : "table", name, meant.s, findings ? "--findings " : "");
+}
+
+/* --only, before a trace is read: tables, or with --findings rules or the first words of some. */
+static kineto_status check_names(void)
+{
+    const char *at = only;
+    char name[81];
+    while (read_name(&at, name, sizeof name)) {
+        if (findings ? is_rule(name) : is_table(name))
+            continue;
+        return report_unknown_name(name);
     }
     return KINETO_OK;
+}
+
+/* --brief with options that ask for something else: name the command that writes that. */
+static kineto_status check_brief(bool is_overview)
+{
+    if (!brief || is_overview)
+        return KINETO_OK;
+    return findings ? kc_usage_error("analyze", "--brief is the first answer, without the evidence of findings: for all "
+                                                "findings 'ckineto analyze --findings --json TRACE'")
+                    : kc_usage_error("analyze", "--brief is the first answer: for tables 'ckineto analyze --json TRACE', "
+                                                "with --only, --top and the other options about tables");
 }
 
 /* Combinations whose outputs have nothing in common. */
@@ -538,7 +590,7 @@ int kc_analyze(int argc, char **argv)
     kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("analyze", 0);
-    findings |= gates.count > 0;
+    findings |= gates.count > 0 || names_only_rules();
     if (status == KINETO_OK && list)
         return print_list();
     if (status == KINETO_OK)
@@ -548,9 +600,8 @@ int kc_analyze(int argc, char **argv)
     if (status == KINETO_OK)
         status = check_names();
     w.overview = is_overview_wanted();
-    if (status == KINETO_OK && brief && !w.overview)
-        status = kc_usage_error("analyze", "--brief is the first answer: it does not go with options "
-                                           "about tables or findings");
+    if (status == KINETO_OK)
+        status = check_brief(w.overview);
     int32_t rank;
     if (status == KINETO_OK)
         status = kc_parse_rank("analyze", rank_text, &rank);

@@ -1,6 +1,7 @@
 /* ckineto convert: write a trace in another format. The writers are in src/export; convert.c writes
  * the file and accounts for every activity. All options are checked before the trace is read, which
  * may take long. */
+#include "cli/written.h"
 #include "cli/convert.h"
 #include "cli/names.h"
 #include "export/export.h"
@@ -29,7 +30,7 @@ static const kc_option option_list[] = {
     KC_RANK_OPTION(rank),
     KC_READING_OPTIONS,
     {"list", 'l', KC_FLAG, &list, NULL, "list the formats"},
-    {"quiet", 'q', KC_FLAG, &quiet, NULL, "print only errors"},
+    KC_QUIET_OPTION(quiet),
 };
 static const kc_options options = {
     "convert",
@@ -127,6 +128,8 @@ static kineto_status check_convert_outputs(char *const *inputs, int count)
         paths[i] = o.path;
         if (!*o.format && strcmp(o.path, "-") == 0)
             return kc_usage_error("convert", "the standard output needs --to FORMAT");
+        if (!*o.format && kc_is_page_name(o.path))
+            return kc_usage_error("convert", "%s would be a page: 'ckineto report TRACE -o %s' writes one", o.path, o.path);
         if (ke_check_format(o.path, get_format(&o), &err))
             return kc_usage_error("convert", "%s%s", err.message,
                                   kc_did_you_mean(kc_list_formats, o.format).s);

@@ -17,7 +17,7 @@
 #define DEFAULT_LIMIT_S 60u
 #define MAX_LIMIT_S     3600
 
-static bool list_rules;
+static bool list_rules, verbose;
 static uint64_t limit_s = DEFAULT_LIMIT_S;
 static kc_texts wanted;
 static kc_optional_text torch_python;
@@ -26,6 +26,7 @@ static const kc_option option_list[] = {
     {"rule", 'r', KC_TEXTS, &wanted, "ID", "only this rule, and those it needs (repeatable)"},
     {"list-rules", 'l', KC_FLAG, &list_rules, NULL, "list all rules with their texts"},
     {"limit", 0, KC_NUMBER, &limit_s, "SECONDS", "time limit of each part of the check (60)"},
+    KC_VERBOSE_OPTION(verbose, "also list the rules that hold"),
     {"torch", 0, KC_OPTIONAL_TEXT, &torch_python, "[=PYTHON]",
      "check that it records in a process with PyTorch, of python3 if no\n"
      "interpreter is named, instead of the rules above"},
@@ -132,7 +133,7 @@ static int print_report(const kv_check_report *r)
         kc_complain(VERB ": a precondition of these rules does not hold%s",
                     wanted.count ? "; run it without --rule" : "");
     if (!kc_json_path) {
-        kc_check_report_print(r);
+        kc_check_report_print(r, verbose);
     } else if (kc_check_report_json(r, &err)) {
         kc_complain_of(VERB, &err);
         return KC_EXIT_USAGE;

@@ -143,7 +143,7 @@ static const kc_option option_list[] = {
     {"log-level", 0, KC_NUMBER, &log_level, "N",
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
     {"no-summary", 0, KC_FLAG, &no_summary, NULL, "do not show the tables at the end"},
-    {"quiet", 'q', KC_FLAG, &quiet, NULL, "print only errors"},
+    KC_QUIET_OPTION(quiet),
     KC_COLOR_OPTION,
     KC_VERBOSE_OPTION(verbose, "all rows of the tables at the end, and the whole ledger: losses, costs"),
 };
@@ -466,7 +466,7 @@ static void suggest_interpreter(const char *program, const kineto_error *err)
         kc_complain("values of --waits and --memory follow '=': --waits=%s", program);
 }
 
-static int write_trace(ks_collector *c, const kc_child *child, bool *keep)
+static int write_trace(ks_collector *c, const kc_child *child, char *const *program, bool *keep)
 {
     kc_record_report report = {.output = output,
                                .quiet = quiet,
@@ -476,7 +476,8 @@ static int write_trace(ks_collector *c, const kc_child *child, bool *keep)
                                .memory = memory.given,
                                .python = python,
                                .is_attached = child->is_attached,
-                               .remedies = watch.remedies};
+                               .remedies = watch.remedies,
+                               .program = program};
     return kc_record_write(&report, c, &live.whole, child, keep);
 }
 
@@ -579,7 +580,7 @@ static int record_program(const ks_collector_options *collector_options, char **
         ks_collector_account(c, (uint32_t)child.pid);
     collect_until_done(c, &child, UINT64_MAX);
     kc_watch_finish(&watch);
-    result = live.is_top ? kc_child_exit_status(&child) : write_trace(c, &child, &keep);
+    result = live.is_top ? kc_child_exit_status(&child) : write_trace(c, &child, argv, &keep);
     goto done;
 unrecorded:
     ks_collector_destroy(c, false);
@@ -653,7 +654,7 @@ static int record_running(const ks_collector_options *collector_options, uint64_
         collect_until_done(c, &program, length_ns);
         kc_watch_finish(&watch);
         program.done = true;
-        result = live.is_top ? 0 : write_trace(c, &program, &keep);
+        result = live.is_top ? 0 : write_trace(c, &program, NULL, &keep);
     } else {
         kc_complain("%s: %s", verb, err.message);
     }

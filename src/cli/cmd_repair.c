@@ -1,6 +1,7 @@
 /* ckineto repair: repair a broken trace file, and list every change. The repair works on the text
  * of the file (src/trace/repair), not on a parsed trace, so that sound parts stay byte for byte. */
 #include "cli/cli.h"
+#include "cli/page.h"
 #include "cli/open_many.h"
 #include "trace/bytes/input.h"
 #include "trace/repair/repair.h"
@@ -41,38 +42,45 @@ typedef struct repair_work {
 /* ---- text ------------------------------------------------------------------------------------ */
 
 /* Number, kind and first place of one kind of change. */
-static void print_change_kind(const repair_work *r, kt_repair_kind kind)
+static void print_change_kind(const repair_work *r, kt_repair_kind kind, FILE *page)
 {
     uint64_t count = r->repairs.kinds[kind].count;
-    printf("  %8s  %s (%s", kc_count(count).s, kt_repair_text(kind),
+    fprintf(page, "  %8s  %s (%s", kc_count(count).s, kt_repair_text(kind),
            count > 1 ? "first at byte " : "at byte ");
-    printf("%llu", (unsigned long long)r->repairs.kinds[kind].first_offset);
+    fprintf(page, "%llu", (unsigned long long)r->repairs.kinds[kind].first_offset);
     if (kt_repair_loss_of(kind) && r->repairs.kinds[kind].bytes)
-        printf(", %s", kb_bytes(r->repairs.kinds[kind].bytes).s);
-    puts(")");
+        fprintf(page, ", %s", kb_bytes(r->repairs.kinds[kind].bytes).s);
+    fputs(")\n", page);
 }
 
 /* Numbers of events and changes, then a line for each kind. */
-static void print_repair_report(const repair_work *r)
+static void write_repair_report(const repair_work *r, FILE *page)
 {
     uint64_t events = r->events.whole + r->events.repaired;
-    kc_put_name(stdout, kb_string(r->path), 0);
-    printf(": %s %s", kc_count(events).s, kc_noun(events, "event", "events"));
+    kc_put_name(page, kb_string(r->path), 0);
+    fprintf(page, ": %s %s", kc_count(events).s, kc_noun(events, "event", "events"));
     if (r->repairs.total == 0 && r->input->status == KINETO_OK) {
-        puts(", nothing to repair");
+        fputs(", nothing to repair\n", page);
         return;
     }
-    printf(", %s of them repaired; %s %s, %s with a loss\n", kc_count(r->events.repaired).s,
+    fprintf(page, ", %s of them repaired; %s %s, %s with a loss\n", kc_count(r->events.repaired).s,
            kc_count(r->repairs.total).s, kc_noun(r->repairs.total, "change", "changes"),
            kc_count(r->lost).s);
     if (r->input->status != KINETO_OK) {
-        fputs("  the file ends early: ", stdout);
-        kc_put_name(stdout, kb_string(r->input->error.message), 0);
-        putchar('\n');
+        fputs("  the file ends early: ", page);
+        kc_put_name(page, kb_string(r->input->error.message), 0);
+        fputc('\n', page);
     }
     for (uint32_t k = 0; k < KT_REPAIR_KINDS; k++)
         if (r->repairs.kinds[k].count)
-            print_change_kind(r, (kt_repair_kind)k);
+            print_change_kind(r, (kt_repair_kind)k, page);
+}
+
+static void print_repair_report(const repair_work *r)
+{
+    kc_page whole;
+    write_repair_report(r, kc_page_begin(&whole, stdout));
+    kc_page_end(&whole);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

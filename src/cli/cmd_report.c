@@ -2,6 +2,7 @@
  * report itself is made by src/cli/report, which `view` uses as well. */
 #include "cli/report/report.h"
 #include "cli/open_many.h"
+#include "cli/written.h"
 #include "cli/style.h"
 #include "export/report.h"
 
@@ -9,7 +10,7 @@
 
 static const char *output, *title, *streams, *rules, *before, *flame;
 static uint64_t row_limit, activity_limit, threads, width;
-static bool text;
+static bool text, quiet;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "the page (NAME.html); - is the standard output"},
     {"text", 't', KC_FLAG, &text, NULL, "print text with bars on the standard output instead"},
@@ -31,6 +32,7 @@ static const kc_option option_list[] = {
     {"threads", 0, KC_NUMBER, &threads, "N", "use N threads; the page does not depend on it"},
     KC_COLOR_OPTION,
     KC_READING_OPTIONS,
+    KC_QUIET_OPTION(quiet),
 };
 static const kc_options options = {
     "report",
@@ -93,12 +95,6 @@ static kineto_status choose_page_name(const char *trace)
     return KINETO_OK;
 }
 
-/* Where the page is, if its name was not given. */
-static void print_page_place(void)
-{
-    kc_print(stdout, "ckineto: the report is in %s; open it in a browser\n", output);
-}
-
 /* Page, text and flame graph are made one after the other; each reads the traces again.
  * is_read distinguishes errors of the input from those of the output. */
 int kc_report(int argc, char **argv)
@@ -142,8 +138,8 @@ int kc_report(int argc, char **argv)
         status = kc_report_print_text(&page, width, stdout, &err);
     if (output && !status)
         status = kc_report_save_page(&page, output, &err);
-    if (is_chosen_here && !status)
-        print_page_place();
+    if (output && !status && !quiet && strcmp(output, "-") != 0)
+        kc_print_written_page(output);
     if (flame && !status)
         status = kc_report_save_flame(&page, flame, &err);
     if (status)

@@ -2,14 +2,16 @@
  * is kineto_trace_scrub; this file chooses the classes and the salt. A random salt is not stored,
  * so that its pseudonyms cannot be tested by guessing. */
 #include "cli/open_many.h"
-#include "export/export.h"
+#include "cli/written.h"
+
+#include <ckineto/export.h>
 
 #include <errno.h>
 #include <sys/random.h>
 
 static const char *output, *salt_text, *salt_file, *keep, *rank;
 static bool scrub_names, scrub_paths, scrub_hosts, scrub_stacks, drop_stacks, scrub_args,
-    scrub_header, scrub_shapes, known_names, all;
+    scrub_header, scrub_shapes, scrub_packages, scrub_ids, scrub_times, known_names, all, quiet;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension determines the format"},
     KC_RANK_OPTION(rank),
@@ -27,8 +29,12 @@ static const kc_option option_list[] = {
     {"known-names", 0, KC_FLAG, &known_names, NULL,
      "also the names of public operators, kernels and calls;\n"
      "few analyses work then"},
+    {"packages", 0, KC_FLAG, &scrub_packages, NULL,
+     "files and functions of public packages (torch/optim/sgd.py)"},
+    {"ids", 0, KC_FLAG, &scrub_ids, NULL, "numbers of processes and threads"},
+    {"times", 0, KC_FLAG, &scrub_times, NULL, "the date: the trace begins at 0"},
     {"drop-stacks", 0, KC_FLAG, &drop_stacks, NULL, "remove call stacks, for a smaller file"},
-    {"all", 0, KC_FLAG, &all, NULL, "all of the above except --drop-stacks"},
+    {"all", 0, KC_FLAG, &all, NULL, "all of the above except --times and --drop-stacks"},
     {"keep", 0, KC_TEXT, &keep, "RE",
      "texts that match this extended regular expression are\n"
      "not replaced"},
@@ -38,6 +44,7 @@ static const kc_option option_list[] = {
      "default is a random salt that is not stored"},
     {"salt", 0, KC_TEXT, &salt_text, "TEXT",
      "the salt itself; it is visible in the list of processes"},
+    KC_QUIET_OPTION(quiet),
 };
 static const kc_options options = {
     "scrub",
@@ -53,7 +60,7 @@ static const kc_options options = {
     false};
 
 /* KINETO_SCRUB_ bits of the selected options; of the default if none is selected.
- * --drop-stacks adds to both. */
+ * --packages, --ids, --times and --drop-stacks add to both. */
 static uint32_t choose_scrub_parts(void)
 {
     const struct {
@@ -73,6 +80,8 @@ static uint32_t choose_scrub_parts(void)
     if (all)
         what = KINETO_SCRUB_ALL & ~KINETO_SCRUB_DROP_STACKS;
     what = what ? what : KINETO_SCRUB_USUAL;
+    what |= (scrub_packages || all ? KINETO_SCRUB_PACKAGES : 0) | (scrub_ids || all ? KINETO_SCRUB_IDS : 0) |
+            (scrub_times ? KINETO_SCRUB_TIMES : 0);
     return drop_stacks ? what | KINETO_SCRUB_STACKS | KINETO_SCRUB_DROP_STACKS : what;
 }
 
@@ -132,15 +141,54 @@ static void report_replacements(const kineto_scrub_result *r)
                 {r->hosts, "machine", "machines"}, {r->stacks, "stack", "stacks"},
                 {r->keys, "key", "keys"},          {r->texts, "text", "texts"},
                 {r->shapes, "size", "sizes"}};
+    const char *separator = "";
     fputs("ckineto: replaced", stderr);
-    for (size_t i = 0; i < KB_COUNT(rows); i++)
-        fprintf(stderr, "%s %s %s", i ? "," : "", kc_count(rows[i].count).s,
+    for (size_t i = 0; i < KB_COUNT(rows); i++) {
+        if (!rows[i].count)
+            continue;
+        fprintf(stderr, "%s %s %s", separator, kc_count(rows[i].count).s,
                 kc_noun(rows[i].count, rows[i].one, rows[i].many));
-    kc_print(stderr, "\nckineto: the trace is in %s\n", output);
+        separator = ",";
+    }
+    fputs(*separator ? "\n" : " nothing\n", stderr);
+}
+
+/* What an option would replace, too. */
+static void report_kept(uint32_t what)
+{
+    const struct {
+        uint32_t unless;
+        const char *kept;
+    } rows[] = {{KINETO_SCRUB_NAMES, "names (--names)"},
+                {KINETO_SCRUB_PATHS, "paths (--paths)"},
+                {KINETO_SCRUB_HOSTS, "machines (--hosts)"},
+                {KINETO_SCRUB_STACKS, "call stacks (--stacks)"},
+                {KINETO_SCRUB_ARGS, "texts in arguments (--args)"},
+                {KINETO_SCRUB_HEADER, "texts in the header (--header)"},
+                {KINETO_SCRUB_KNOWN, "public operators, kernels and calls (--known-names)"},
+                {KINETO_SCRUB_KNOWN | KINETO_SCRUB_PACKAGES, "files of public packages (--packages)"},
+                {KINETO_SCRUB_SHAPES, "sizes of tensors (--shapes)"},
+                {KINETO_SCRUB_IDS, "numbers of processes and threads (--ids)"},
+                {KINETO_SCRUB_TIMES, "the date (--times)"}};
+    char text[600] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < KB_COUNT(rows); i++)
+        if (!(what & rows[i].unless))
+            at += (size_t)kb_snprintf(text + at, sizeof text - at, "%s%s", at ? ", " : "", rows[i].kept);
+    if (at)
+        kc_put_wrapped(stderr, kc_page_width(stderr), "ckineto: kept ", "  ", 0, kb_string(text));
+}
+
+/* All that is said about the result. */
+static void report_scrub(const kineto_scrub_result *done, uint32_t what, uint64_t activities)
+{
+    report_replacements(done);
+    report_kept(what);
     if (!salt_text && !salt_file)
-        fputs("ckineto: the salt was random: for the same pseudonyms in other files, scrub all of "
-              "them\nwith the same --salt-file\n",
-              stderr);
+        kc_put_wrapped(stderr, kc_page_width(stderr), "ckineto: ", "  ", 0,
+                       kb_string("the salt was random: for the same pseudonyms in other files, scrub all of them with "
+                                 "the same --salt-file"));
+    kc_print_written_trace(output, activities);
 }
 
 /* Opens, scrubs and writes. The original is released before the copy is written, as both may
@@ -165,7 +213,8 @@ static int scrub_trace(char *const *files, int count, int32_t of_rank)
     trace = NULL;
     if (status != KINETO_OK || save_scrubbed_trace(scrubbed, &err) != KINETO_OK)
         goto done;
-    report_replacements(&done);
+    if (!quiet)
+        report_scrub(&done, how.what, kineto_trace_count(scrubbed));
     result = 0;
 done:
     if (result)
@@ -178,12 +227,10 @@ done:
 /* Before a long trace is read. */
 static kineto_status check_scrub_output(char *const *files, int count)
 {
-    kineto_error err;
     if (!output)
         return kc_usage_error("scrub", "no output given, for example -o shared.json.gz");
-    if (ke_check_path(output, &err) != KINETO_OK)
-        return kc_usage_error("scrub", "%s", err.message);
-    return kc_check_outputs("scrub", files, count, &output, 1, true);
+    kineto_status status = kc_check_trace_name("scrub", output);
+    return status ? status : kc_check_outputs("scrub", files, count, &output, 1, true);
 }
 
 /* The output is checked before the trace is read, which may take long. */

@@ -2,15 +2,16 @@
  * kineto_selection, whose conditions must all hold. Only --time needs the trace for parsing,
  * because it may be relative to the window. */
 #include "cli/open_many.h"
+#include "cli/page.h"
+#include "cli/written.h"
 #include "cli/time_range.h"
-#include "export/export.h"
 #include "trace/bytes/json_text.h"
 #include "trace/files/identity.h"
 
 static const char *output, *time_range, *steps, *kinds, *name, *rank, *process, *track;
 static const char *min_duration, *top_per, *under, *around, *after, *before;
 static uint64_t top = UINT64_MAX; /* not given */
-static bool clip, with_launches, with_parents;
+static bool clip, with_launches, with_parents, quiet;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension determines the format"},
     {"time", 't', KC_TEXT, &time_range, "A:B",
@@ -49,6 +50,7 @@ static const kc_option option_list[] = {
      "also select the launches of selected device work"},
     {"with-parents", 0, KC_FLAG, &with_parents, NULL,
      "also select the ranges that enclose selected activities"},
+    KC_QUIET_OPTION(quiet),
 };
 static const kc_options options = {
     "slice",
@@ -168,12 +170,10 @@ static kineto_status parse_selection(kineto_selection *how)
 /* Before a long trace is read. */
 static kineto_status check_slice_output(char *const *paths, int count)
 {
-    kineto_error err;
     if (!output)
         return kc_usage_error("slice", "no output given, for example -o part.json");
-    if (ke_check_path(output, &err) != KINETO_OK)
-        return kc_usage_error("slice", "%s", err.message);
-    return kc_check_outputs("slice", paths, count, &output, 1, true);
+    kineto_status status = kc_check_trace_name("slice", output);
+    return status ? status : kc_check_outputs("slice", paths, count, &output, 1, true);
 }
 
 /* The selecting options as they were given; "": none. */
@@ -244,13 +244,16 @@ static void report_slice(const kineto_trace *from, const kineto_trace *to)
     uint64_t flows = kineto_trace_flow_count(to), all_flows = kineto_trace_flow_count(from);
     int64_t start, end;
     kineto_trace_window(to, &start, &end);
-    fprintf(stderr, "ckineto: kept %s of %s %s, dropped %s", kc_count(kept).s, kc_count(all).s,
+    kc_page whole;
+    FILE *page = kc_page_begin(&whole, stderr);
+    fprintf(page, "ckineto: kept %s of %s %s, dropped %s", kc_count(kept).s, kc_count(all).s,
             kc_noun(all, "activity", "activities"), kc_count(all - kept).s);
     if (all_flows)
-        fprintf(stderr, "; kept %s of %s %s", kc_count(flows).s, kc_count(all_flows).s,
+        fprintf(page, "; kept %s of %s %s", kc_count(flows).s, kc_count(all_flows).s,
                 kc_noun(all_flows, "flow", "flows"));
-    kc_print(stderr, "; %s\nckineto: the trace is in %s\n", kb_duration(kb_length_ns(start, end)).s,
-             output);
+    fprintf(page, "; %s\n", kb_duration(kb_length_ns(start, end)).s);
+    kc_page_end(&whole);
+    kc_print_written_trace(output, kept);
 }
 
 /* Opens, selects and writes. --time is evaluated only here, since relative times need the
@@ -272,7 +275,8 @@ static int slice_trace(char *const *paths, int count, kineto_selection *how)
     if (status != KINETO_OK || check_not_empty(trace, selected, &err) != KINETO_OK ||
         kineto_trace_save(selected, output, &err) != KINETO_OK)
         goto done;
-    report_slice(trace, selected);
+    if (!quiet)
+        report_slice(trace, selected);
     result = 0;
 done:
     if (result)

@@ -1,6 +1,7 @@
 /* Writing a trace in another format, and the account of it: every activity is written, or counted
  * as omitted with a reason. */
 #include "cli/convert.h"
+#include "cli/page.h"
 #include "cli/summary/summary.h"
 
 #include <errno.h>
@@ -61,11 +62,11 @@ kineto_status kc_convert_open(const char *verb, char *const *paths, int count, i
 
 /* Forms that do not occur are left out; *separator is what precedes the next one. */
 static void print_form_count(uint64_t count, const char *one, const char *many,
-                             const char **separator)
+                             const char **separator, FILE *page)
 {
     if (!count)
         return;
-    fprintf(stderr, "%s%s %s", *separator, kc_count(count).s, kc_noun(count, one, many));
+    fprintf(page, "%s%s %s", *separator, kc_count(count).s, kc_noun(count, one, many));
     *separator = " + ";
 }
 
@@ -86,27 +87,34 @@ static const char *get_omission_noun(const kineto_export_omission *omission)
 }
 
 /* How activities and flows were written, and what was omitted with reasons. */
-static void print_account(const kineto_trace *trace, const kineto_export_result *r)
+static void put_account(const kineto_trace *trace, const kineto_export_result *r, FILE *page)
 {
     uint64_t count = kineto_trace_count(trace), flows = kineto_trace_flow_count(trace);
     const char *separator = " → ";
-    fprintf(stderr, "  activities %s", kc_count(count).s);
-    print_form_count(r->slices, "slice", "slices", &separator);
-    print_form_count(r->asyncs, "asynchronous range", "asynchronous ranges", &separator);
-    print_form_count(r->instants, "instant", "instants", &separator);
-    print_form_count(r->counters, "counter sample", "counter samples", &separator);
-    fprintf(stderr, "%s", r->activities ? "" : " → 0");
+    fprintf(page, "  activities %s", kc_count(count).s);
+    print_form_count(r->slices, "slice", "slices", &separator, page);
+    print_form_count(r->asyncs, "asynchronous range", "asynchronous ranges", &separator, page);
+    print_form_count(r->instants, "instant", "instants", &separator, page);
+    print_form_count(r->counters, "counter sample", "counter samples", &separator, page);
+    fprintf(page, "%s", r->activities ? "" : " → 0");
     if (r->record_noun)
-        fprintf(stderr, ", in %s %s", kc_count(r->records).s, r->record_noun);
+        fprintf(page, ", in %s %s", kc_count(r->records).s, r->record_noun);
     if (flows)
-        fprintf(stderr, "; flows %s → %s", kc_count(flows).s, kc_count(r->flows).s);
-    fputc('\n', stderr);
+        fprintf(page, "; flows %s → %s", kc_count(flows).s, kc_count(r->flows).s);
+    fputc('\n', page);
     for (uint32_t i = 0; i < r->omission_count; i++)
-        fprintf(stderr, "  not in this file: %s %s (%s)\n", kc_count(r->omissions[i].count).s,
+        fprintf(page, "  not in this file: %s %s (%s)\n", kc_count(r->omissions[i].count).s,
                 get_omission_noun(&r->omissions[i]), r->omissions[i].reason);
     if (r->replaced_bytes)
-        fprintf(stderr, "  invalid UTF-8 became U+FFFD %s %s\n", kc_count(r->replaced_bytes).s,
+        fprintf(page, "  invalid UTF-8 became U+FFFD %s %s\n", kc_count(r->replaced_bytes).s,
                 kc_noun(r->replaced_bytes, "time", "times"));
+}
+
+static void print_account(const kineto_trace *trace, const kineto_export_result *r)
+{
+    kc_page whole;
+    put_account(trace, r, kc_page_begin(&whole, stderr));
+    kc_page_end(&whole);
 }
 
 /* Activities that are neither written nor counted as omitted. Not 0 is a bug of a writer. */

@@ -3,12 +3,15 @@
  * with an error. */
 #include "cli/open_many.h"
 #include "cli/style.h"
+#include "cli/page.h"
 
 #include <ckineto/analyze.h>
 
 #include "trace/files/identity.h"
 
 /* ---- text ------------------------------------------------------------------------------------ */
+
+static FILE *page; /* the text, which is wrapped when it is complete */
 
 /* Sums over all readable files, and the window that contains theirs. */
 typedef struct survey_totals {
@@ -42,9 +45,9 @@ static survey_totals sum_files(const kineto_survey *survey)
 static void print_number_or_dash(int64_t number, int columns, bool known)
 {
     if (known)
-        printf("%*lld  ", columns, (long long)number);
+        fprintf(page, "%*lld  ", columns, (long long)number);
     else
-        printf("%*s  ", columns, "-");
+        fprintf(page, "%*s  ", columns, "-");
 }
 
 /* Rank, host and process, then activities, start and length, then the name. */
@@ -52,47 +55,50 @@ static void print_file_row(const kineto_survey_file *f, const survey_totals *sum
 {
     const kineto_identity *id = f->identity;
     if (id->rank_count > 1)
-        printf("  %5s  ", "many");
+        fprintf(page, "  %5s  ", "many");
     else
         print_number_or_dash(id->rank, 7, id->rank >= 0);
-    kc_put_name(stdout, kb_string(id->host[0] ? id->host : "-"), sum->host_columns);
-    fputs("  ", stdout);
+    kc_put_name(page, kb_string(id->host[0] ? id->host : "-"), sum->host_columns);
+    fputs("  ", page);
     print_number_or_dash(id->pid, 10, id->pid >= 0);
     if (f->status == KINETO_OK)
-        printf("%12s  %12s  %12s  ", kc_count(f->activities).s,
+        fprintf(page, "%12s  %12s  %12s  ", kc_count(f->activities).s,
                f->activities ? kb_duration(kb_length_ns(sum->start_ns, f->window_start_ns)).s : "-",
                kb_duration(kb_length_ns(f->window_start_ns, f->window_end_ns)).s);
     else
-        printf("%s%12s%s  %12s  %12s  ", kc_paint(stdout, KC_RED), "unreadable", kc_paint(stdout, KC_PLAIN), "-", "-");
-    kc_put_name(stdout, kb_string(f->name), 0);
+        fprintf(page, "%s%12s%s  %12s  %12s  ", kc_paint(page, KC_RED), "unreadable", kc_paint(page, KC_PLAIN), "-", "-");
+    kc_put_name(page, kb_string(f->name), 0);
     if (f->lost || f->is_cut)
-        printf(" (%s lost)", kc_lost_text(f->lost, f->is_cut).s);
-    putchar('\n');
+        fprintf(page, " (%s lost)", kc_lost_text(f->lost, f->is_cut).s);
+    fputc('\n', page);
 }
 
 /* A head line, a row for each file, and the findings. */
 static void print_survey(const kineto_survey *survey, uint64_t skipped)
 {
+    kc_page whole;
+    page = kc_page_begin(&whole, stdout);
     uint32_t count = kineto_survey_count(survey);
     survey_totals sum = sum_files(survey);
     kineto_survey_file f;
-    printf("%u %s, %s %s in %s", count, kc_noun(count, "trace", "traces"),
+    fprintf(page, "%u %s, %s %s in %s", count, kc_noun(count, "trace", "traces"),
            kc_count(sum.activities).s, kc_noun(sum.activities, "activity", "activities"),
            kb_duration(kb_length_ns(sum.start_ns, sum.end_ns)).s);
     if (skipped)
-        printf("; %s other %s skipped", kc_count(skipped).s,
+        fprintf(page, "; %s other %s skipped", kc_count(skipped).s,
                kc_noun(skipped, "file was", "files were"));
-    putchar('\n');
+    fputc('\n', page);
     if (sum.any)
-        printf("  windows from %s\n", kc_format_utc(sum.start_ns).s);
-    fputs("\n  ", stdout);
-    kc_put_styled(stdout, KC_BOLD, "%5s  %-*s  %10s  %12s  %12s  %12s  %s", "rank", (int)sum.host_columns, "host",
+        fprintf(page, "  windows from %s\n", kc_format_utc(sum.start_ns).s);
+    fputs("\n  ", page);
+    kc_put_styled(page, KC_BOLD, "%5s  %-*s  %10s  %12s  %12s  %12s  %s", "rank", (int)sum.host_columns, "host",
                   "process", "activities", "from", "length", "file");
-    putchar('\n');
+    fputc('\n', page);
     for (uint32_t i = 0; kineto_survey_file_at(survey, i, &f); i++)
         print_file_row(&f, &sum);
     if (kineto_survey_finding_count(survey))
-        putchar('\n');
+        fputc('\n', page);
+    kc_page_end(&whole);
     kc_print_findings(survey, KINETO_SEVERITY_NOTE, stdout);
 }
 

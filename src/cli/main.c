@@ -140,20 +140,20 @@ static int report_unknown_verb(const char *name)
 {
     const char *meant = guess_verb(name);
     if (!meant && access(name, X_OK) == 0)
-        kc_complain("unknown command '%s'. To record it: ckineto record -- %s", name, name);
+        (void)kc_usage_error(NULL, "unknown command '%s'. To record it: ckineto record -- %s", name, name);
     else
-        kc_complain("unknown command '%s'%s%s%s", name, meant ? "; did you mean '" : "",
-                    meant ? meant : "", meant ? "'?" : "");
-    fputs("Try 'ckineto --help'.\n", stderr);
+        (void)kc_usage_error(NULL, "unknown command '%s'%s%s%s", name, meant ? "; did you mean '" : "",
+                             meant ? meant : "", meant ? "'?" : "");
     return KC_EXIT_USAGE;
 }
 
-/* Is it a file or a directory of traces, in place of a verb? Programs are no traces. */
+/* Is it a file or a directory of traces, in place of a verb? Programs are no traces. Of what does not exist,
+ * words with a dot or a slash are paths: no verb has one. */
 static bool is_trace(const char *name)
 {
     struct stat s;
     if (stat(name, &s) != 0)
-        return false;
+        return strpbrk(name, "./") != NULL;
     return S_ISDIR(s.st_mode) || S_ISFIFO(s.st_mode) ||
            (S_ISREG(s.st_mode) && access(name, X_OK) != 0);
 }
@@ -251,6 +251,19 @@ static int check_read_files(int status)
     return status ? status : KC_EXIT_FAILURE;
 }
 
+/* `ckineto --json TRACE` is `ckineto TRACE --json`: a trace after options moves to the front. */
+static void move_trace_to_front(int argc, char **argv)
+{
+    int at = 1;
+    while (at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0)
+        at++;
+    if (at == 1 || at == argc || !is_trace(argv[at]))
+        return;
+    char *trace = argv[at];
+    memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof *argv);
+    argv[1] = trace;
+}
+
 /* Options of the command itself have no verb; everything else is a verb. */
 int main(int argc, char **argv)
 {
@@ -265,12 +278,14 @@ int main(int argc, char **argv)
         printf("ckineto %s\n", kineto_version());
         return kc_finish_stdout("--version", 0);
     }
+    move_trace_to_front(argc, argv);
+    const kc_verb *v = find_verb(argv[1]);
+    if (!v)
+        kc_expect_json_errors(argc, argv);
     if (argv[1][0] == '-') {
-        kc_complain("unknown option '%s'", argv[1]);
-        fputs("Try 'ckineto --help'.\n", stderr);
+        (void)kc_usage_error(NULL, "unknown option '%s'", argv[1]);
         return KC_EXIT_USAGE;
     }
-    const kc_verb *v = find_verb(argv[1]);
     if (!v && is_trace(argv[1])) {
         v = find_verb("analyze"); /* whose argv[0] is then ours */
         argc++;

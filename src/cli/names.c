@@ -9,6 +9,9 @@
 #include <ckineto/export.h>
 #include <ckineto/findings.h>
 
+#include <dirent.h>
+#include <limits.h>
+
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 void kc_list_tables(kc_name_receiver *add, void *user)
@@ -109,6 +112,27 @@ kb_text kc_did_you_mean(kc_name_list *list, const char *word)
     if (g.best)
         kb_snprintf(text.s, sizeof text.s, "; did you mean '%s'?", g.best);
     return text;
+}
+
+void kc_did_you_mean_file(const char *path, char *text, size_t text_size)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char directory[PATH_MAX] = "./", best[NAME_MAX + 1];
+    size_t size = strlen(name);
+    guess g = {name, NULL, KB_MIN(size / 3 + 1, (size_t)3) + 1};
+    *text = '\0';
+    if (slash)
+        kb_snprintf(directory, sizeof directory, "%.*s", (int)(name - path), path);
+    DIR *d = size && size <= MAX_WORD_BYTES ? opendir(directory) : NULL;
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        try_name(entry->d_name, &g);
+        if (g.best == entry->d_name) /* valid until the next entry is read */
+            g.best = memcpy(best, entry->d_name, strlen(entry->d_name) + 1);
+    }
+    if (d)
+        (void)closedir(d);
+    if (g.best)
+        kb_snprintf(text, text_size, "; did you mean '%.*s%s'?", (int)(name - path), path, g.best);
 }
 
 /* ---- arguments of options -------------------------------------------------------------------- */

@@ -14,6 +14,8 @@ kc_name_list kc_list_tables, kc_list_rules, kc_list_checks, kc_list_formats, kc_
 
 /** "; did you mean 'kernels'?"; empty if no name of the list is similar to the word. */
 kb_text kc_did_you_mean(kc_name_list *list, const char *word);
+/** The same for a missing file, among the files of its directory. @param text  receives it, cut to `size`. */
+void kc_did_you_mean_file(const char *path, char *text, size_t size);
 /** The list of an option's argument as its help calls it ("RULE[=LIMIT]"); NULL: it has none.
  *  @param several  receives whether commas may separate several names. */
 kc_name_list *kc_names_of_argument(const char *argument, bool *several);

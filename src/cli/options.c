@@ -2,6 +2,7 @@
  * the help; error lines. Which options were given is kept in a list of their values, so that a verb
  * can distinguish a default from the same value on the command line. */
 #include "cli/options.h"
+#include "cli/names.h"
 #include "cli/open_many.h"
 #include "cli/print.h"
 #include "cli/style.h"
@@ -16,7 +17,7 @@ enum { HELP_COLUMN = 28 };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* The command line, if it asks for JSON: then an error is a JSON object, too. */
+/* The command line. If it asks for JSON, an error is a JSON object, too. */
 static struct {
     const char *verb; /* NULL: errors are text */
     char **argv;
@@ -95,9 +96,9 @@ static void print_error(const char *verb, kineto_status status, uint64_t offset,
     const char *message = vasprintf(&text, fmt, args) < 0 ? fmt : text;
     fflush(stdout);
     if (!kc_errors_are_json() || !print_json_error(status, offset, skip_verb(message))) {
-        fprintf(stderr, verb ? "ckineto %s: " : "ckineto: ", verb);
-        kc_put_text(stderr, message);
-        fputc('\n', stderr);
+        char first[64];
+        snprintf(first, sizeof first, verb ? "ckineto %s: " : "ckineto: ", verb);
+        kc_put_message(stderr, first, message);
     }
     free(text);
 }
@@ -109,7 +110,7 @@ kineto_status(kc_usage_error)(const char *verb, const char *fmt, ...)
     print_error(verb, KINETO_E_ARGUMENT, KC_NO_PLACE, fmt, args);
     va_end(args);
     if (!kc_errors_are_json())
-        fprintf(stderr, "Try 'ckineto %s --help'.\n", verb);
+        fprintf(stderr, "Try 'ckineto %s%s--help'.\n", verb ? verb : "", verb ? " " : "");
     return KINETO_E_ARGUMENT;
 }
 
@@ -130,12 +131,24 @@ static void complain_with(kineto_status status, uint64_t offset, const char *fmt
     va_end(args);
 }
 
+/* A missing file may be a mistyped name. */
+static void suggest_file(const kineto_error *err, char *text, size_t size)
+{
+    const char *file = err->os_error == ENOENT ? find_named_operand(err->message) : NULL;
+    *text = '\0';
+    if (file)
+        kc_did_you_mean_file(file, text, size);
+}
+
 /* An offset means something only in malformed files: others leave 0 there. */
 void kc_complain_of(const char *verb, const kineto_error *err)
 {
-    if (err->os_error != EPIPE)
-        complain_with(err->code, err->code == KINETO_E_FORMAT ? err->offset : KC_NO_PLACE,
-                      "%s: %s", verb, err->message);
+    char suggestion[512];
+    if (err->os_error == EPIPE)
+        return;
+    suggest_file(err, suggestion, sizeof suggestion);
+    complain_with(err->code, err->code == KINETO_E_FORMAT ? err->offset : KC_NO_PLACE, "%s: %s%s", verb,
+                  err->message, suggestion);
 }
 
 void kc_complain_at(const char *verb, kineto_status status, uint64_t offset, const char *message)
@@ -228,14 +241,37 @@ static const kc_option *find_letter_option(const kc_options *options, char lette
     return NULL;
 }
 
+/* Other words for options, for verbs that have them. */
+static const struct {
+    const char *given, *meant;
+} option_synonyms[] = {
+    {"io", "waits"},       {"locks", "waits"},    {"lock", "waits"},    {"mutex", "waits"},   {"sleep", "waits"},
+    {"sleeps", "waits"},   {"files", "waits"},    {"wait", "waits"},    {"syscalls", "waits"}, {"futex", "waits"},
+    {"blocked", "off-cpu"}, {"offcpu", "off-cpu"}, {"malloc", "memory"}, {"heap", "memory"},   {"alloc", "memory"},
+    {"omp", "openmp"},     {"py", "python"},      {"freq", "cpu"},      {"frequency", "cpu"}, {"rate", "cpu"},
+    {"hz", "cpu"},         {"gpu", "kinds"},      {"cuda", "kinds"},    {"duration", "seconds"}, {"time", "seconds"},
+    {"attach", "pid"},     {"format", "to"},      {"limit", "top"},     {"rows", "top"},      {"filter", "name"},
+    {"range", "time"},     {"file", "output"},    {"table", "only"},    {"rule", "only"},     {"anonymize", "all"}};
+
+/* The option of this verb that is meant by another word; NULL: none. */
+static const char *find_option_synonym(const kc_options *options, const char *word)
+{
+    for (size_t i = 0; i < KB_COUNT(option_synonyms); i++)
+        if (strcmp(word, option_synonyms[i].given) == 0 &&
+            find_long_option(options, option_synonyms[i].meant, strlen(option_synonyms[i].meant)))
+            return option_synonyms[i].meant;
+    return NULL;
+}
+
 /* With the most similar option, or the one of which it is a prefix. */
 static kineto_status report_unknown_option(const kc_options *options, const char *text, size_t size)
 {
-    const char *best = NULL;
-    size_t best_distance = 3;
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)KB_MIN(size, sizeof name - 1), text);
-    for (size_t i = 0; i < options->count && name[1] == '-'; i++) {
+    const char *best = name[1] == '-' ? find_option_synonym(options, name + 2) : NULL;
+    bool has_synonym = best != NULL;
+    size_t best_distance = KB_MIN((size_t)3, size > 3 ? (size - 1) / 2 : 1); /* "--io" is no mistyped "--pid" */
+    for (size_t i = 0; i < options->count && name[1] == '-' && !has_synonym; i++) {
         if (options->list[i].type == KC_ALIAS)
             continue;
         const char *known = options->list[i].name;
@@ -445,13 +481,24 @@ static bool is_help_option(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+/* Options that ask for JSON. */
+static const char *const json_names[] = {"json", "brief"};
+
+void kc_expect_json_errors(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        for (size_t n = 0; n < KB_COUNT(json_names); n++)
+            if (strncmp(argv[i], "--", 2) == 0 && strcspn(argv[i] + 2, "=") == strlen(json_names[n]) &&
+                strncmp(argv[i] + 2, json_names[n], strlen(json_names[n])) == 0)
+                json_errors.verb = "ckineto";
+}
+
 /* Does the command line ask for JSON? Only options of the verb that are so named count, and nothing that
  * belongs to another program. */
 static bool is_json_wanted(const kc_options *options, int argc, char **argv)
 {
-    static const char *const names[] = {"json", "brief"};
-    for (size_t n = 0; n < KB_COUNT(names); n++) {
-        const kc_option *o = find_long_option(options, names[n], strlen(names[n]));
+    for (size_t n = 0; n < KB_COUNT(json_names); n++) {
+        const kc_option *o = find_long_option(options, json_names[n], strlen(json_names[n]));
         for (int i = 1; i < argc && o && strcmp(argv[i], "--") != 0; i++) {
             size_t size = strcspn(argv[i] + KB_MIN(strlen(argv[i]), (size_t)2), "=");
             if ((strncmp(argv[i], "--", 2) == 0 && size == strlen(o->name) &&
@@ -474,10 +521,9 @@ kineto_status kc_parse_options(const kc_options *options, int argc, char **argv,
 {
     int count = 0;
     bool only_operands = false;
-    if (is_json_wanted(options, argc, argv)) {
+    json_errors.argv = argv;
+    if (is_json_wanted(options, argc, argv))
         json_errors.verb = options->verb;
-        json_errors.argv = argv;
-    }
     for (int i = 1; i < argc; i++) {
         bool is_option = !only_operands && argv[i][0] == '-' && argv[i][1];
         if (is_option && strcmp(argv[i], "--") == 0) {

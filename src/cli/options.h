@@ -92,6 +92,10 @@ extern const char *kc_json_path;
         "rank", 'r', KC_TEXT, &(value), "N",                                                       \
             "use only this rank, of several files or of a merged trace"                            \
     }
+#define KC_QUIET_OPTION(value)                                                                     \
+    {                                                                                              \
+        "quiet", 'q', KC_FLAG, &(value), NULL, "print only errors"                                 \
+    }
 #define KC_VERBOSE_OPTION(value, more)                                                             \
     {                                                                                              \
         "verbose", 'v', KC_FLAG, &(value), NULL, more                                              \
@@ -115,7 +119,7 @@ bool kc_option_given(const void *value);
 void kc_notice_renamed(const char *old, const char *now);
 /** Receives a verb's table in place of printing its help; NULL: print it. For completion.c. */
 extern void (*kc_help_hook)(const kc_options *options);
-/** Print "ckineto VERB: message" and "Try 'ckineto VERB --help'." on stderr.
+/** Print "ckineto VERB: message" and "Try 'ckineto VERB --help'." on stderr. @param verb  NULL: none is known.
  *  @return KINETO_E_ARGUMENT. */
 kineto_status kc_usage_error(const char *verb, const char *fmt, ...) KINETO_PRINTF(2, 3);
 #if defined(__clang_analyzer__) || defined(KB_ANALYZED)
@@ -128,6 +132,8 @@ void kc_complain_of(const char *verb, const kineto_error *err);
 /** With a place. @param offset  KC_NO_PLACE: none. */
 #define KC_NO_PLACE UINT64_MAX
 void kc_complain_at(const char *verb, kineto_status status, uint64_t offset, const char *message);
+/** For mistakes before a verb is known: with --json or --brief on the command line their errors are JSON. */
+void kc_expect_json_errors(int argc, char **argv);
 /** Does the command line ask for JSON? Then the functions above print one JSON object on a line, and explanations
  *  for people are left out. */
 bool kc_errors_are_json(void);

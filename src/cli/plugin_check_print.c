@@ -29,18 +29,83 @@ static void print_checked_profiler(const char *text)
     putchar('\n');
 }
 
+/* Columns before an observation. */
+#define OBSERVATION_COLUMN 38
+
+/* A text in the column of observations; `first` is there already if it is "". */
+static void put_observation(const char *first, const char *label, const char *text)
+{
+    char indent[OBSERVATION_COLUMN + 8], line[KV_NOTE_BYTES + 64];
+    snprintf(indent, sizeof indent, "%*s", OBSERVATION_COLUMN, "");
+    snprintf(line, sizeof line, "%s%s", label, text);
+    kc_put_wrapped(stdout, kc_page_width(stdout), first, indent, 0, kb_string(line));
+}
+
 /* A line with the verdict; a failed rule also has its text and how to fix it. */
 static void print_rule_result(kv_rule rule, const kv_result *result)
 {
-    printf("%-25s ", kv_rules[rule].id);
-    kc_put_styled(stdout, verdict_styles[result->verdict], "%-11s", verdict_names[result->verdict]);
-    putchar(' ');
-    kc_put_name(stdout, kb_string(result->seen), 0);
+    char first[96], seen[sizeof result->seen + 64], indent[OBSERVATION_COLUMN + 1];
+    int more = snprintf(seen, sizeof seen, "%s", result->seen);
     if (result->faults > 1)
-        fputs(" (and more)", stdout);
-    putchar('\n');
-    if (result->verdict == KV_VERDICT_FAILED)
-        printf("%25s rule: %s\n%25s fix: %s\n", "", kv_rules[rule].text, "", kv_rules[rule].hint);
+        snprintf(seen + more, sizeof seen - (size_t)more, " (and in %llu more sessions or calls)",
+                 (unsigned long long)result->faults - 1);
+    snprintf(first, sizeof first, "%-25s %s%-11s%s ", kv_rules[rule].id, kc_paint(stdout, verdict_styles[result->verdict]),
+             verdict_names[result->verdict], kc_paint(stdout, KC_PLAIN));
+    put_observation(first, "", seen);
+    if (result->verdict != KV_VERDICT_FAILED)
+        return;
+    snprintf(indent, sizeof indent, "%*s", OBSERVATION_COLUMN, "");
+    put_observation(indent, "rule: ", kv_rules[rule].text);
+    if (*kv_rules[rule].hint)
+        put_observation(indent, "fix: ", kv_rules[rule].hint);
+}
+
+/* All shown rules with one verdict. */
+static void print_results(const kv_check_report *r, kv_verdict verdict)
+{
+    for (size_t i = 0; i < KV_RULE_COUNT; i++)
+        if (r->shown & KV_RULE_BIT(i) && r->results[i].verdict == verdict)
+            print_rule_result((kv_rule)i, &r->results[i]);
+}
+
+/* Was a rule before this one not tested for the same reason? */
+static bool is_reason_printed(const kv_check_report *r, size_t rule)
+{
+    for (size_t i = 0; i < rule; i++)
+        if (r->shown & KV_RULE_BIT(i) && r->results[i].verdict == KV_VERDICT_UNTESTED &&
+            strcmp(r->results[i].seen, r->results[rule].seen) == 0)
+            return true;
+    return false;
+}
+
+/* "it has no push and pop: threads.push-pop, cost.push-pop": the rules that were not tested for one reason. */
+static void print_reason(const kv_check_report *r, size_t rule)
+{
+    enum { MAX_NAMES = 8 };
+    char text[KV_NOTE_BYTES + MAX_NAMES * 32];
+    size_t at = (size_t)snprintf(text, sizeof text, "%s: ", r->results[rule].seen), count = 0;
+    for (size_t i = rule; i < KV_RULE_COUNT && at < sizeof text; i++) {
+        bool is_same = r->shown & KV_RULE_BIT(i) && r->results[i].verdict == KV_VERDICT_UNTESTED &&
+                       strcmp(r->results[i].seen, r->results[rule].seen) == 0;
+        if (is_same && count++ < MAX_NAMES)
+            at += (size_t)kb_snprintf(text + at, sizeof text - at, "%s%s", count > 1 ? ", " : "", kv_rules[i].id);
+    }
+    if (count > MAX_NAMES && at < sizeof text)
+        kb_snprintf(text + at, sizeof text - at, " and %zu more", count - MAX_NAMES);
+    kc_put_wrapped(stdout, kc_page_width(stdout), "  ", "    ", 0, kb_string(text));
+}
+
+/* Rules without a verdict, by the reason, and whether that matters. */
+static void print_untested(const kv_check_report *r)
+{
+    if (!r->untested)
+        return;
+    printf("\nnot tested, %s:\n", r->failed && r->untested > r->ok ? "until the failure is fixed"
+                                  : r->blocked ? "because a precondition does not hold"
+                                               : "which is no failure: these parts of the interface are optional");
+    for (size_t i = 0; i < KV_RULE_COUNT; i++)
+        if (r->shown & KV_RULE_BIT(i) && r->results[i].verdict == KV_VERDICT_UNTESTED && !is_reason_printed(r, i))
+            print_reason(r, i);
 }
 
 /* The last words of the report; `blocked` is a report without a failure in which a rule that
@@ -52,8 +117,8 @@ static const char *conclude_report(const kv_check_report *r)
     return r->blocked ? "a precondition does not hold" : "it conforms";
 }
 
-/* Path, profilers, the table of rules, and the conclusion. */
-void kc_check_report_print(const kv_check_report *r)
+/* Failures come first; the rules that hold are only counted unless `verbose`. */
+void kc_check_report_print(const kv_check_report *r, bool verbose)
 {
     kc_put_name(stdout, kb_string(r->path), 0);
     putchar('\n');
@@ -62,9 +127,13 @@ void kc_check_report_print(const kv_check_report *r)
     putchar('\n');
     kc_put_styled(stdout, KC_BOLD, "%-25s %-11s %s", "rule", "verdict", "observation");
     putchar('\n');
-    for (size_t i = 0; i < KV_RULE_COUNT; i++)
-        if (r->shown & KV_RULE_BIT(i))
-            print_rule_result((kv_rule)i, &r->results[i]);
+    print_results(r, KV_VERDICT_FAILED);
+    if (verbose)
+        print_results(r, KV_VERDICT_OK);
+    else if (r->ok)
+        printf("%-25s %-11s -v lists them\n", kc_count(r->ok).s, verdict_names[KV_VERDICT_OK]);
+    print_results(r, KV_VERDICT_MEASURED);
+    print_untested(r);
     printf("\n%u %s, %u failed, %u not tested: ", r->ok, kc_noun(r->ok, "rule holds", "rules hold"), r->failed,
            r->untested);
     kc_put_styled(stdout, r->failed ? KC_RED : r->blocked ? KC_YELLOW : KC_GREEN, "%s", conclude_report(r));

@@ -4,7 +4,8 @@
 
 #include "plugincheck/plugincheck.h"
 
-void kc_check_report_print(const kv_check_report *r);
+/** @param verbose  also the rules that hold. */
+void kc_check_report_print(const kv_check_report *r, bool verbose);
 kineto_status kc_check_report_json(const kv_check_report *r, kineto_error *err);
 /** The report of a process with PyTorch that did not survive. @param seen  how it ended. */
 void kc_torch_crash_print(const char *plugin, const char *seen);

@@ -220,9 +220,13 @@ static size_t count_prefix_columns(const char *prefix)
     return columns;
 }
 
-/* Wraps a text of words. With `is_styled` sequences of kc_paint are in it. */
+/* Wraps a text of words. */
+enum {
+    WORDS_CUT = 1,   /* words that are wider than a line */
+    WORDS_STYLED = 2 /* sequences of kc_paint are in it */
+};
 static void put_words(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
-                      bool is_styled, kineto_string text)
+                      uint32_t how, kineto_string text)
 {
     size_t wide = count_prefix_columns(first), indented = count_prefix_columns(indent);
     size_t column = 0, used = KB_MAX(wide, indented), room = width - KB_MIN(width - 1, used);
@@ -230,7 +234,7 @@ static void put_words(FILE *out, size_t width, const char *first, const char *in
     fputs(first, out);
     for (size_t at = 0; at < text.size;) {
         kineto_string word = read_word(text, at);
-        size_t columns = is_styled ? kc_styled_columns(word) : kc_name_columns(word);
+        size_t columns = how & WORDS_STYLED ? kc_styled_columns(word) : kc_name_columns(word);
         size_t dots = most_lines && line == most_lines ? 2 : 0;
         at += word.size + (at + word.size < text.size);
         if (column && column + 1 + columns + (at < text.size ? dots : 0) > room) {
@@ -246,10 +250,10 @@ static void put_words(FILE *out, size_t width, const char *first, const char *in
         if (column)
             fputc(' ', out);
         size_t most = column || at == text.size ? room : room - KB_MIN(room - 1, dots);
-        if (is_styled)
-            put_styled_word(out, word, columns > most ? most : 0);
+        if (how & WORDS_STYLED)
+            put_styled_word(out, word, how & WORDS_CUT && columns > most ? most : 0);
         else
-            kc_put_name(out, word, columns > most ? most : 0);
+            kc_put_name(out, word, how & WORDS_CUT && columns > most ? most : 0);
         column += (column > 0) + KB_MIN(columns, most);
     }
     fputc('\n', out);
@@ -258,12 +262,50 @@ static void put_words(FILE *out, size_t width, const char *first, const char *in
 void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
                     kineto_string text)
 {
-    put_words(out, width, first, indent, most_lines, false, text);
+    put_words(out, width, first, indent, most_lines, WORDS_CUT, text);
 }
 
 void kc_put_wrapped_styled(FILE *out, size_t width, const char *first, const char *indent, kineto_string text)
 {
-    put_words(out, width, first, indent, 0, true, text);
+    put_words(out, width, first, indent, 0, WORDS_CUT | WORDS_STYLED, text);
+}
+
+/* Tabs are structure; everything between them is a name. */
+static void put_line(FILE *out, kineto_string line)
+{
+    for (size_t at = 0; at < line.size; at++) {
+        const char *tab = memchr(line.data + at, '\t', line.size - at);
+        size_t size = tab ? (size_t)(tab - line.data) - at : line.size - at;
+        kc_put_name(out, (kineto_string){line.data + at, size}, 0);
+        if (tab)
+            fputc('\t', out);
+        at += size;
+    }
+}
+
+/* Each line of the text is a paragraph. */
+void kc_put_message(FILE *out, const char *first, const char *text)
+{
+    bool wraps = kc_terminal_columns(out) || kb_setting("COLUMNS");
+    for (const char *line = text, *before = first;; before = "  ") {
+        size_t size = strcspn(line, "\n");
+        if (wraps) {
+            put_words(out, kc_page_width(out), before, "  ", 0, 0, (kineto_string){line, size});
+        } else {
+            fputs(line == text ? first : "", out);
+            put_line(out, (kineto_string){line, size});
+            fputc('\n', out);
+        }
+        line += size;
+        if (!*line++)
+            return;
+    }
+}
+
+const char *kc_command_word(const char *path, size_t most)
+{
+    bool is_plain = path && *path && strlen(path) <= most && !strpbrk(path, " '\"$`\\*?;&|<>()\n\t");
+    return is_plain ? path : "TRACE";
 }
 
 /* Lines and tabs are structure; everything between them is a name. */

@@ -24,6 +24,8 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns);
  *  change how a line reads are written as \xNN. */
 void kc_put_text(FILE *out, const char *text);
 void kc_print(FILE *out, const char *fmt, ...) KINETO_PRINTF(2, 3);
+/** A path as a word of a command to type; "TRACE" for one that a shell would split, or longer than `most` bytes. */
+const char *kc_command_word(const char *path, size_t most);
 /** A path after `used` columns of one terminal line; of a long one only its end. */
 void kc_put_path(FILE *out, const char *path, size_t used);
 /** The stream where people see the text of `out`: for a stream in memory kc_memory_stream, else `out` itself. */
@@ -43,6 +45,9 @@ void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *inde
 void kc_put_wrapped_styled(FILE *out, size_t width, const char *first, const char *indent, kineto_string text);
 /** Columns of such a text. */
 size_t kc_styled_columns(kineto_string text);
+/** A message: one line for grep, but on a terminal, or where COLUMNS is set, wrapped at its width, with lines after the
+ *  first indented. Nothing is cut: paths stay whole. @param first  what it begins with ("ckineto: "). */
+void kc_put_message(FILE *out, const char *first, const char *text);
 /** Columns of the terminal; 0: `out` is not a terminal, or its width is unknown. */
 size_t kc_terminal_columns(FILE *out);
 /** Bytes of the character at `at`; 0 if it must not reach a terminal as it is. */

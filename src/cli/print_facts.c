@@ -106,7 +106,8 @@ static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t 
     const ka_table *t = ka_shown_table(a, table);
     bool by_weight = several && ka_has_weight(t);
     uint64_t rows = limit ? KB_MIN(limit, info.row_count) : info.row_count;
-    fprintf(out, "\n%s%s%s (%s)\n", kc_paint(out, KC_BOLD), info.title, kc_paint(out, KC_PLAIN),
+    bool fits = strlen(info.title) + strlen(info.name) + strlen(" ()") <= kc_page_width(out);
+    fprintf(out, "\n%s%s%s%s(%s)\n", kc_paint(out, KC_BOLD), info.title, kc_paint(out, KC_PLAIN), fits ? " " : "\n  ",
             info.name);
     if (info.note.size)
         kc_put_wrapped(out, kc_page_width(out), "  ", "  ", 0, info.note);

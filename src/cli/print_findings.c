@@ -209,7 +209,7 @@ static void put_headline(const page *p, uint32_t count, int64_t step_ns, uint32_
         return;
     fprintf(l.out, "%u %s", count, kc_noun(count, "finding", "findings"));
     if (steps)
-        fprintf(l.out, "; savings are per step with its work, %s (mean of %u)",
+        fprintf(l.out, "; savings are of a step and the work that it launched: %s (mean of %u)",
                 kb_duration(step_ns).s, steps);
     else if (step_ns > 1)
         fprintf(l.out, "; savings are of %s, from the first activity to the last",
@@ -229,42 +229,6 @@ void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
     for (uint32_t i = 0; kineto_findings_get(found, i, &f); i++)
         print_finding(found, i, &f, &p);
     put_skipped_rules(found, &p);
-}
-
-/* "24 rules skipped: no device activity … (-v lists them)": the commonest reason, and how many
- * rules were skipped in all. */
-static void put_skipped_count(const kineto_findings *found, const page *p)
-{
-    kineto_finding_rule rule;
-    uint32_t skipped = 0, most = 0;
-    kineto_string because = {"", 0}, reason;
-    line l;
-    for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++) {
-        uint32_t same = 0;
-        if (kineto_findings_outcome(found, i, &reason) != KINETO_RULE_SKIPPED)
-            continue;
-        skipped++;
-        for (uint32_t k = 0; kineto_finding_rule_get(k, &rule); k++)
-            same += is_left_out(found, k, reason);
-        if (same > most) {
-            most = same;
-            because = reason;
-        }
-    }
-    if (!skipped || !line_open(&l))
-        return;
-    fprintf(l.out, "%u %s skipped", skipped, kc_noun(skipped, "rule", "rules"));
-    because.size = (size_t)(memchr(because.data, ':', because.size)
-                                ? (const char *)memchr(because.data, ':', because.size) -
-                                      because.data
-                                : (ptrdiff_t)because.size);
-    if (because.size)
-        fprintf(l.out, ", %s%.*s", most < skipped ? "most for: " : "", (int)because.size,
-                because.data);
-    fputs(" (-v lists them)", l.out);
-    fputs(kc_paint(p->out, KC_DIM), p->out);
-    line_close(&l, p, "  ", "  ");
-    fputs(kc_paint(p->out, KC_PLAIN), p->out);
 }
 
 #define TOP_INDENT "           " /* as wide as savings */
@@ -337,8 +301,6 @@ void kc_findings_print_top(const kineto_findings *found, uint32_t limit, size_t 
         fputs("  savings overlap; they do not add up\n", out);
     if (verbose)
         put_skipped_rules(found, &p);
-    else
-        put_skipped_count(found, &p);
 }
 
 #define BRIEF_INDENT "           " /* as wide as savings */

@@ -23,14 +23,33 @@ static const char *paint(const page *p, kc_style style) { return kc_paint(p->ter
 /* The title is the head of the first column, so that a table needs one line less. */
 static void print_table(const page *p, uint32_t index, const kineto_fact_table *info)
 {
+    uint64_t rows = KB_MIN(info->row_count, p->rows), all = info->row_count + kineto_overview_rows_left_out(p->overview, index);
+    char title[80];
+    snprintf(title, sizeof title, all > rows ? "%s (%llu of %llu)" : "%s", info->title, (unsigned long long)rows,
+             (unsigned long long)all);
     kc_table_view view = {.table = ka_overview_table(p->overview, index),
-                          .title = info->title,
-                          .rows = KB_MIN(info->row_count, p->rows),
+                          .title = title,
+                          .rows = rows,
                           .width = p->width,
                           .fits = true,
                           .terminal = p->terminal};
     fputc('\n', p->out);
     kc_table_print(&view, p->out);
+}
+
+/* ---- Python ---------------------------------------------------------------------------------- */
+
+/* Does the interpreter take CPU time, and are its functions not recorded? Its own C functions tell little. */
+static bool lacks_python_functions(kineto_overview *o)
+{
+    kineto_fact_table info;
+    kineto_fact cell;
+    for (uint32_t i = 0; kineto_overview_table(o, i, &info); i++)
+        for (uint32_t row = 0; strcmp(info.name, "cpu_functions") == 0 && row < info.row_count; row++)
+            if (kineto_overview_fact(o, i, row, 1, &cell) && cell.type == KINETO_CELL_TEXT &&
+                (kb_string_starts_with(cell.text, "libpython3") || kb_string_starts_with(cell.text, "python3")))
+                return true;
+    return false;
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -64,15 +83,13 @@ static void print_health(const page *p)
         fwrite(h->lines.data, 1, h->lines.count, p->out);
 }
 
-/* What to type next: names that a shell would split, or that are long, are left to the reader. */
+/* What to type next. */
 static void print_next(const page *p)
 {
     enum { MAX_PATH_COLUMNS = 40 };
-    const char *path = p->asked->path;
     char text[200];
-    if (!path || strpbrk(path, " '\"$`\\*?;&|<>()\n") || strlen(path) > MAX_PATH_COLUMNS)
-        path = "TRACE";
-    snprintf(text, sizeof text, "More: ckineto report %s; ckineto analyze --findings, --all", path);
+    snprintf(text, sizeof text, "More: ckineto report %s; ckineto analyze --findings, --all",
+             kc_command_word(p->asked->path, MAX_PATH_COLUMNS));
     print_styled(p, KC_DIM, text);
 }
 
@@ -88,6 +105,9 @@ static void print_page(const page *p)
     for (uint32_t i = 0; kineto_overview_table(p->overview, i, &info); i++)
         print_table(p, i, &info);
     print_health(p);
+    if (lacks_python_functions(p->overview))
+        print_styled(p, KC_PLAIN, "These are functions of the interpreter: 'ckineto record --python' records those of the "
+                                  "program.");
     print_next(p);
 }
 

@@ -129,13 +129,33 @@ static kb_text format_cell(const kc_table_view *v, uint64_t row, const kineto_fa
     return text;
 }
 
+/* Values that are identifiers in JSON and CSV, in words. */
+static kineto_string find_words(const kc_table_view *v, const column *c, kineto_string text)
+{
+    static const char *const words[][2] = {{"data_loader", "data loader"},
+                                           {"between_operators", "between operators"},
+                                           {"in_operator", "inside operators"},
+                                           {"in_runtime", "inside runtime calls"},
+                                           {"full_queue", "full launch queue"},
+                                           {"profiler_overhead", "profiler"},
+                                           {"other_stream", "another stream"},
+                                           {"other_rank", "another rank"},
+                                           {"unrecorded_work", "work that was not recorded"},
+                                           {"device_latency", "latency between kernels"}};
+    bool is_reason = v->fits && kb_string_equal(v->table->columns[c->index].name, kb_string("reason"));
+    for (size_t i = 0; i < KB_COUNT(words) && is_reason; i++)
+        if (kb_string_equal(text, kb_string(words[i][0])))
+            return kb_string(words[i][1]);
+    return text;
+}
+
 static uint64_t find_row(const kc_table_view *v, uint64_t i) { return v->order ? v->order[i] : i; }
 
 static size_t measure_cell(const kc_table_view *v, uint64_t row, const column *c)
 {
     kineto_fact f;
     ka_fact_get(v->table, row, c->index, &f);
-    return c->look == NAME && !f.is_none ? kc_name_columns(f.text)
+    return c->look == NAME && !f.is_none ? kc_name_columns(find_words(v, c, f.text))
                                          : strlen(format_cell(v, row, &f, c->look).s);
 }
 
@@ -149,6 +169,7 @@ static void put_cell(const kc_table_view *v, uint64_t row, const column *c, bool
                 format_cell(v, row, &f, c->look).s);
         return;
     }
+    f.text = find_words(v, c, f.text);
     bool is_short = is_last && kc_name_columns(f.text) <= c->width;
     kc_put_name(out, f.text, is_short ? 0 : c->width);
 }

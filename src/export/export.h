@@ -90,8 +90,13 @@ bool ke_args_json(const kineto_trace *trace, kineto_row row, ke_text *out, uint6
 void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *snapshot);
 /** The value of a cell; null without one. */
 void ke_put_fact(kb_json *j, const kineto_fact *f);
-/** The overview as JSON; `brief`: at most 4 KB. */
-void ke_put_overview(kb_json *j, kineto_overview *o, bool brief);
+/** The overview as JSON, with all of its rows. */
+void ke_put_overview(kb_json *j, kineto_overview *o);
+/** The brief form: at most 4095 bytes. @param trace  the name of the trace in the commands of "next". */
+kineto_status ke_put_brief_overview(kb_sink *sink, kineto_overview *o, const char *trace, kineto_error *err);
+/** One of them and a line break to a file ("-": the standard output). */
+kineto_status ke_save_overview(kineto_overview *o, bool brief, const char *trace, const char *path,
+                               kineto_error *err);
 /** Rows in the order in which a part of a table is shown: of several ranks the heaviest of all first. To be freed;
  *  NULL: in the order of the table. */
 uint64_t *ke_shown_order(const kineto_analysis *a, uint32_t table);

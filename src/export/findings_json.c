@@ -15,6 +15,7 @@ static void put_json_evidence(kb_json *j, const kineto_findings *findings, uint3
         if (e.row != KINETO_NO_ROW)
             kb_json_put_uint(j, "row", e.row);
         if (e.start_ns || e.end_ns) {
+            kb_json_put_us(j, "at_us", e.start_ns - ka_finding_origin(findings, finding));
             kb_json_put_us(j, "start_us", e.start_ns);
             kb_json_put_us(j, "dur_us", kb_length_ns(e.start_ns, e.end_ns));
         }

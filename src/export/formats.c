@@ -148,14 +148,10 @@ static kineto_status fail_unknown_format(const char *name, kineto_error *err)
 
 static kineto_status fail_unknown_ending(const char *path, kineto_error *err)
 {
-    char known[256] = "";
-    for (size_t i = 0; i < KB_COUNT(formats); i++)
-        for (const char *const *ending = formats[i].endings; *ending; ending++)
-            append_to_list(known, sizeof known, ", ", *ending);
     return kb_fail(err, KINETO_E_UNSUPPORTED,
-                   "unknown format of %.128s; its name must end in one of %s; most of them may be "
-                   "followed by .gz or .zst",
-                   path, known);
+                   "unknown format of %.128s; a name may end in .json.gz, .pftrace, .csv and what 'ckineto convert "
+                   "--list' lists",
+                   path);
 }
 
 /* The compression by the name of the format or else by the path. */

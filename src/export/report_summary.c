@@ -118,7 +118,7 @@ kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_opti
         kb_json_null(&j);
     kb_json_key_z(&j, "overview");
     if (options->overview)
-        ke_put_overview(&j, options->overview, false);
+        ke_put_overview(&j, options->overview);
     else
         kb_json_null(&j);
     put_sections(&j);

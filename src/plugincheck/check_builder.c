@@ -143,12 +143,9 @@ kv_event *kv_event_store(kv_seen *seen, const kv_event *e)
     return stored;
 }
 
-/* Order of the times, and whether the clock is known. */
-static void check_event_times(kv_builder *b, const kv_event *e)
+/* Whether the clock is known. */
+static void check_event_clock(kv_builder *b, const kv_event *e)
 {
-    if (e->end < e->start)
-        kv_fault(b->check, KV_RULE_TIME_ORDER, "an event ends %lld before it begins",
-                 (long long)((uint64_t)e->start - (uint64_t)e->end));
     if (e->clock < KINETO_PLUGIN_CLOCK_UTC || e->clock >= KV_MAX_CLOCKS ||
         (e->clock >= KINETO_PLUGIN_CLOCK_DEVICE && !b->check->clock_names[e->clock][0]))
         kv_fault(b->check, KV_RULE_TIME_MONOTONIC_CLOCK,
@@ -177,7 +174,7 @@ static kv_event *add_checked_event(kv_builder *b, const KinetoPlugin_ProfileEven
                   .start = p->startTimeUtcNs,
                   .end = p->endTimeUtcNs,
                   .event_id = p->eventId};
-    check_event_times(b, &e);
+    check_event_clock(b, &e);
     seen->event_count++;
     seen->live_count += b->live;
     return last_event.event = kv_event_store(seen, &e);
@@ -219,6 +216,14 @@ static kv_builder *enter_for_last_event(handle *h, kv_call which)
              call_names[which]);
     (void)kv_builder_leave(1);
     return NULL;
+}
+
+/* The beginning of a name that can be read, for messages. */
+static void keep_event_name(kv_event *e, const char *name, size_t bytes)
+{
+    e->named = true; /* even if the name is bad: that has a fault of its own */
+    if (name && bytes != SIZE_MAX && kv_readable(name, bytes))
+        snprintf(e->name, sizeof e->name, "%.*s", (int)KB_MIN(bytes, sizeof e->name - 1), name);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -352,7 +357,7 @@ static int builder_set_name(handle *h, const char *name)
     if (is_quick(b))
         return kv_builder_leave(0);
     if (last_event.event)
-        last_event.event->named = true; /* even if the name is bad: that has a fault of its own */
+        keep_event_name(last_event.event, name, kv_text_size(name, KV_MAX_TEXT));
     return kv_builder_leave(!check_event_name(b, name, kv_text_size(name, KV_MAX_TEXT)));
 }
 
@@ -476,7 +481,7 @@ static int builder_emit(handle *h, const KinetoPlugin_Activity *activity)
     uint64_t refused = kv_builder_seen(b)->refused;
     kv_event *e = add_checked_event(b, &a.event, a.clock);
     if (e) {
-        e->named = true;
+        keep_event_name(e, a.pName, a.nameSize);
         e->external_id = a.externalId;
     }
     bool fine = kv_builder_seen(b)->refused == refused;

@@ -151,10 +151,33 @@ static void check_event_time(kv_session *s, const kv_event *e, time_window w, in
              early ? "before" : "after", *as && *as != ';' ? "; it would fit as " : "", as);
 }
 
+/* Events that end before they begin: how many, and the first one. */
+static void check_event_order(kv_session *s)
+{
+    const kv_seen *seen = s->k->seen;
+    const kv_event *first = NULL;
+    unsigned long long count = 0;
+    for (size_t i = 0; i < seen->stored_count; i++) {
+        const kv_event *e = &seen->events[i];
+        if (e->end >= e->start)
+            continue;
+        first = first ? first : e;
+        count++;
+    }
+    if (first)
+        kv_fault(s->k, KV_RULE_TIME_ORDER,
+                 "%llu of %llu events end before they begin; the first is event %zu, \"%s\", by %s: it begins at %lld "
+                 "and ends at %lld",
+                 count, (unsigned long long)seen->stored_count, (size_t)(first - seen->events) + 1, first->name,
+                 kb_duration((int64_t)((uint64_t)first->start - (uint64_t)first->end)).s, (long long)first->start,
+                 (long long)first->end);
+}
+
 /* The session begins with the earlier of its two clocks, and ends now. */
 static void check_all_times(kv_session *s)
 {
     kv_seen *seen = s->k->seen;
+    check_event_order(s);
     time_window w = {s->before.realtime_ns, kb_clock_fit_ns(&s->fit, kb_ticks(kb_ticks_clock()))};
     w.from = KB_MIN(w.from, kb_clock_fit_ns(&s->fit, s->before.ticks));
     for (size_t i = 0; i < seen->stored_count; i++) {

@@ -43,6 +43,7 @@ typedef struct kv_event {
     uint64_t external_id;
     bool flow_start, named;
     bool sample; /* of a counter */
+    char name[32]; /* its beginning */
 } kv_event;
 
 /* A sample of a device clock: host ticks before and after reading it. */

@@ -225,7 +225,19 @@ class Command(unittest.TestCase):
         self.assertIn("profilerStop: exit status 0", command(plugin("STOP_EXITS")).stdout)
         self.assertIn("no answer within 1 s", command("--limit=1", plugin("STOP_HANGS")).stdout)
         self.assertIn("read past the end of KinetoPlugin_ProfilerStart_Params",
-                      command(plugin("READS_BEHIND")).stdout)
+                      " ".join(command(plugin("READS_BEHIND")).stdout.split()))
+
+    def test_failures_come_first_and_what_holds_is_counted(self):
+        done = command(plugin("ENDS_BEFORE"))
+        lines = done.stdout.split("\n\n")[1].splitlines()
+        self.assertRegex(lines[1], r"^time\.order +FAILED +\d+ of \d+ events end before they begin")
+        self.assertRegex(" ".join(done.stdout.split()), r'the first is event \d+, "[^"]+", by 1 ns: it begins at \d+ and ends at \d+')
+        self.assertRegex(done.stdout, r"(?m)^\d+ +ok +-v lists them$")
+        self.assertNotIn("load.opens", done.stdout)
+        self.assertIn("these parts of the interface are optional", done.stdout)
+        self.assertTrue(all(len(line) <= 100 for line in done.stdout.splitlines()))
+        self.assertRegex(command("-v", plugin("ENDS_BEFORE")).stdout, r"(?m)^load\.opens +ok")
+        self.assertIn("not tested, until the failure is fixed", command("/bin/sh").stdout)
 
     def test_the_answer_is_the_same_every_time(self):
         def verdicts():

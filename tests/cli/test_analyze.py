@@ -126,7 +126,7 @@ class Analyze(CommandTest):
 
     def test_traces_without_devices_say_so(self):
         path = self.trace(events=EVENTS[:2])
-        self.assertIn("no device activity", self.analyze(path).out.decode())
+        self.assertIn("no device activity", self.analyze("-v", path).out.decode())
         self.assertIn("no device activity", self.facts(path)["overlap"]["note"])
 
     def test_a_step_with_two_lengths_is_explained(self):

@@ -254,7 +254,7 @@ class Tables(DiffTest):
             found = self.rows("diff_findings", *pair, *option)[0]
             self.assertLess(found["measured_us"], -400)
             self.assertLess(abs(found["measured_median_us"]), 30)
-            self.assertRegex(self.diff(*pair, *option).out, rb"the mean of steps is [4-9]\d\d\.")
+            self.assertRegex(self.diff(*pair, *option).out, rb"the mean step is [4-9]\d\d\.")
 
     def test_ranks_take_a_step_together(self):
         events = steps(6)

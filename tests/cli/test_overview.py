@@ -160,6 +160,56 @@ class Overview(CommandTest):
                     self.assertEqual(found, percent, words)
             self.assertRegex(self.text("info", path),
                              r"device 0: 5 kernels, copies and memsets cover 2\.500 ms, 2\d\.\d % of the recorded 1\d\.\d+ ms")
+    def test_the_brief_form_is_whole_items_in_4096_bytes(self):
+        for path in CORPUS:
+            done = self.run_command("analyze", "--brief", path)
+            if done.returncode == 2: # it is no trace
+                continue
+            with self.subTest(trace=os.path.basename(path)):
+                self.assertLessEqual(len(done.out), 4096)
+                brief = json.loads(done.out)
+                found = json.loads(self.run_command("analyze", "--findings", "--json", path).out)["findings"]
+                self.assertEqual([(f["sentence"], f["advice"]) for f in brief["findings"]],
+                                 [(f["sentence"], f["advice"]) for f in found[:len(brief["findings"])]])
+                self.assertEqual(len(brief["findings"]) + brief.get("more_findings", 0), len(found))
+                self.assertTrue(all(command.startswith("ckineto analyze ") for command in brief["next"]))
+                self.assertNotRegex(done.out.decode(), r"[\[,:]-?\d+\.\d{4}")
+        path = self.trace(training())
+        for command in json.loads(self.run_command("analyze", "--brief", path).out)["next"]:
+            json.loads(self.run_command(*command.split()[1:]).out)
+
+    def test_functions_of_python_come_before_those_of_the_interpreter(self):
+        split = "<built-in method split of re.Pattern object at 0x7f%d>"
+        events = [event("python_function", "job.py(1): main", 0, 100)]
+        events += [event("python_function", split % n, 10 * n, 5) for n in range(8)]
+        events += [event("cpu_sample", "_PyEval_EvalFrameDefault", 10 * n, 1, tid=8, samples=1, cpu_ns=1000,
+                         module="libpython3.11.so.1.0") for n in range(8)]
+        text = self.text("analyze", self.trace(events))
+        self.assertRegex(text, r"Python functions, by their own time .*\n  job.py\(1\): main +1 +60.00 us .* 60.0 %\n"
+                               r"  <built-in method split of re.Pattern object> +8 +40.00 us")
+        self.assertNotIn("_PyEval", text)
+        tables = json.loads(self.text("analyze", "--json", "--only", "python_functions", self.path("trace.json")))["tables"]
+        self.assertEqual(tables["python_functions"]["rows"],
+                         [[0, "job.py(1): main", 1, 60.0, 60.0],
+                          [0, "<built-in method split of re.Pattern object>", 8, 40.0, 40.0]])
+
+    def test_times_of_findings_are_relative_and_absolute(self):
+        shifted = [{**e, "ts": e["ts"] + 1_600_000_000_000_000} for e in training(slow_from=2)]
+        found = json.loads(self.run_command("analyze", "--findings", "--json", self.trace(shifted)).out)["findings"]
+        places = [e for f in found for e in f["evidence"] if "start_us" in e]
+        self.assertTrue(places)
+        for e in places:
+            self.assertAlmostEqual(e["start_us"] - e["at_us"], 1_600_000_000_000_000, delta=1)
+
+    def test_names_of_rules_choose_findings(self):
+        path = self.trace(training())
+        text = self.text("analyze", "--only", "input.data_loader", path)
+        self.assertEqual(text, self.text("analyze", "--findings", "--only", "input.data_loader", path))
+        for words in (["--only", "steps,input.data_loader"], ["--only", "io"], ["--findings", "--only", "steps"]):
+            self.assertIn(b"name either tables, or rules", self.run_command("analyze", *words, path).err)
+        for words, command in ((["--findings"], "--findings --json"), (["--all"], "--json TRACE"), (["--only", "steps"], "--only")):
+            error = json.loads(self.run_command("analyze", "--brief", *words, path).err)
+            self.assertIn(command, error["message"])
 
     def test_colours(self):
         path = self.trace(training())
@@ -175,9 +225,9 @@ class Overview(CommandTest):
         self.assertNotIn("\x1b", text)
         self.assertNotIn("\u202e", text)
 
-    def test_skipped_rules_are_one_line(self):
+    def test_skipped_rules_are_listed_on_request(self):
         path = self.trace([event("user_annotation", "load", 0, 100)])
-        self.assertRegex(self.text("analyze", path), r"\n  \d+ rules skipped, .*\(-v lists them\)\n")
+        self.assertNotIn("skipped", self.text("analyze", path))
         self.assertIn("Skipped:", self.text("analyze", "-v", path))
 
 

@@ -595,8 +595,8 @@ class Text(Report):
 
     def test_what_was_found_comes_before_the_numbers(self):
         text = self.text(self.trace(usual_events()))
-        self.assertLess(text.index("1 trace, "), text.index("savings are per step"))
-        self.assertLess(text.index("savings are per step"), text.index("\nSteps\n"))
+        self.assertLess(text.index("1 trace, "), text.index("savings are of a step"))
+        self.assertLess(text.index("savings are of a step"), text.index("\nSteps\n"))
 
 
 @unittest.skipUnless(os.path.isdir(TRACES), "the corpus is not here: skipped")

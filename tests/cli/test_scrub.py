@@ -214,6 +214,47 @@ class Scrub(CommandTest):
         self.assertEqual({e["args"]["Call stack"] for e in dropped["traceEvents"]
                           if "Call stack" in e.get("args", {})}, {""})
 
+    def test_what_stays_is_named_with_its_options(self):
+        data = self.scrub()
+        for option in ("--known-names", "--packages", "--shapes", "--ids", "--times"):
+            self.assertIn(option, self.said)
+        self.assertIn(b"module.py", data)
+        self.assertIn("next: ckineto", self.said)
+        hidden = self.scrub("--packages", "--ids", "--times")
+        self.assertIn("--known-names", self.said)
+        self.assertNotRegex(self.said, "--packages|--ids|--times|--names")
+        self.assertNotIn(b"module.py", hidden)
+        self.assertIn(b"aten::mm", hidden)
+        self.scrub("--shapes")
+        self.assertIn("kept names (--names), paths (--paths)", " ".join(self.said.split()))
+        self.scrub("-q")
+        self.assertEqual(self.said, "")
+
+    def test_a_page_is_refused_with_the_way_to_one(self):
+        self.scrub(out="t.html", status=2)
+        self.assertRegex(self.said, "'ckineto report part.json -o .*t.html'")
+
+    def test_numbers_of_threads_and_the_date_go(self):
+        pid, tid, start = 40404, 50505, 1_700_000_000_000_000
+        with open(self.path("threads.json"), "w", encoding="utf-8") as f:
+            json.dump({"traceEvents": [
+                {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": f"thread {tid} (python)"}},
+                {"ph": "X", "cat": "blocking_call", "name": "pthread_mutex_lock", "pid": pid, "tid": pid, "ts": start,
+                 "dur": 10, "args": {"holder": tid, "address": 7}},
+                {"ph": "X", "cat": "thread_state", "name": "blocked", "pid": pid, "tid": tid, "ts": start + 5, "dur": 10,
+                 "args": {"woken by": f"thread {pid} (secret)"}}]}, f)
+        data = self.scrub("--ids", "--times", source="threads.json")
+        for secret in (b"40404", b"50505", b"1700000000", b"secret"):
+            self.assertNotIn(secret, data)
+        events = sorted((e for e in json.loads(data)["traceEvents"] if e["ph"] == "X"), key=lambda e: e["ts"])
+        base = json.loads(data).get("baseTimeNanoseconds", 0) / 1000
+        self.assertEqual([(e["name"], e["ts"] + base, e["dur"]) for e in events],
+                         [("pthread_mutex_lock", 0, 10), ("blocked", 5, 10)])
+        call, state = events
+        self.assertEqual(call["args"]["holder"], state["tid"])
+        self.assertRegex(state["args"]["woken by"], rf"^thread {call['tid']} \(t_\w+\)$")
+        self.assertEqual(call["pid"], call["tid"])
+
     def test_what_is_to_be_kept_is_kept(self):
         data = self.scrub("--keep", "^train .* now$")
         self.assertTrue(any(n.startswith("train ") for n in self.names(data)))

@@ -67,6 +67,10 @@ class Mistakes(CommandTest):
     def test_a_mistyped_verb_or_option_gets_a_suggestion(self):
         self.check(["recrod"], 2, "'recrod'", "did you mean 'record'")
         self.check(["record", "--polcy", "ring", "true"], 125, "--polcy", "did you mean --policy")
+        for word, option in (("io", "waits"), ("locks", "waits"), ("omp", "openmp"), ("offcpu", "off-cpu"), ("heap", "memory")):
+            self.check(["record", f"--{word}", "true"], 125, f"did you mean --{option}?")
+        self.check(["analyze", "--limit", "3", "t.json"], 2, "did you mean --top?")
+        self.assertNotIn(b"did you mean", self.run_command("ps", "--io").err)
         self.check(["xyzzy"], 2, "'xyzzy'")
         self.check(["analyse"], 2, "did you mean 'analyze'")
         self.check(["run", "ls"], 2, "did you mean 'record'")
@@ -81,6 +85,27 @@ class Mistakes(CommandTest):
         self.assertEqual((done.returncode, done.out), (2, b""))
         self.assertIn(b"the file is empty", done.err)
         self.check(["--nonsense"], 2, "--nonsense")
+
+    def test_a_missing_trace_is_a_missing_file(self):
+        with open(self.path("train.json"), "w", encoding="utf-8") as file:
+            file.write("[]")
+        for words in (["trian.json"], ["./trian.json"], ["info", "trian.json"], ["trian.json", "-v"], ["-v", "trian.json"],
+                      [self.path("trian.json")], ["query", "trian.json", "SELECT 1"]):
+            done = self.run_command(*words)
+            self.assertEqual((done.returncode, done.out), (2, b""), words)
+            self.assertRegex(done.err.decode(), "trian.json: No such file.*; did you mean '.*train.json'")
+        self.assertNotIn(b"did you mean", self.run_command("other.pftrace").err)
+
+    def test_mistakes_before_a_verb_are_json_for_programs(self):
+        for words, verb, status in ((["nonexist.json", "--json"], "analyze", "E_NOT_FOUND"),
+                                    (["--brief", "nonexist.json"], "analyze", "E_NOT_FOUND"),
+                                    (["--json", "nonexist.json"], "analyze", "E_NOT_FOUND"),
+                                    (["anlyze", "--json"], "ckineto", "E_ARGUMENT"),
+                                    (["--json=x"], "ckineto", "E_ARGUMENT"), (["--brief"], "ckineto", "E_ARGUMENT")):
+            done = self.run_command(*words)
+            self.assertEqual((done.returncode, done.out), (2, b""), words)
+            error = json.loads(done.err)
+            self.assertEqual((error["schema"], error["verb"], error["status"]), ("ckineto.error/1", verb, status), words)
 
     def test_every_mistake_of_record_is_125_and_names_the_option(self):
         for arguments in (["--nonsense"], ["-z"], ["--buffer-mb"], ["--buffer-mb", "x"],

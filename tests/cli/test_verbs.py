@@ -137,7 +137,7 @@ class Verbs(CommandTest):
         shutil.copy(TRACE, self.path("run/rank0.json.gz"))
         for given, page in (("trace.json.gz", "trace.html"), ("run/", "run.html"), ("run/rank0.json.gz", "rank0.html")):
             for _ in range(2): # a page of ckineto is replaced
-                self.assertIn(page.encode(), self.run_ok("report", given).out)
+                self.assertIn(page.encode(), self.run_ok("report", given).err)
                 self.assertGreater(os.path.getsize(self.path(page)), 10000)
         for text in ("mine", "<!doctype html>\n<title>my notes about ckineto</title>"):
             with open(self.path("trace.html"), "w", encoding="utf-8") as file:

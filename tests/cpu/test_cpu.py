@@ -420,10 +420,12 @@ class Cpu(unittest.TestCase):
 
     def test_advice_follows_from_what_the_program_had_in_memory(self):
         self.record(sys.executable, "-c", "sum(range(3000000))")  # not by a script that finds it
-        self.assertRegex(self.said, r"used nothing that .*records\.\n  - it runs Python: --python records")
+        self.assertRegex(self.said, r"used nothing else that [^\.]*option\.\n  - it runs Python: --python records")
+        self.assertRegex(self.said, r"\n  record more: ckineto record --python --waits -- ")
         self.record(TARGET, "deep", "3", "50")
         self.assertIn("--waits records what", self.said)
-        self.assertNotIn("  - ", self.said)
+        self.assertNotIn("it runs Python", self.said)
+        self.assertIn(f"record more: ckineto record --waits -- ", self.said)
 
     # ---- the recorder dies ----
 

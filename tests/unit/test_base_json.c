@@ -227,6 +227,13 @@ static void durations_have_a_fitting_unit(void **state)
     assert_string_equal(kb_duration(0).s, "0 ns");
     assert_string_equal(kb_duration(-999).s, "-999 ns");
     assert_string_equal(kb_duration(1500).s, "1.500 us");
+    assert_string_equal(kb_duration(999999499).s, "999.999 ms");
+    assert_string_equal(kb_duration(999999500).s, "1.000 s");
+    assert_string_equal(kb_duration(999999999).s, "1.000 s");
+    assert_string_equal(kb_duration(999999).s, "999.999 us");
+    assert_string_equal(kb_short_duration(999949999).s, "999.9 ms");
+    assert_string_equal(kb_short_duration(999960000).s, "1.000 s");
+    assert_string_equal(kb_short_duration(99996000).s, "100.0 ms");
     assert_string_equal(kb_duration(INT64_C(-90000000000)).s, "-90.000 s");
     assert_string_equal(kb_duration(INT64_C(7200000000000)).s, "2.000 h");
     assert_string_equal(kb_duration(INT64_MAX).s, "106751.991 days");

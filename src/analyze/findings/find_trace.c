@@ -1,5 +1,5 @@
 /* Rules about the trace itself: one-time work at the start, work of the profiler, and traces that
- * are unfit for conclusions.
+ * are incomplete or contradict themselves.
  *
  * trace.unfit uses the rules of `ckineto verify` and the ledger of lost events: it is listed
  * before all other findings if most of a device's time was not recorded. */

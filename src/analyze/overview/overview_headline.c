@@ -100,6 +100,32 @@ static void say_ranks(kineto_overview *o)
         say(o, "%s ", text);
 }
 
+/* The row with the longest time on a CPU. */
+static uint64_t find_busiest_thread(const ka_table *t)
+{
+    uint64_t busiest = 0;
+    for (uint64_t row = 1; row < ka_table_rows(t); row++)
+        if (ka_cell_at(t, row, KA_COL_thread_states_running_us).i >
+            ka_cell_at(t, busiest, KA_COL_thread_states_running_us).i)
+            busiest = row;
+    return busiest;
+}
+
+/* Threads of the program that was recorded, without the small ones that a shell script around it starts: those of the
+ * process with the busiest thread, if it has most of the CPU time; else all. */
+static uint64_t count_program_threads(const ka_table *t)
+{
+    int64_t pid = ka_cell_at(t, find_busiest_thread(t), KA_COL_thread_states_pid).i;
+    double all = sum_column(t, KA_COL_thread_states_running_us), own = 0;
+    uint64_t count = 0;
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        if (ka_cell_at(t, row, KA_COL_thread_states_pid).i == pid) {
+            own += (double)ka_cell_at(t, row, KA_COL_thread_states_running_us).i;
+            count++;
+        }
+    return own >= 0.8 * all ? count : ka_table_rows(t);
+}
+
 /* "6 steps of 176.3 ms", or "8.510 s recorded". */
 static void say_extent(kineto_overview *o)
 {
@@ -112,8 +138,10 @@ static void say_extent(kineto_overview *o)
         say(o, "%s recorded", kb_short_duration(window_ns).s);
         SET_VALUE(tile, "%s", kb_short_duration(window_ns).s);
         if (ka_table_rows(threads)) {
-            uint64_t count = ka_table_rows(threads);
-            say(o, " of %llu %s", (unsigned long long)count, count == 1 ? "thread" : "threads");
+            uint64_t count = ka_table_rows(threads), own = count_program_threads(threads);
+            say(o, " of %llu %s", (unsigned long long)own, own == 1 ? "thread" : "threads");
+            if (count > own)
+                say(o, " (and %llu in other processes)", (unsigned long long)(count - own));
             SET_DETAIL(tile, "%llu %s", (unsigned long long)count,
                        count == 1 ? "thread" : "threads");
         }
@@ -274,6 +302,16 @@ static bool say_function(kineto_overview *o)
     return true;
 }
 
+/* Those of the program before those of the interpreter. False: there are none. */
+static bool say_python_function(kineto_overview *o)
+{
+    const ka_overview_section *s = find_shown(o, KA_TABLE_python_functions);
+    double share = s ? read_first(s, "share_pct") : 0;
+    if (share >= 1)
+        say(o, " %s takes %.0f %% of the time in Python functions.", read_first_name(s).s, share);
+    return share >= 1;
+}
+
 /* What takes most of the time of functions, operators or kernels. */
 static void say_consumer(kineto_overview *o)
 {
@@ -282,7 +320,7 @@ static void say_consumer(kineto_overview *o)
         const char *whole;
     } consumers[] = {{KA_TABLE_operators, "the operators' own time on the host"},
                      {KA_TABLE_kernels, "the kernels' time"}};
-    if (say_function(o))
+    if (say_python_function(o) || say_function(o))
         return;
     for (size_t i = 0; i < KB_COUNT(consumers); i++) {
         const ka_overview_section *s = find_shown(o, consumers[i].table);
@@ -335,14 +373,34 @@ static void say_range(kineto_overview *o)
             read_first(s, "calls") == 1 ? "call" : "calls");
 }
 
-/* States of all threads. False: they were not watched. */
+/* "The busiest thread, thread 42 (server), runs for 31 % of its time, waits for a CPU for 63 % and is blocked for 6 %." */
+static void say_busiest_thread(kineto_overview *o, const ka_table *t)
+{
+    static const uint32_t columns[] = {KA_COL_thread_states_running_pct, KA_COL_thread_states_waiting_pct,
+                                       KA_COL_thread_states_blocked_pct};
+    uint64_t row = find_busiest_thread(t);
+    double percent[KB_COUNT(columns)];
+    for (size_t i = 0; i < KB_COUNT(columns); i++) {
+        ka_cell cell = ka_cell_at(t, row, columns[i]);
+        if (ka_is_none(t, columns[i], cell))
+            return;
+        percent[i] = cell.d;
+    }
+    if (ka_table_rows(t) == 1)
+        say(o, " The thread");
+    else
+        say(o, " The busiest thread, %s,", ka_short_name(ka_text_at(t, row, KA_COL_thread_states_thread)).s);
+    say(o, " runs for %.0f %% of its time, waits for a CPU for %.0f %% and is blocked for %.0f %%.", percent[0],
+        percent[1], percent[2]);
+}
+
+/* States of threads: workers that are idle tell nothing, so the busiest one is described. False: they were not
+ * watched. */
 static bool say_threads(kineto_overview *o)
 {
     const ka_table *t = find_table(o, KA_TABLE_thread_states);
     double lifetime = sum_column(t, KA_COL_thread_states_lifetime_us),
-           running = sum_column(t, KA_COL_thread_states_running_us),
-           waiting = sum_column(t, KA_COL_thread_states_waiting_us),
-           blocked = sum_column(t, KA_COL_thread_states_blocked_us);
+           running = sum_column(t, KA_COL_thread_states_running_us);
     double window = (double)find_longest_window(o);
     if (!(lifetime > 0) || !(window > 0))
         return false;
@@ -352,8 +410,10 @@ static bool say_threads(kineto_overview *o)
         SET_DETAIL(tile, "CPU time of all threads / recorded time%s",
                    o->coverage.traces.count > 1 ? ", of a rank" : "");
     }
-    say(o, " Threads run for %.0f %% of their time, wait for a CPU for %.0f %% and are blocked for %.0f %%.",
-        100 * running / lifetime, 100 * waiting / lifetime, 100 * blocked / lifetime);
+    double cpus = running / window / KB_MAX((double)o->coverage.traces.count, 1);
+    if (ka_table_rows(t) > 1)
+        say(o, " %.2g %s in use on average.", cpus, cpus > 0.995 && cpus < 1.005 ? "CPU is" : "CPUs are");
+    say_busiest_thread(o, t);
     return true;
 }
 

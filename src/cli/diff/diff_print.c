@@ -414,7 +414,7 @@ static void print_measured_change(const kc_diff_output *d, uint32_t t, FILE *out
            median = kc_fact_number(d->facts, t, 0, "measured_median_us");
     if (!isfinite(mean) || !isfinite(median))
         return;
-    fprintf(out, "  measured: the mean of %ss is ", kc_diff_unit(d->facts));
+    fprintf(out, "  the mean %s is ", kc_diff_unit(d->facts));
     print_difference(mean, out);
     fputs(", the median ", out);
     print_difference(median, out);

@@ -13,6 +13,7 @@ typedef struct kc_record_report {
     bool memory, python; /* the options were given */
     bool is_attached;    /* the program was not started by this command */
     uint32_t remedies;   /* see remedies.h */
+    char *const *program; /* its command line; NULL: attached */
 } kc_record_report;
 
 /** Can a trace be written there? A mistake in the name must be reported before the program runs. */

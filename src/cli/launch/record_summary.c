@@ -58,49 +58,68 @@ static const char *find_reason_in_ledger(const kc_record_report *r, const kineto
     return NULL;
 }
 
-/* What would record more, from what the program had in memory. */
-static void print_remedies(const kc_record_report *r, const kineto_trace *trace, bool has_threads,
-                           FILE *out)
+/* The program as it was started; "PROGRAM" for one that a shell would split, or that is long. */
+static void format_program(char *const *program, char *text, size_t size)
 {
-    if (r->is_attached) {
-        fputs("nothing can be loaded into a program that runs already.\n"
-              "  Started with 'ckineto record -- PROGRAM', all sources record it.\n",
-              out);
+    size_t at = 0;
+    bool is_plain = program && *program;
+    for (size_t i = 0; is_plain && program[i]; i++) {
+        is_plain = at < size && strcmp(kc_command_word(program[i], size), program[i]) == 0;
+        if (is_plain)
+            at += (size_t)kb_snprintf(text + at, size - at, "%s%s", at ? " " : "", program[i]);
+    }
+    if (!is_plain || at >= size)
+        kb_snprintf(text, size, "PROGRAM");
+}
+
+/* What would record more, from what the program had in memory, and the command that does it. */
+static void print_remedies(const page *p, bool has_threads)
+{
+    enum { MAX_PROGRAM_BYTES = 60 };
+    const kc_record_report *r = p->report;
+    bool has_samples = !kt_ledger_has(p->trace, "cpu", KC_COUNTERS_NO_SAMPLES);
+    char found[120], program[MAX_PROGRAM_BYTES], text[400];
+    kc_remedies_print(r->remedies, 0, p->width, p->out);
+    kc_remedies_options(r->remedies, 0, found, sizeof found);
+    if (!has_threads && !*found) {
+        fputs("  See 'ckineto doctor' for what can be recorded here.\n", p->out);
         return;
     }
-    fputs("the program used nothing that ckineto or a plug-in records.\n", out);
-    if (kc_remedies_print(r->remedies, 0, out))
-        return;
-    if (kt_ledger_has(trace, "cpu", KC_COUNTERS_NO_SAMPLES)) {
-        fputs("  --cpu-timers samples the program where the kernel refuses its events, --waits records what threads\n"
-              "  wait for, --memory allocations. Ranges of your own are a few lines: docs/how-to/languages.md.\n",
-              out);
-        return;
-    }
-    fputs(has_threads ? "  --waits records what its threads wait for, --off-cpu where they are blocked, --memory\n"
-                        "  allocations. Ranges of your own are a few lines: docs/how-to/languages.md.\n"
-                      : "  See 'ckineto doctor' for what can be recorded here.\n",
-          out);
+    if (has_threads)
+        kc_put_wrapped(p->out, p->width, "  - ", "    ", 0,
+                       kb_string(has_samples ? "--waits records what its threads wait for (locks, sleeps, files), "
+                                               "--off-cpu where they are blocked, --memory allocations"
+                                             : "--cpu-timers samples the program where the kernel refuses its events, "
+                                               "--waits records what its threads wait for, --memory allocations"));
+    format_program(r->program, program, sizeof program);
+    snprintf(text, sizeof text, "ckineto record%s%s%s -- %s", has_samples ? "" : " --cpu-timers", found,
+             has_threads ? " --waits" : "", program);
+    kc_put_wrapped(p->out, p->width, "  record more: ", "    ", 0, kb_string(text));
 }
 
 /* The most likely reason for a trace without activities of the program. */
-static void explain_empty_trace(const kc_record_report *r, const kineto_trace *trace,
-                                bool has_threads, FILE *out)
+static void explain_empty_trace(const page *p)
 {
-    const char *reason = find_reason_in_ledger(r, trace);
-    fputs("\n  ", out);
-    kc_put_styled(out, KC_YELLOW, "%s:",
-                  !has_threads ? "Nothing was recorded"
-                  : kt_ledger_has(trace, "cpu", KC_COUNTERS_NO_SAMPLES)
-                      ? "Only states of threads were recorded"
-                      : "Only threads and CPU samples were recorded");
-    fputc(' ', out);
-    if (reason)
-        fprintf(out, "%s\n", reason);
-    else if (r->python)
-        fputs("--python was given, and the program does not run Python.\n", out);
-    else
-        print_remedies(r, trace, has_threads, out);
+    const kc_record_report *r = p->report;
+    bool has_threads = p->summary->activities != 0;
+    const char *reason = find_reason_in_ledger(r, p->trace);
+    char text[400];
+    if (!reason && r->python)
+        reason = "--python was given, and the program does not run Python.";
+    bool is_open = !reason && !r->is_attached;
+    if (!reason && r->is_attached)
+        reason = "nothing can be loaded into a program that runs already. Started with 'ckineto record -- PROGRAM', "
+                 "all sources record it.";
+    snprintf(text, sizeof text, "%s%s:%s %s", kc_paint(p->out, KC_YELLOW),
+             !has_threads ? "Nothing was recorded"
+             : kt_ledger_has(p->trace, "cpu", KC_COUNTERS_NO_SAMPLES)
+                 ? "Only states of threads were recorded"
+                 : "Only threads and CPU samples were recorded",
+             kc_paint(p->out, KC_PLAIN), is_open ? "the program used nothing else that ckineto or a plug-in records without an option." : reason);
+    fputc('\n', p->out);
+    kc_put_wrapped_styled(p->out, p->width, "  ", "  ", kb_string(text));
+    if (is_open)
+        print_remedies(p, has_threads);
 }
 
 /* ---- the account ----------------------------------------------------------------------------- */
@@ -236,7 +255,7 @@ static void print_page(const page *p)
     if (p->found && p->summary->activities)
         kc_findings_print_brief(p->found, r->verbose ? ALL_FINDINGS : SHORT_FINDINGS, p->width, p->out);
     if (count_own_activities(p->summary) == 0)
-        explain_empty_trace(r, p->trace, p->summary->activities != 0, p->out);
+        explain_empty_trace(p);
     fputc('\n', p->out);
 }
 

@@ -6,40 +6,19 @@
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-/* The brief overview is made to have room; if names are unusual and it has not, its headline is left. */
 static kineto_status run_open(kc_mcp_call *call, kineto_error *err)
 {
     kc_mcp_trace *t;
     kineto_overview *overview;
-    kineto_status status = kc_mcp_open(call->server, kc_mcp_text(call, "path"), 0, &t, err);
+    const char *path = kc_mcp_text(call, "path");
+    kineto_status status = kc_mcp_open(call->server, path, 0, &t, err);
     if (!status)
         status = kc_mcp_overview(t, &overview, err);
     if (!status)
         status = kb_sink_open_memory(KB_COMPRESS_NONE, &call->answer.sink, err);
-    if (status)
-        return status;
-    kb_json_init(&call->answer.j, call->answer.sink);
-    ke_put_overview(&call->answer.j, overview, true);
-    if (kb_sink_bytes(call->answer.sink) <= KC_MCP_ANSWER_BYTES)
-        return KINETO_OK;
-    kb_sink_abort(call->answer.sink);
-    call->answer.sink = NULL;
-    kb_json *j = kc_mcp_begin(call, "ckineto.overview/1", err);
-    if (!j)
-        return err->code;
-    static const char *const lists[] = {"tiles", "findings", "tables"};
-    uint32_t steps;
-    int64_t step_ns = kineto_findings_mean_step_ns(kineto_overview_findings(overview), &steps);
-    kc_mcp_put_member(j, "headline", kb_string(kineto_overview_headline(overview)), KC_MCP_ANSWER_BYTES / 2);
-    kb_json_put_us(j, steps ? "step_us" : "whole_us", step_ns);
-    kb_json_put_uint(j, "steps", steps);
-    for (size_t i = 0; i < KB_COUNT(lists); i++) {
-        kb_json_key_z(j, lists[i]);
-        kb_json_array_begin(j);
-        kb_json_array_end(j);
-    }
-    kb_json_object_end(j);
-    return KINETO_OK;
+    if (!status)
+        status = ke_put_brief_overview(call->answer.sink, overview, kc_command_word(path, 160), err);
+    return status;
 }
 
 static const kc_mcp_argument open_arguments[] = {KC_MCP_TRACE};

@@ -355,9 +355,9 @@ void kc_print_traceable(const kc_request *request, FILE *out)
     print_known_processes(&known, out);
     size_t others = print_unknown_endpoints(request, &known, out);
     if (!others && !known.processes.count)
-        fputs("  none. Programs linked with ckineto listen with CKINETO_CONTROL=socket in their\n"
-              "  environment, PyTorch with KINETO_USE_DAEMON=1; any other program can be started\n"
-              "  by 'ckineto record --on-demand -- PROGRAM'.\n",
-              out);
+        kc_put_wrapped(out, kc_page_width(out), "  ", "  ", 0,
+                       kb_string("none. Programs linked with ckineto listen with CKINETO_CONTROL=socket in their "
+                                 "environment, PyTorch with KINETO_USE_DAEMON=1; any other program can be started by "
+                                 "'ckineto record --on-demand -- PROGRAM'."));
     kc_traceable_free(&known);
 }

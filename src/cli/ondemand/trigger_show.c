@@ -31,9 +31,7 @@ void kc_show_message(const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     clear_progress_line();
-    fputs("ckineto trigger: ", stderr);
-    kc_put_name(stderr, kb_string(text), 0);
-    fputc('\n', stderr);
+    kc_put_message(stderr, "ckineto trigger: ", text);
 }
 
 void kc_show_begin(const kc_trigger_run *run)
@@ -154,6 +152,20 @@ static void print_target_file(const kc_trigger_run *run, const kc_target *t)
     putchar('\n');
 }
 
+/* What to type next, for traces that are complete. */
+static void print_next(const kc_trigger_run *run)
+{
+    enum { MAX_PATHS = 4 };
+    size_t count = count_targets_in(run, KC_DONE);
+    if (!run->request->has_wait || run->request->cancel || !count || count > MAX_PATHS)
+        return;
+    fputs("next: ckineto", stderr);
+    for (size_t i = 0; i < run->targets.count; i++)
+        if (run->targets.data[i]->state == KC_DONE)
+            kc_print(stderr, " %s", kc_command_word(run->targets.data[i]->path, SIZE_MAX));
+    fputc('\n', stderr);
+}
+
 /* The words of the JSON output. */
 static const char *get_via_name(kc_via via)
 {
@@ -219,6 +231,8 @@ int kc_show_end(const kc_trigger_run *run, bool interrupted)
         if (!run->request->json || interrupted)
             print_target_reason(t);
     }
+    if (!run->request->json)
+        print_next(run);
     if (run->request->json && kc_put_json(put_run, run, &err)) {
         kc_complain_of("trigger", &err);
         status = KC_EXIT_FAILURE;

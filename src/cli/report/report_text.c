@@ -261,14 +261,10 @@ static void print_steps(const screen *s)
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-#define DEFAULT_WIDTH 100u
-
 /* Columns to write; at least KC_MIN_WIDTH, so that labels fit. */
 static size_t choose_width(uint64_t asked, FILE *out)
 {
-    uint64_t width = asked ? asked : kc_terminal_columns(out);
-    if (!width)
-        width = DEFAULT_WIDTH;
+    uint64_t width = asked ? asked : kc_page_width(out);
     return (size_t)KB_MIN(KB_MAX(width, (uint64_t)KC_MIN_WIDTH), (uint64_t)KC_MAX_WIDTH);
 }
 

@@ -108,13 +108,19 @@ static bool claim_process(kt_copy *c, uint32_t process)
     return is_new;
 }
 
+/* A number of a process or of a thread. */
+static int64_t map_number(const kt_copy *c, int64_t number)
+{
+    return c->number ? c->number(c->context, number) : number;
+}
+
 /* Finds or makes a process of its own for each process of the source, also for those that a reader
  * could not distinguish by their numbers: `exec` is raised until the row is free. */
 static uint32_t process_by_number(kt_copy *c, const kt_process_row *p)
 {
     uint64_t exec = p->exec;
     for (;; exec++) {
-        uint32_t index = kt_process(c->b, p->is_device, p->pid, exec);
+        uint32_t index = kt_process(c->b, p->is_device, p->is_device ? p->pid : map_number(c, p->pid), exec);
         if (c->b->status != KINETO_OK || claim_process(c, index))
             return index;
     }
@@ -183,7 +189,7 @@ uint32_t kt_copy_process(kt_copy *c, uint32_t process)
         return index; /* out of memory; reported by the builder */
     kt_process_row *to = &c->b->trace->processes.data[index];
     to->rank = p->rank >= 0 ? p->rank : to->rank;
-    to->ppid = p->ppid ? p->ppid : to->ppid;
+    to->ppid = p->ppid ? map_number(c, p->ppid) : to->ppid;
     to->sort_index = p->sort_index ? p->sort_index : to->sort_index;
     to->name = name ? name : to->name;
     to->label = label ? label : to->label;
@@ -206,7 +212,7 @@ uint32_t kt_copy_track(kt_copy *c, uint32_t track)
     const kt_track_row *k = &c->from->tracks.data[track];
     kt_track_row wanted = {.process = kt_copy_process(c, k->process),
                            .type = k->type,
-                           .id = k->id,
+                           .id = k->type == KINETO_TRACK_STREAM ? k->id : map_number(c, k->id),
                            .has_other_tid = k->has_other_tid};
     wanted.name = map_text(c, KT_TEXT_TRACK, k->name);
     KB_ASSERT(wanted.process != KT_COPY_NONE);
@@ -247,8 +253,8 @@ void kt_copy_columns(kt_copy *c, kineto_row row, kt_row *out)
 {
     const kt_block *block = kt_block_of(c->from, row);
     uint32_t i = row % KT_BLOCK_ROWS;
-    *out = (kt_row){.start_ns = block->start_ns[i],
-                    .end_ns = block->end_ns[i],
+    *out = (kt_row){.start_ns = block->start_ns[i] - c->shift_ns,
+                    .end_ns = block->end_ns[i] - c->shift_ns,
                     .name = map_text(c, KT_TEXT_NAME, block->name[i]),
                     .track = kt_copy_track(c, block->track[i]),
                     .kind = block->kind[i],
@@ -435,8 +441,11 @@ void kt_copy_own_kinds(kt_copy *c)
 
 void kt_copy_snapshots(kt_copy *c)
 {
-    for (uint32_t i = 0; i < kineto_trace_snapshot_count(c->from); i++)
-        kt_snapshot(c->b, &c->from->snapshots.data[i]);
+    for (uint32_t i = 0; i < kineto_trace_snapshot_count(c->from); i++) {
+        kb_clock_snapshot snapshot = c->from->snapshots.data[i];
+        snapshot.realtime_ns -= c->shift_ns;
+        kt_snapshot(c->b, &snapshot);
+    }
 }
 
 void kt_copy_metadata(kt_copy *c)
@@ -460,7 +469,7 @@ void kt_copy_ledger(kt_copy *c)
 void kt_copy_window(kt_copy *c)
 {
     if (c->from->has_window)
-        kt_window(c->b, c->from->window_start_ns, c->from->window_end_ns);
+        kt_window(c->b, c->from->window_start_ns - c->shift_ns, c->from->window_end_ns - c->shift_ns);
 }
 
 /* Rows of the source follow those that the builder had. */

@@ -25,7 +25,10 @@ typedef struct kt_copy {
     kt_builder *b;
     const kineto_trace *from;
     kt_copy_text *text; /* NULL: texts stay as they are */
+    /* Maps a number of a process, or of a thread of one; NULL: they stay. */
+    int64_t (*number)(void *context, int64_t number);
     void *context;
+    int64_t shift_ns; /* is subtracted from all times */
     /* For builders that take several traces: processes of different sources stay apart even if they
      * have the same number or text, and ids (correlation, external, flow, async) are shifted by
      * first_id. */

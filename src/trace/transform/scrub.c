@@ -73,9 +73,9 @@ static uint32_t map_scrubbed_text(void *context, kt_text_role role, kineto_strin
     case KT_TEXT_CATEGORY:
         return kt_string(s->b, kt_scrub_category(s, text));
     case KT_TEXT_PROCESS:
-        return kt_string(s->b, kt_scrub_place(s, false, text));
+        return kt_string(s->b, kt_scrub_numbers_in(s, kt_scrub_place(s, false, text)));
     case KT_TEXT_TRACK:
-        return kt_string(s->b, kt_scrub_place(s, true, text));
+        return kt_string(s->b, kt_scrub_numbers_in(s, kt_scrub_place(s, true, text)));
     case KT_TEXT_HOST:
         return kt_string(s->b, kt_scrub_host(s, text));
     case KT_TEXT_DEVICE:
@@ -84,6 +84,9 @@ static uint32_t map_scrubbed_text(void *context, kt_text_role role, kineto_strin
         return 0; /* names of rows depend on their kind: scrubbed_name_id */
     }
 }
+
+/* Callback of kt_copy. */
+static int64_t map_number(void *context, int64_t number) { return kt_scrub_number(context, number); }
 
 /* Members of the header, by the class of their keys. */
 static void scrub_metadata(kt_scrub *s)
@@ -228,6 +231,8 @@ static void free_scrub(kt_scrub *s)
     kb_vec_free(&s->json);
     kb_vec_free(&s->scratch);
     kb_vec_free(&s->plain);
+    kb_vec_free(&s->numbered);
+    kb_map_free(&s->numbers);
     kb_vec_free(&s->hosts);
     kb_vec_free(&s->key_rows);
     kb_intern_free(&s->keys);
@@ -235,10 +240,12 @@ static void free_scrub(kt_scrub *s)
     memset(s->key, 0, sizeof s->key);
 }
 
+#define KNOWN_BITS (KINETO_SCRUB_ALL | KINETO_SCRUB_PACKAGES | KINETO_SCRUB_IDS | KINETO_SCRUB_TIMES)
+
 /* An empty salt would make pseudonyms guessable. */
 static kineto_status check_scrub_options(const kineto_scrub *how, kineto_error *err)
 {
-    if (how->what & ~KINETO_SCRUB_ALL || !(how->what & KINETO_SCRUB_ALL))
+    if (how->what & ~KNOWN_BITS || !(how->what & KNOWN_BITS))
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "kineto_trace_scrub: no bits of what are set, or unknown ones");
     if (!how->salt || !how->salt_bytes)
@@ -273,6 +280,12 @@ kineto_status kineto_trace_scrub(const kineto_trace *trace, const kineto_scrub *
     }
     s.copy.text = map_scrubbed_text;
     s.copy.context = &s;
+    if (kt_scrubs(&s, KINETO_SCRUB_IDS)) {
+        kt_scrub_number_places(&s);
+        s.copy.number = map_number;
+    }
+    if (kt_scrubs(&s, KINETO_SCRUB_TIMES))
+        kineto_trace_window(trace, &s.copy.shift_ns, &(int64_t){0});
     scrub_trace(&s);
     status = s.failed || s.copy.failed ? fail_scrub_memory(err) : kt_builder_finish(s.b, out, err);
     if (status == KINETO_OK && result) {

@@ -21,7 +21,8 @@ typedef enum kt_key_class {
     KT_KEY_STACK,
     KT_KEY_SHAPE,
     KT_KEY_HOST,
-    KT_KEY_KERNEL /* name of a kernel */
+    KT_KEY_KERNEL, /* name of a kernel */
+    KT_KEY_PLACE   /* number of a process or thread, or the name of one */
 } kt_key_class;
 
 /* The class of a key and its replacement. */
@@ -44,12 +45,15 @@ typedef struct kt_scrub {
     kt_chars json;    /* the JSON that such texts are written into */
     kt_chars scratch; /* NUL-terminated copy of a text, for regexec */
     kt_chars plain;   /* an unescaped text of the source */
+    kt_chars numbered; /* a text with other numbers of threads */
     kb_intern keys;
     KB_VEC(kt_scrub_key) key_rows; /* by id in keys */
     /* Names of machines, searched for in other texts. */
     KB_VEC(kineto_string) hosts;
     /* kind << 32 | string id → string id in the builder. */
     kb_map names;
+    /* Numbers of processes and threads → those of the copy; empty unless they are replaced. */
+    kb_map numbers;
     kineto_scrub_result done;
 } kt_scrub;
 
@@ -99,6 +103,14 @@ kineto_string kt_scrub_inside(kt_scrub *s, kineto_string text);
 bool kt_scrub_kept(kt_scrub *s, kineto_string text);
 /** Appends bytes. False: out of memory, which sets `failed`. */
 bool kt_chars_add(kt_scrub *s, kt_chars *to, const void *data, size_t size);
+
+/* ---- scrub_numbers.c: processes and threads ---------------------------------------------------- */
+/** Numbers all processes and threads of the trace, for KINETO_SCRUB_IDS. */
+void kt_scrub_number_places(kt_scrub *s);
+/** The number that a process or thread gets; others stay. */
+int64_t kt_scrub_number(const kt_scrub *s, int64_t number);
+/** The same for the numbers in a text ("thread 42 (name)"). Valid until the next call of a function for texts. */
+kineto_string kt_scrub_numbers_in(kt_scrub *s, kineto_string text);
 
 /* ---- scrub_args.c: args and JSON ------------------------------------------------------------- */
 /** Stage the args of a row. */

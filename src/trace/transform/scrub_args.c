@@ -73,6 +73,8 @@ static kineto_string scrub_text_value(kt_scrub *s, kineto_string text, kt_key_cl
             return kt_scrub_value(s, text, true, what);
         s->done.shapes++;
         return kt_scrub_hash(s, "s_", text);
+    case KT_KEY_PLACE:
+        return kt_scrub_numbers_in(s, kt_scrub_place(s, true, text));
     default:
         return kt_scrub_value(s, text, class == KT_KEY_PLAIN, what);
     }
@@ -96,6 +98,21 @@ static bool scrubs_sizes(const kt_scrub *s, kt_key_class class)
     return class == KT_KEY_SHAPE && kt_scrubs(s, KINETO_SCRUB_SHAPES);
 }
 
+/* "pid", and keys that are not of the format, may hold the number of a process or thread. */
+static bool may_hold_place(kt_key_class class) { return class == KT_KEY_UNKNOWN || class == KT_KEY_PLACE; }
+
+/* Appends the new number of a thread or process; false: it is none. */
+static bool append_json_place(kt_scrub *s, kineto_string raw)
+{
+    char text[24];
+    int64_t number;
+    if (!s->numbers.count || !kt_json_int(raw, &number) || kt_scrub_number(s, number) == number)
+        return false;
+    char *end = kb_json_format_int(text, kt_scrub_number(s, number));
+    append_json(s, (kineto_string){text, (size_t)(end - text)});
+    return true;
+}
+
 /* Numbers under a private key are hashed, sizes are replaced; others stay as they are written. */
 static void append_json_number(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
 {
@@ -108,7 +125,8 @@ static void append_json_number(kt_scrub *s, kineto_string raw, kt_key_class clas
         return;
     }
     if (!scrubs_sizes(s, class)) {
-        append_json(s, raw);
+        if (!may_hold_place(class) || !append_json_place(s, raw))
+            append_json(s, raw);
         return;
     }
     size = kt_json_uint(raw, &size) ? size : kb_siphash(s->key, raw.data, raw.size);
@@ -155,7 +173,7 @@ static kt_key_class inherit_class(kt_key_class own, kt_key_class above)
 {
     bool applies = above == KT_KEY_PRIVATE || above == KT_KEY_STACK || above == KT_KEY_SHAPE ||
                    above == KT_KEY_HOST;
-    return (own == KT_KEY_UNKNOWN || own == KT_KEY_PLAIN) && applies ? above : own;
+    return (own == KT_KEY_UNKNOWN || own == KT_KEY_PLAIN || own == KT_KEY_PLACE) && applies ? above : own;
 }
 
 /* Keys are scrubbed as well; the order of members stays. */
@@ -261,10 +279,14 @@ static void scrub_packed_arg(kt_scrub *s, const kt_arg *arg)
     switch (arg->type) {
     case KINETO_ARG_INT:
         kt_args_put_int(s->b, key,
-                        hide && arg->i >= 0 ? (int64_t)scrub_size(s, (uint64_t)arg->i) : arg->i);
+                        hide && arg->i >= 0     ? (int64_t)scrub_size(s, (uint64_t)arg->i)
+                        : may_hold_place(class) ? kt_scrub_number(s, arg->i)
+                                                : arg->i);
         return;
     case KINETO_ARG_UINT:
-        kt_args_put_number(s->b, key, hide ? scrub_size(s, arg->u) : arg->u);
+        kt_args_put_number(s->b, key, hide                    ? scrub_size(s, arg->u)
+                                     : may_hold_place(class) ? (uint64_t)kt_scrub_number(s, (int64_t)arg->u)
+                                                             : arg->u);
         return;
     case KINETO_ARG_DOUBLE:
         kt_args_put_double(s->b, key, arg->d);

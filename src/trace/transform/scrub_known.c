@@ -129,6 +129,29 @@ static bool is_runtime_call(kineto_string name)
     return list_contains(name, others);
 }
 
+/* What a thread does, as recorders of threads name it. */
+static bool is_thread_state(kineto_string name)
+{
+    return list_contains(name, "running|waiting for a CPU|blocked");
+}
+
+/* Functions of the C library that block. */
+static bool is_blocking_call(kineto_string name)
+{
+    static const char calls[] =
+        "accept|accept4|clock_nanosleep|close|connect|creat|epoll_pwait|epoll_wait|fclose|fdatasync|"
+        "fflush|fgets|flock|fopen|fopen64|fread|fsync|futex|fwrite|getaddrinfo|lockf|msync|nanosleep|"
+        "open|open64|openat|openat64|poll|ppoll|pread|pread64|preadv|pselect|pthread_barrier_wait|"
+        "pthread_cond_clockwait|pthread_cond_timedwait|pthread_cond_wait|pthread_join|"
+        "pthread_mutex_clocklock|pthread_mutex_lock|pthread_mutex_timedlock|pthread_rwlock_rdlock|"
+        "pthread_rwlock_timedrdlock|pthread_rwlock_timedwrlock|pthread_rwlock_wrlock|"
+        "pthread_spin_lock|pthread_timedjoin_np|pwrite|pwrite64|pwritev|read|readv|recv|recvfrom|"
+        "recvmsg|select|sem_clockwait|sem_timedwait|sem_wait|send|sendmsg|sendto|sigtimedwait|"
+        "sigwait|sigwaitinfo|sleep|sync|sync_file_range|syncfs|usleep|wait|wait4|waitid|waitpid|"
+        "write|writev";
+    return list_contains(name, calls);
+}
+
 /* Names of launches and device work are public only if they look like functions of a runtime;
  * kernels are checked word by word in scrub_text.c. */
 bool kt_known_name(uint32_t kind, kineto_string name)
@@ -151,6 +174,8 @@ bool kt_known_name(uint32_t kind, kineto_string name)
     return kt_is_step_name(name) || list_contains(name, exact) || is_collective_name(name) ||
            (is_op && (is_public_operator(name) || is_autograd_name(name))) ||
            (is_ours && is_runtime_call(name)) ||
+           (kind == KINETO_KIND_THREAD_STATE && is_thread_state(name)) ||
+           (kind == KINETO_KIND_BLOCKING_CALL && is_blocking_call(name)) ||
            is_numbered_name(name, "PyTorch Profiler (", ")") ||
            is_numbered_name(name, "Torch-Compiled Region: ", "");
 }
@@ -221,6 +246,7 @@ static bool is_format_key(kineto_string key)
         "Global rank stride|Src Rank|Dst Rank|Seq|Is asynchronized op|seq_num|sqid|host_ctx|"
         "column|row|packet_ptr|direction|k_work_ptr|stream_id|cmd_name|mem size|flops|name|"
         "Message in|Message out|Messages in|Messages out|Tag|Root Rank|Op|"
+        "cpu|cpu_ns|samples|in|module|inlined|file|fd|error|address|"
         "labels|sort_index|Bytes Delta|Ts|Rank|value|Value|user_annotation|Kernel";
     static const char header[] =
         "schemaVersion|deviceProperties|displayTimeUnit|baseTimeNanoseconds|traceName|"
@@ -231,7 +257,7 @@ static bool is_format_key(kineto_string key)
         "backend_config|pg_size|ranks|nccl_version|"
         "chrome_trace_version|"
         "torch_version|local_rank|program|version|host_name|"
-        "mergedTraces|host|pid|activities|flows|first_id|window|header|snapshots|ticks|width_ticks|"
+        "mergedTraces|host|activities|flows|first_id|window|header|snapshots|ticks|width_ticks|"
         "monotonic_ns|monotonic_raw_ns|realtime_ns|boottime_ns";
     static const char device[] =
         "id|name|totalGlobalMem|computeMajor|computeMinor|maxThreadsPerBlock|"
@@ -264,6 +290,8 @@ kt_key_class kt_known_key(kineto_string key)
         return KT_KEY_HOST;
     if (kb_string_equal(key, kb_string("kernel")))
         return KT_KEY_KERNEL;
+    if (list_contains(key, "pid|holder|woken by"))
+        return KT_KEY_PLACE;
     return is_format_key(key) ? KT_KEY_PLAIN : KT_KEY_UNKNOWN;
 }
 

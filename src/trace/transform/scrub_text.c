@@ -88,6 +88,12 @@ static bool is_path_like(kineto_string text)
     return separators > 0;
 }
 
+/* Do names of files and functions of public packages stay? */
+static bool keeps_packages(const kt_scrub *s)
+{
+    return !kt_scrubs(s, KINETO_SCRUB_KNOWN | KINETO_SCRUB_PACKAGES);
+}
+
 static bool is_site_packages(kineto_string component)
 {
     return kb_string_equal(component, kb_string("site-packages")) ||
@@ -101,7 +107,7 @@ static bool append_path(kt_scrub *s, kineto_string path)
 {
     const char *at = path.data, *end = path.data + path.size;
     bool at_root = true, is_public = false, any = false;
-    if (!kt_scrubs(s, KINETO_SCRUB_KNOWN) && kt_known_file(path)) {
+    if (keeps_packages(s) && kt_known_file(path)) {
         append_out(s, path);
         return true;
     }
@@ -112,8 +118,7 @@ static bool append_path(kt_scrub *s, kineto_string path)
         kineto_string component = text_between(at, next), extension = path_extension(component);
         bool dots = component.size <= 2 && component.size && component.data[0] == '.' &&
                     component.data[component.size - 1] == '.';
-        is_public = is_public || (!kt_scrubs(s, KINETO_SCRUB_KNOWN) &&
-                                  kt_known_package(component, at_root) && next < end);
+        is_public = is_public || (keeps_packages(s) && kt_known_package(component, at_root) && next < end);
         if (is_public || dots || !component.size) {
             append_out(s, component);
         } else {
@@ -409,9 +414,25 @@ kineto_string kt_scrub_name(kt_scrub *s, uint32_t kind, kineto_string name)
     return scrubbed_text(s);
 }
 
-/* "thread 12 (python)": the number stays, and the name if it is public. */
-static void append_track_name(kt_scrub *s, kineto_string name)
+/* ": state" and ": samples" at the end of a track's name say what is on it. */
+static size_t find_track_purpose(kineto_string name)
 {
+    static const char *const endings[] = {": state", ": samples"};
+    for (size_t i = 0; i < KB_COUNT(endings); i++) {
+        size_t size = strlen(endings[i]);
+        if (name.size > size && memcmp(name.data + name.size - size, endings[i], size) == 0)
+            return name.size - size;
+    }
+    return name.size;
+}
+
+/* "thread 12 (python)": the number stays, and the name if it is public. */
+static void append_plain_track_name(kt_scrub *s, kineto_string name)
+{
+    if (kt_known_place(name)) {
+        append_out(s, name);
+        return;
+    }
     const char *open = memchr(name.data, '(', name.size);
     if (open && open > name.data && open[-1] == ' ' && name.data[name.size - 1] == ')') {
         kineto_string head = text_between(name.data, open - 1);
@@ -427,6 +448,14 @@ static void append_track_name(kt_scrub *s, kineto_string name)
         }
     }
     append_hash(s, "t_", name);
+}
+
+/* "thread 12 (python): state": the number stays, the purpose, and the name if it is public. */
+static void append_track_name(kt_scrub *s, kineto_string name)
+{
+    size_t purpose = find_track_purpose(name);
+    append_plain_track_name(s, (kineto_string){name.data, purpose});
+    append_out(s, kb_string_skip(name, purpose));
 }
 
 kineto_string kt_scrub_place(kt_scrub *s, bool is_track, kineto_string name)
