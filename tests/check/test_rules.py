@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 CKINETO = os.environ["CKINETO"]
 FOLDER = os.environ["CKINETO_CHECK_DIR"]
@@ -228,7 +229,8 @@ class Command(unittest.TestCase):
                       " ".join(command(plugin("READS_BEHIND")).stdout.split()))
 
     def test_failures_come_first_and_what_holds_is_counted(self):
-        done = command(plugin("ENDS_BEFORE"))
+        with unittest.mock.patch.dict(os.environ, COLUMNS="100"):
+            done = command(plugin("ENDS_BEFORE"))
         lines = done.stdout.split("\n\n")[1].splitlines()
         self.assertRegex(lines[1], r"^time\.order +FAILED +\d+ of \d+ events end before they begin")
         self.assertRegex(" ".join(done.stdout.split()), r'the first is event \d+, "[^"]+", by 1 ns: it begins at \d+ and ends at \d+')

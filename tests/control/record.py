@@ -446,7 +446,7 @@ class Ring(RecordTest):
         done = subprocess.run([COMMAND, "record", "--no-plugins", "--ring", "5", "-o", "last.json", "--", "true"],
                               cwd=self.here, env=self.environment, capture_output=True, check=True)
         self.assertNotIn(b"longer --ring", done.stderr)
-        self.assertIn(b"used nothing else that ckineto", done.stderr)
+        self.assertIn(b"used nothing that ckineto", done.stderr)
 
     def test_a_recorder_is_shown_with_its_program(self):
         process = self.start("-p", "2000", LONG, options=("--ring", "5"))

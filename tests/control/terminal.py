@@ -54,7 +54,7 @@ class Terminal(RecordTest):
             self.assertLess(len(line), COLUMNS)
             self.assertRegex(line, r"^\[=* *\] 1 \w+")
             self.assertNotIn("\n", line)
-        self.assertRegex(shown, r"\r\033\[K[^\r]*$", "the last line stays")
+        self.assertRegex(shown, r"\r\033\[Knext: [^\r]*\r\n$", "the line of progress goes away")
         self.assertEqual(len(said.splitlines()), 1)
         self.assertTrue(os.path.exists(said.split("\t")[0]), said)
         self.interrupt(process)

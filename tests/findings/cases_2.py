@@ -301,7 +301,7 @@ def requests(slow_every, slow=40_000, usual=2_000, count=100):
         made.annotation("handle_request", at, length)
         made.state(100, "running", at, 200)
         made.state(100, "blocked", at + 200, length - 200, function="fsync")
-        at += length
+        at += length + usual  # pauses: ranges that cover all of the time would be steps
     return made
 
 

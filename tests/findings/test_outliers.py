@@ -32,7 +32,7 @@ def service(fill, count=40, slow=(7, 19, 31), vendor=None):
         length = SLOW if n in slow else USUAL
         made.annotation("handle_request", at, length)
         fill(made, at, length)
-        at += length + 100
+        at += length + USUAL  # pauses: ranges that cover all of the time would be steps
     return made
 
 

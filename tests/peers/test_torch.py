@@ -50,7 +50,7 @@ class Comparison:
         return done.stdout.decode("utf-8")
 
     def rows(self, *arguments):
-        return json.loads(self.run("--json", "--sort-by", "none", *arguments))
+        return json.loads(self.run("--json", "--sort-by", "none", *arguments))["rows"]
 
     def equal(self, what, ours, theirs):
         self.counts[re.split("[ (:]", what)[0]] += 1

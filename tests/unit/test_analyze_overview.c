@@ -3,6 +3,9 @@
 #include "analyzing.h"
 #include "unit.h"
 
+#include <ckineto/export.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <ckineto/overview.h>
 
 enum { STEPS = 3 };
@@ -65,6 +68,14 @@ static void headline_tiles_and_tables_agree(void **state)
     assert_int_equal(kineto_overview_rows_left_out(o, 0), 0);
     assert_non_null(kineto_overview_findings(o));
     assert_non_null(kineto_overview_facts(o));
+    char path[] = "/tmp/ckineto-overview-XXXXXX";
+    int fd = mkstemp(path);
+    struct stat info;
+    assert_int_equal(kineto_overview_save_json(o, true, path, NULL), KINETO_OK);
+    assert_int_equal(stat(path, &info), 0);
+    assert_in_range(info.st_size, 100, 4096);
+    close(fd);
+    unlink(path);
     kineto_overview_destroy(o);
 }
 

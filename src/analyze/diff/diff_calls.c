@@ -15,7 +15,7 @@ void ka_add_call(ka_side *side, uint32_t thing, double us)
 }
 
 /* By thing, then duration. */
-static int compare_calls(const void *left, const void *right)
+static int compare_typical_calls(const void *left, const void *right)
 {
     const ka_call *a = left, *b = right;
     if (a->thing != b->thing)
@@ -28,7 +28,7 @@ void ka_finish_calls(ka_side *side)
     for (size_t i = 0; i < side->things.count; i++)
         side->things.data[i].typical_us = (double)NAN;
     if (side->calls.count)
-        qsort(side->calls.data, side->calls.count, sizeof *side->calls.data, compare_calls);
+        qsort(side->calls.data, side->calls.count, sizeof *side->calls.data, compare_typical_calls);
     for (size_t first = 0, end; first < side->calls.count; first = end) {
         uint32_t thing = side->calls.data[first].thing;
         for (end = first; end < side->calls.count && side->calls.data[end].thing == thing;)

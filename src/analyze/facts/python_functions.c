@@ -88,7 +88,7 @@ kineto_status ka_analyze_python_functions(const ka_dataset *s, kineto_analysis *
         put_functions(s, &p, t);
     bool no_memory = p.no_memory;
     if (!no_memory && !ka_table_rows(t))
-        ka_note(t, "the trace has no functions of Python: record --python, or with_stack=True");
+        ka_note(t, "the trace has no functions of Python: 'ckineto record --python' has them");
     kb_intern_free(&p.texts);
     kb_vec_free(&p.functions);
     kb_map_free(&p.of_row_name);

@@ -150,7 +150,7 @@ static void add_call(comparing *x, uint32_t index)
 
 /* Adds up the longest slow calls and as many usual ones around the median. Returns how many are compared:
  * slow ones, and usual ones in *usual. */
-static size_t compare_calls(comparing *x, const calls *c, size_t *usual)
+static size_t compare_range_calls(comparing *x, const calls *c, size_t *usual)
 {
     size_t slow = KB_MIN(c->slow, MAX_COMPARED), rest = c->count - c->slow, first;
     *usual = KB_MIN(rest, MAX_COMPARED);
@@ -177,7 +177,7 @@ static cause find_cause(ka_finder *f, const calls *c)
     cause found = {.words = ""};
     f->no_memory |= !x.w || !ka_blocking_calls_make(f->s->trace, &blocking);
     x.blocking = &blocking;
-    size_t usual, slow = f->no_memory ? 0 : compare_calls(&x, c, &usual);
+    size_t usual, slow = f->no_memory ? 0 : compare_range_calls(&x, c, &usual);
     double most = slow ? MIN_CAUSE * (double)c->excess_ns / (double)c->slow : 0;
     for (size_t i = 0; slow && i < x.parts.count; i++) {
         const part *p = &x.parts.data[i];

@@ -214,8 +214,7 @@ static void set_number_cell(table_writer *w, kb_text text)
 static void set_name_cell(table_writer *w, kineto_string name)
 {
     size_t limit = w->t->options.max_name_width, front = limit > 3 ? limit - 3 : 0;
-    char buffer[256];
-    ka_text_cell_set(&w->cell, kb_drop_address(name, buffer, sizeof buffer));
+    ka_text_cell_set(&w->cell, name);
     if (w->cell.columns >= front) {
         ka_text_cell_keep_front(&w->cell, front);
         ka_text_cell_append(&w->cell, "...", 3, 3);
