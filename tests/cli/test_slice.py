@@ -202,7 +202,6 @@ class Slice(CommandTest):
         self.assertEqual(self.run_command("slice", "absent.json", "-o", "t.json").returncode, 2)
 
 
-@unittest.skipUnless(os.path.isdir(TRACES), "the collection of real traces is not at hand")
 class Steps(CommandTest):
     """A step is the same in a slice of it as in the whole trace."""
 
@@ -241,6 +240,7 @@ class Steps(CommandTest):
                 self.check(path)
 
 
+@unittest.skipUnless(os.path.isdir(TRACES), "the collection of real traces is not at hand")
 class RealTraces(CommandTest):
     @staticmethod
     def single_ends(events):
