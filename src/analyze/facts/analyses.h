@@ -25,6 +25,8 @@ void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t)
 /** Note in tables of what hosts did that these activities, of no rank, are not in them. */
 void ka_note_without_rank(kineto_analysis *a, uint64_t without);
 /* ---- analysis.c: facts of many traces -------------------------------------------------------- */
+/** Without rows; destroyed with kineto_analysis_destroy. */
+kineto_status ka_facts_create(kineto_analysis **out, kineto_error *err);
 /** From now on kineto_analysis_add does not run reductions: run again for each of N ranks they
  * would take N times as long. ka_facts_complete runs them once. */
 void ka_facts_defer(kineto_analysis *a);

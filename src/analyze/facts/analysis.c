@@ -1,6 +1,7 @@
 /* Runs the analyses that fill the wanted tables, and merges the facts of several ranks. tables.def
  * says which analysis or reduction makes each table. */
 #include "analyze/facts/analyses.h"
+#include "analyze/ranks/rank_set.h"
 #include "analyze/dataset/each_rank.h"
 
 /** What makes a table: one of both, or neither (tables of two traces). */
@@ -21,6 +22,38 @@ static const table_maker makers[KA_TABLE_COUNT] = {
 #undef REDUCTION
 #undef DIFF
 };
+
+/* ---- creation -------------------------------------------------------------------------------- */
+
+kineto_status ka_facts_create(kineto_analysis **out, kineto_error *err)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return kb_fail_memory(err, NULL);
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++) {
+        ka_table *t = &(*out)->tables[i];
+        t->id = (ka_table_id)i;
+        const ka_table_spec *spec = ka_table_spec_of(t->id);
+        t->column_count = spec->column_count;
+        t->columns = spec->columns;
+        t->no_streams = (*out)->no_streams;
+    }
+    return KINETO_OK;
+}
+
+void kineto_analysis_destroy(kineto_analysis *a)
+{
+    for (uint32_t i = 0; a && i < KA_TABLE_COUNT; i++) {
+        kb_vec_free(&a->tables[i].cells);
+        kb_vec_free(&a->tables[i].shifts);
+        kb_intern_free(&a->tables[i].texts);
+    }
+    if (!a)
+        return;
+    kb_vec_free(&a->seen);
+    ka_rank_set_destroy(a->ranks);
+    free(a);
+}
 
 /* ---- wanted tables --------------------------------------------------------------------------- */
 
@@ -448,6 +481,8 @@ kineto_status kineto_analysis_add(kineto_analysis *to, const kineto_analysis *fr
     for (size_t i = 0; i < from->seen.count; i++)
         if (!kb_vec_push(&to->seen, from->seen.data[i]))
             return kb_fail_memory(err, "facts of a trace");
+    if (!ka_rank_set_add(&to->ranks, from->ranks))
+        return kb_fail_memory(err, "facts of a trace");
     if (!to->deferred)
         reduce_ranks(to);
     return check_memory(to, err);

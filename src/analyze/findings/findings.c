@@ -2,6 +2,7 @@
  * what they found, and its order. kineto_findings_find splits a trace of several ranks and merges their
  * findings (findings_ranks.c). */
 #include "analyze/findings/finding.h"
+#include "analyze/ranks/rank_set.h"
 #include "analyze/dataset/each_rank.h"
 
 /* A device id is unique only within one process of the trace. */
@@ -236,6 +237,8 @@ static kineto_status copy_across_tables(const kineto_analysis *facts, kineto_ana
         if (to->no_memory)
             status = kb_fail_memory(err, NULL);
     }
+    if (!status && !ka_rank_set_add(&(*out)->ranks, facts->ranks))
+        status = kb_fail_memory(err, NULL);
     return status;
 }
 

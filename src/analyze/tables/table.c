@@ -101,35 +101,6 @@ uint32_t ka_fact_column(const ka_table *t, const char *name)
     return i;
 }
 
-/* ---- creation -------------------------------------------------------------------------------- */
-
-kineto_status ka_facts_create(kineto_analysis **out, kineto_error *err)
-{
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return kb_fail_memory(err, NULL);
-    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++) {
-        ka_table *t = &(*out)->tables[i];
-        t->id = (ka_table_id)i;
-        t->column_count = specs[i].column_count;
-        t->columns = specs[i].columns;
-        t->no_streams = (*out)->no_streams;
-    }
-    return KINETO_OK;
-}
-
-void kineto_analysis_destroy(kineto_analysis *a)
-{
-    for (uint32_t i = 0; a && i < KA_TABLE_COUNT; i++) {
-        kb_vec_free(&a->tables[i].cells);
-        kb_vec_free(&a->tables[i].shifts);
-        kb_intern_free(&a->tables[i].texts);
-    }
-    if (a)
-        kb_vec_free(&a->seen);
-    free(a);
-}
-
 ka_table *ka_table_of(kineto_analysis *a, ka_table_id id)
 {
     KB_ASSERT(id < KA_TABLE_COUNT);

@@ -140,11 +140,11 @@ struct kineto_analysis {
     KB_VEC(ka_seen) seen;          /* the traces, in the order in which they were added */
     char no_streams[288]; /* why there is no device work, if the requested streams do not exist */
     bool deferred;        /* reductions run only in ka_facts_complete */
+    struct ka_rank_set *ranks; /* what comparing ranks needs; NULL: no table needs it */
     ka_table tables[KA_TABLE_COUNT];
 };
 
 /* ---- table.c --------------------------------------------------------------------------------- */
-kineto_status ka_facts_create(kineto_analysis **out, kineto_error *err);
 /** The table, if it is to be filled, else NULL. */
 ka_table *ka_table_of(kineto_analysis *a, ka_table_id id);
 /** The shown table with this index; NULL: there are not as many. */

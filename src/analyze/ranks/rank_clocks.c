@@ -1,0 +1,428 @@
+/* One clock for all hosts. A synchronising collective ends on all its ranks at about the same time, so
+ * offset and drift of each host are those that bring these ends together (least squares, outliers
+ * weigh less); and no rank can leave a collective before the last one has entered it, which bounds them. */
+#include "analyze/ranks/rank_model.h"
+
+#include <math.h>
+
+#define MAX_SHARED   200000u /* instances for the fit: enough for any precision */
+#define FIT_ROUNDS   4
+#define SOLVE_ROUNDS 400
+#define OUTLIER      4.0 /* deviations from which on an end weighs less */
+
+/* An end of an instance that several clocks share. */
+typedef struct shared_end {
+    uint32_t clock, instance; /* index of the instances of the fit */
+    double end_ns, at;        /* at: from -1 to 1 over the window */
+    double weight, residual;
+} shared_end;
+
+typedef struct fitting {
+    ka_rank_model *m;
+    KB_VEC(shared_end) ends;
+    uint32_t instance_count;
+    double *sums, *weights;   /* by instance */
+    double *x, *r, *p, *q;    /* by clock: offset, and drift times half the window */
+    double half_ns;
+} fitting;
+
+/* ---- which clocks there are ------------------------------------------------------------------ */
+
+static bool add_clock(ka_rank_model *m, uint32_t rank, kb_map *hosts)
+{
+    const ka_rank_facts *f = m->facts[rank];
+    kineto_string host = kb_intern_get(&f->texts, f->host);
+    uint64_t key = host.size ? kb_hash(host.data, host.size) : kb_hash(&rank, sizeof rank);
+    bool created;
+    uint64_t *at = kb_map_insert(hosts, key, m->clocks.count, &created);
+    if (!at || (created && !kb_vec_push(&m->clocks, (ka_rank_clock){.host = host})))
+        return false;
+    m->clock_of[rank] = (uint32_t)*at;
+    m->clocks.data[*at].rank_count++;
+    return true;
+}
+
+static bool list_clocks(ka_rank_model *m)
+{
+    kb_map hosts = {0};
+    bool ok = true;
+    for (uint32_t r = 0; r < m->rank_count && ok; r++)
+        ok = add_clock(m, r, &hosts);
+    kb_map_free(&hosts);
+    return ok;
+}
+
+/* ---- the ends that they share ---------------------------------------------------------------- */
+
+static bool is_shared(const ka_rank_model *m, const ka_instance *x)
+{
+    if (!(x->flags & KA_INSTANCE_WHOLE) || !ka_is_synchronizing(x->op))
+        return false;
+    uint32_t first = m->clock_of[m->rank_of[m->members[x->first]]];
+    for (uint32_t i = 1; i < x->count; i++)
+        if (m->clock_of[m->rank_of[m->members[x->first + i]]] != first)
+            return true;
+    return false;
+}
+
+static bool take_ends(fitting *f, const ka_instance *x)
+{
+    ka_rank_model *m = f->m;
+    for (uint32_t i = 0; i < x->count; i++) {
+        uint32_t row = m->members[x->first + i], clock = m->clock_of[m->rank_of[row]];
+        shared_end e = {.clock = clock,
+                        .instance = f->instance_count,
+                        .end_ns = (double)m->end_ns[row],
+                        .at = (double)(m->end_ns[row] - m->middle_ns) / f->half_ns,
+                        .weight = 1};
+        m->clocks.data[clock].row_count++;
+        if (!kb_vec_push(&f->ends, e))
+            return false;
+    }
+    f->instance_count++;
+    return true;
+}
+
+static bool list_ends(fitting *f)
+{
+    ka_rank_model *m = f->m;
+    for (size_t i = 0; i < m->instances.count; i++)
+        m->shared_count += is_shared(m, &m->instances.data[i]);
+    uint32_t every = m->shared_count / MAX_SHARED + 1, nth = 0;
+    for (size_t i = 0; i < m->instances.count; i++)
+        if (is_shared(m, &m->instances.data[i]) && nth++ % every == 0 && !take_ends(f, &m->instances.data[i]))
+            return false;
+    return true;
+}
+
+/* ---- least squares --------------------------------------------------------------------------- */
+
+static double dot(const double *a, const double *b, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* Means of `value` of each instance's ends, weighted, into f->sums. */
+static void average_instances(fitting *f, const double *x, bool with_ends)
+{
+    uint32_t clocks = (uint32_t)f->m->clocks.count;
+    memset(f->sums, 0, f->instance_count * sizeof *f->sums);
+    memset(f->weights, 0, f->instance_count * sizeof *f->weights);
+    for (size_t i = 0; i < f->ends.count; i++) {
+        shared_end *e = &f->ends.data[i];
+        double shift = x ? x[e->clock] + x[clocks + e->clock] * e->at : 0;
+        e->residual = (with_ends ? e->end_ns : 0) + shift;
+        f->sums[e->instance] += e->weight * e->residual;
+        f->weights[e->instance] += e->weight;
+    }
+    for (size_t i = 0; i < f->ends.count; i++) {
+        shared_end *e = &f->ends.data[i];
+        e->residual -= f->sums[e->instance] / f->weights[e->instance];
+    }
+}
+
+/* All clocks moved alike are no movement: rounding must not add up to one. */
+static void remove_common(double *v, uint32_t n)
+{
+    double mean = 0;
+    for (uint32_t i = 0; i < n; i++)
+        mean += v[i] / n;
+    for (uint32_t i = 0; i < n; i++)
+        v[i] -= mean;
+}
+
+/* Gradient of half the squares by the clocks, from the residuals. */
+static void add_up_clocks(const fitting *f, double *out)
+{
+    uint32_t clocks = (uint32_t)f->m->clocks.count;
+    memset(out, 0, 2 * (size_t)clocks * sizeof *out);
+    for (size_t i = 0; i < f->ends.count; i++) {
+        const shared_end *e = &f->ends.data[i];
+        out[e->clock] += e->weight * e->residual;
+        out[clocks + e->clock] += e->weight * e->residual * e->at;
+    }
+    remove_common(out, clocks);
+    remove_common(out + clocks, clocks);
+}
+
+/* Conjugate gradients: the matrix is the sum over instances, never stored. */
+static void solve(fitting *f)
+{
+    uint32_t n = 2 * (uint32_t)f->m->clocks.count;
+    average_instances(f, f->x, true);
+    add_up_clocks(f, f->r);
+    for (uint32_t i = 0; i < n; i++)
+        f->p[i] = f->r[i] = -f->r[i];
+    double now = dot(f->r, f->r, n), enough = now * 1e-20; /* rounding of doubles, squared, is 1e-32 */
+    for (uint32_t round = 0; round < SOLVE_ROUNDS && now > enough && now > 1e-9; round++) {
+        average_instances(f, f->p, false);
+        add_up_clocks(f, f->q);
+        double curve = dot(f->p, f->q, n);
+        if (!(curve > 0))
+            break;
+        for (uint32_t i = 0; i < n; i++) {
+            f->x[i] += now / curve * f->p[i];
+            f->r[i] -= now / curve * f->q[i];
+        }
+        double next = dot(f->r, f->r, n);
+        for (uint32_t i = 0; i < n; i++)
+            f->p[i] = f->r[i] + next / now * f->p[i];
+        now = next;
+    }
+}
+
+static double deviation(fitting *f)
+{
+    double *all = malloc((f->ends.count + 1) * sizeof *all);
+    average_instances(f, f->x, true);
+    for (size_t i = 0; all && i < f->ends.count; i++)
+        all[i] = fabs(f->ends.data[i].residual);
+    double found = all && f->ends.count ? 1.4826 * ka_median(all, f->ends.count) + 1 : 1;
+    free(all);
+    return found;
+}
+
+static void fit_clocks(fitting *f)
+{
+    for (uint32_t round = 0; round < FIT_ROUNDS; round++) {
+        solve(f);
+        f->m->residual_ns = deviation(f);
+        for (size_t i = 0; i < f->ends.count; i++) {
+            double far = fabs(f->ends.data[i].residual) / (OUTLIER * f->m->residual_ns);
+            f->ends.data[i].weight = far > 1 ? 1 / far : 1;
+        }
+    }
+}
+
+/* ---- how sure it is -------------------------------------------------------------------------- */
+
+typedef struct rank_bias {
+    double *of_rank;   /* median of the residuals of each rank's ends; NaN: none */
+    double middle, most;
+} rank_bias;
+
+/* Residuals of ends in the order of ranks: what a rank's own clock differs from its host's. */
+static bool find_biases(fitting *f, rank_bias *b)
+{
+    const ka_rank_model *m = f->m;
+    uint32_t *count = calloc((size_t)m->rank_count + 2, sizeof *count);
+    double *sorted = malloc((f->ends.count + 1) * sizeof *sorted);
+    double *sizes = malloc(((size_t)m->rank_count + 1) * sizeof *sizes);
+    uint32_t *rank = malloc((f->ends.count + 1) * sizeof *rank), some = 0;
+    bool ok = count && sorted && sizes && rank && b->of_rank;
+    size_t at = 0;
+    uint32_t every = m->shared_count / MAX_SHARED + 1, nth = 0;
+    for (size_t i = 0; ok && i < m->instances.count; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        if (!is_shared(m, x) || nth++ % every)
+            continue;
+        for (uint32_t k = 0; k < x->count; k++)
+            count[(rank[at++] = m->rank_of[m->members[x->first + k]]) + 1]++;
+    }
+    for (uint32_t r = 0; ok && r < m->rank_count; r++)
+        count[r + 1] += count[r];
+    for (size_t i = f->ends.count; ok && i-- > 0;)
+        sorted[--count[rank[i] + 1]] = f->ends.data[i].residual;
+    for (uint32_t r = 0; ok && r < m->rank_count; r++) {
+        size_t first = count[r + 1], end = r + 1 < m->rank_count ? count[r + 2] : f->ends.count;
+        b->of_rank[r] = end > first ? ka_median(sorted + first, end - first) : NAN;
+        if (end > first)
+            sizes[some++] = fabs(b->of_rank[r]);
+    }
+    b->middle = ok && some ? ka_median(sizes, some) : 0;
+    b->most = ok && some ? sizes[some - 1] : 0;
+    free(count);
+    free(sorted);
+    free(sizes);
+    free(rank);
+    return ok;
+}
+
+static void set_bars(fitting *f, const rank_bias *b)
+{
+    for (size_t i = 0; i < f->m->clocks.count; i++) {
+        ka_rank_clock *c = &f->m->clocks.data[i];
+        c->bar_ns = 3 * f->m->residual_ns / sqrt(c->row_count ? c->row_count : 1) + 2 * b->middle +
+                    2 * b->most / sqrt(c->rank_count);
+    }
+}
+
+/* ---- bounds by causality --------------------------------------------------------------------- */
+
+#define MAX_BOUNDED 1024u /* clocks; the work grows with the third power */
+
+/* ways[q * n + r]: by how much r's clock may be moved forward against q's. */
+static void bound_by(const ka_rank_model *m, const ka_instance *x, double *ways, double *first_end,
+                     double *last_start, uint32_t *seen)
+{
+    uint32_t n = (uint32_t)m->clocks.count, count = 0;
+    for (uint32_t i = 0; i < x->count; i++) {
+        uint32_t row = m->members[x->first + i], c = m->clock_of[m->rank_of[row]];
+        if (first_end[c] == INFINITY)
+            seen[count++] = c;
+        first_end[c] = fmin(first_end[c], (double)m->end_ns[row]);
+        last_start[c] = fmax(last_start[c], (double)m->start_ns[row]);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < count; k++) {
+            double *way = &ways[(size_t)seen[i] * n + seen[k]];
+            *way = fmin(*way, first_end[seen[i]] - last_start[seen[k]]);
+        }
+    for (uint32_t i = 0; i < count; i++) {
+        first_end[seen[i]] = INFINITY;
+        last_start[seen[i]] = -INFINITY;
+    }
+}
+
+static void shorten_ways(double *ways, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++)
+        for (uint32_t i = 0; i < n; i++) {
+            double to = ways[(size_t)i * n + k];
+            if (to == INFINITY)
+                continue;
+            for (uint32_t j = 0; j < n; j++)
+                ways[(size_t)i * n + j] = fmin(ways[(size_t)i * n + j], to + ways[(size_t)k * n + j]);
+        }
+}
+
+static bool bound_clocks(ka_rank_model *m)
+{
+    uint32_t n = (uint32_t)m->clocks.count;
+    double *ways = malloc((size_t)n * n * sizeof *ways), *first_end = malloc(n * sizeof *first_end),
+           *last_start = malloc(n * sizeof *last_start);
+    uint32_t *seen = malloc(n * sizeof *seen);
+    bool ok = ways && first_end && last_start && seen;
+    for (size_t i = 0; ok && i < (size_t)n * n; i++)
+        ways[i] = i % (n + 1) ? INFINITY : 0;
+    for (uint32_t i = 0; ok && i < n; i++) {
+        first_end[i] = INFINITY;
+        last_start[i] = -INFINITY;
+    }
+    for (size_t i = 0; ok && i < m->instances.count; i++)
+        if (is_shared(m, &m->instances.data[i]))
+            bound_by(m, &m->instances.data[i], ways, first_end, last_start, seen);
+    if (ok)
+        shorten_ways(ways, n);
+    for (uint32_t i = 0; ok && i < n; i++) {
+        m->clocks.data[i].most_ns = ways[i];
+        m->clocks.data[i].least_ns = -ways[(size_t)i * n];
+    }
+    free(ways);
+    free(first_end);
+    free(last_start);
+    free(seen);
+    return ok;
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+#define MIN_SHARED     5u
+#define MAX_DEVIATION  20000.0
+#define MAX_DRIFT      200e-6
+#define SLACK_NS       2000.0 /* ends of one collective differ by themselves */
+
+static void refuse(ka_rank_model *m, const char *fmt, ...) KINETO_PRINTF(2, 3);
+static void refuse(ka_rank_model *m, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    if (!m->refused[0])
+        (void)vsnprintf(m->refused, sizeof m->refused, fmt, args);
+    va_end(args);
+}
+
+static void judge_clocks(ka_rank_model *m)
+{
+    if (m->shared_count < MIN_SHARED)
+        refuse(m, "hosts have %u collectives in common, of which at least %u are needed", m->shared_count, MIN_SHARED);
+    if (m->residual_ns > MAX_DEVIATION)
+        refuse(m, "ends of collectives differ by %s on different ranks", kb_duration((int64_t)m->residual_ns).s);
+    for (size_t i = 0; i < m->clocks.count; i++) {
+        const ka_rank_clock *c = &m->clocks.data[i];
+        int size = (int)KB_MIN(c->host.size, (size_t)60);
+        if (!c->row_count)
+            refuse(m, "host %.*s has no collective in common with other hosts", size, c->host.data);
+        else if (fabs(c->drift) > MAX_DRIFT)
+            refuse(m, "the clock of host %.*s gains %.0f us a second", size, c->host.data, c->drift * 1e6);
+        else if (c->most_ns == INFINITY || c->least_ns == -INFINITY)
+            refuse(m, "no collectives connect host %.*s with the first host", size, c->host.data);
+        else if (c->least_ns > c->bar_ns + SLACK_NS || c->most_ns < -c->bar_ns - SLACK_NS ||
+                 c->least_ns > c->most_ns + 2 * SLACK_NS)
+            refuse(m, "collectives of host %.*s contradict each other: on no clock does each end after its begin on all ranks",
+                   size, c->host.data);
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static void set_clocks(fitting *f)
+{
+    uint32_t n = (uint32_t)f->m->clocks.count;
+    for (uint32_t i = n; i-- > 0;) {
+        ka_rank_clock *c = &f->m->clocks.data[i];
+        c->offset_ns = f->x[i] - f->x[0];
+        c->drift = (f->x[n + i] - f->x[n]) / f->half_ns;
+    }
+}
+
+static int64_t correct(const ka_rank_model *m, const ka_rank_clock *c, int64_t ns)
+{
+    return ns + llround(c->offset_ns + c->drift * (double)(ns - m->middle_ns));
+}
+
+static void move_rows(ka_rank_model *m)
+{
+    for (uint32_t row = 0; row < m->row_count; row++) {
+        const ka_rank_clock *c = &m->clocks.data[m->clock_of[m->rank_of[row]]];
+        m->start_ns[row] = correct(m, c, m->start_ns[row]);
+        m->end_ns[row] = correct(m, c, m->end_ns[row]);
+    }
+}
+
+static bool allocate_fit(fitting *f)
+{
+    size_t n = 2 * f->m->clocks.count;
+    f->sums = malloc(((size_t)f->instance_count + 1) * sizeof *f->sums);
+    f->weights = malloc(((size_t)f->instance_count + 1) * sizeof *f->weights);
+    f->x = calloc(4 * n + 1, sizeof *f->x);
+    f->r = f->x ? f->x + n : NULL;
+    f->p = f->x ? f->x + 2 * n : NULL;
+    f->q = f->x ? f->x + 3 * n : NULL;
+    return f->sums && f->weights && f->x;
+}
+
+bool ka_align_clocks(ka_rank_model *m)
+{
+    int64_t last = 0;
+    for (uint32_t row = 0; row < m->row_count; row++)
+        last = KB_MAX(last, m->end_ns[row]);
+    m->middle_ns = last / 2;
+    fitting f = {.m = m, .half_ns = (double)KB_MAX(last / 2, 1)};
+    if (!list_clocks(m))
+        return false;
+    if (m->clocks.count < 2)
+        return true;
+    rank_bias biases = {.of_rank = malloc(((size_t)m->rank_count + 1) * sizeof(double))};
+    bool ok = list_ends(&f) && allocate_fit(&f);
+    if (ok) {
+        fit_clocks(&f);
+        set_clocks(&f);
+        ok = find_biases(&f, &biases);
+    }
+    if (ok) {
+        set_bars(&f, &biases);
+        move_rows(m);
+        ok = m->clocks.count > MAX_BOUNDED || bound_clocks(m);
+        judge_clocks(m);
+    }
+    free(biases.of_rank);
+    free(f.sums);
+    free(f.weights);
+    free(f.x);
+    kb_vec_free(&f.ends);
+    return ok;
+}
