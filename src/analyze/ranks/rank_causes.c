@@ -122,44 +122,99 @@ static double transfer_of(const searching *s, const ka_instance *x)
     return (double)least;
 }
 
-static bool find_slow_transfers(searching *s)
+/* Transfers of one group of an instance's kind and size. */
+typedef struct transfers {
+    uint32_t like; /* groups with equal ones are compared */
+    double middle, spread;
+} transfers;
+typedef struct transfer_search {
+    KB_VEC(transfers) groups;
+    uint32_t *of;           /* by instance: index of groups; KA_NONE */
+    double *usual, *spread; /* by index of `like` */
+    uint32_t like_count;
+} transfer_search;
+
+static bool place_transfers(const searching *s, transfer_search *t)
 {
     const ka_rank_model *m = s->m;
-    size_t count = 0, n = m->instances.count;
-    valued *list = malloc((n + 1) * sizeof *list);
-    double *usual = calloc(n + 1, sizeof *usual), *spread = calloc(n + 1, sizeof *spread);
-    uint32_t *like = malloc((n + 1) * sizeof *like);
-    kb_map likes = {0};
-    bool ok = list && usual && spread && like;
-    for (size_t i = 0; ok && i < n; i++) {
+    kb_map likes = {0}, groups = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < m->instances.count; i++) {
         const ka_instance *x = &m->instances.data[i];
-        like[i] = KA_NONE;
+        t->of[i] = KA_NONE;
         if (!(x->flags & KA_INSTANCE_WHOLE))
             continue;
         const ka_comm *c = ka_model_row(m, m->members[x->first]);
         uint64_t key[] = {m->groups.data[x->group].kind, x->op, x->op == KA_OP_ALL_TO_ALL ? 0 : c->elements,
-                          x->size, spans_hosts(m, x)};
-        uint64_t *at = kb_map_insert(&likes, kb_hash(key, sizeof key), likes.count, NULL);
-        ok = at != NULL;
-        if (ok)
-            list[count++] = (valued){like[i] = (uint32_t)*at, transfer_of(s, x)};
+                          x->size, spans_hosts(m, x), 0};
+        uint64_t *like = kb_map_insert(&likes, kb_hash(key, sizeof key), likes.count, NULL);
+        key[5] = 1 + (uint64_t)x->group;
+        bool created;
+        uint64_t *at = like ? kb_map_insert(&groups, kb_hash(key, sizeof key), t->groups.count, &created) : NULL;
+        ok = at && (!created || kb_vec_push(&t->groups, (transfers){.like = (uint32_t)*like}));
+        t->of[i] = at ? (uint32_t)*at : KA_NONE;
     }
-    if (ok && count)
-        find_usual(list, count, usual);
-    for (size_t i = 0; ok && i < count; i++)
-        list[i].value = fabs(list[i].value - usual[list[i].like]);
-    if (ok && count)
-        find_usual(list, count, spread);
-    for (size_t i = 0; ok && i < n; i++) {
-        double more = like[i] == KA_NONE ? 0 : transfer_of(s, &m->instances.data[i]) - usual[like[i]];
-        s->slow[i] = like[i] != KA_NONE && more > FAR_DEVIATIONS * spread[like[i]] + FAR_NS ? more : 0;
-        s->link_excess[m->instances.data[i].group] += s->slow[i];
-    }
+    t->like_count = (uint32_t)likes.count;
     kb_map_free(&likes);
+    kb_map_free(&groups);
+    return ok;
+}
+
+/* Middle and spread of each group, and of these the usual ones of groups that are alike. */
+static bool describe_transfers(const searching *s, transfer_search *t)
+{
+    size_t count = 0, n = s->m->instances.count;
+    valued *list = malloc((KB_MAX(n, t->groups.count) + 1) * sizeof *list);
+    double *middle = calloc(t->groups.count + 1, sizeof *middle), *spread = calloc(t->groups.count + 1, sizeof *spread);
+    bool ok = list && middle && spread;
+    for (size_t i = 0; ok && i < n; i++)
+        if (t->of[i] != KA_NONE)
+            list[count++] = (valued){t->of[i], transfer_of(s, &s->m->instances.data[i])};
+    if (ok && count) {
+        find_usual(list, count, middle);
+        for (size_t i = 0; i < count; i++)
+            list[i].value = fabs(list[i].value - middle[list[i].like]);
+        find_usual(list, count, spread);
+        for (size_t i = 0; i < t->groups.count; i++)
+            list[i] = (valued){t->groups.data[i].like, t->groups.data[i].middle = middle[i]};
+        find_usual(list, t->groups.count, t->usual);
+        for (size_t i = 0; i < t->groups.count; i++)
+            list[i] = (valued){t->groups.data[i].like, t->groups.data[i].spread = spread[i]};
+        find_usual(list, t->groups.count, t->spread);
+    }
     free(list);
-    free(usual);
+    free(middle);
     free(spread);
-    free(like);
+    return ok;
+}
+
+static void mark_slow_transfers(searching *s, const transfer_search *t)
+{
+    for (size_t i = 0; i < s->m->instances.count; i++) {
+        if (t->of[i] == KA_NONE)
+            continue;
+        const ka_instance *x = &s->m->instances.data[i];
+        const transfers *g = &t->groups.data[t->of[i]];
+        double usual = t->usual[g->like], far = FAR_DEVIATIONS * t->spread[g->like] + FAR_NS;
+        double more = transfer_of(s, x) - usual;
+        s->slow[i] = more > 0 && (more > far || g->middle - usual > far) ? more : 0;
+        s->link_excess[x->group] += s->slow[i];
+    }
+}
+
+static bool find_slow_transfers(searching *s)
+{
+    size_t n = s->m->instances.count;
+    transfer_search t = {.of = malloc((n + 1) * sizeof *t.of),
+                         .usual = calloc(n + 1, sizeof *t.usual),
+                         .spread = calloc(n + 1, sizeof *t.spread)};
+    bool ok = t.of && t.usual && t.spread && place_transfers(s, &t) && describe_transfers(s, &t);
+    if (ok)
+        mark_slow_transfers(s, &t);
+    kb_vec_free(&t.groups);
+    free(t.of);
+    free(t.usual);
+    free(t.spread);
     return ok;
 }
 
