@@ -31,6 +31,7 @@ PLANTS = {"device": {"rank": None, "phase": "all", "factor": 1.2, "from_step": 0
           "step": {"rank": None, "step": None, "cause": "gc", "ns": 5e6, "factor": 1.3}}
 FILE_DAMAGE = ("missing", "truncated", "corrupt", "empty", "other_run", "ring_cut")
 CALL_DAMAGE = ("wrong_op", "wrong_size", "hole", "duplicate", "seq_shift", "seq_shuffle")
+MAX_SHARED_GROUPS = 16  # of which the gain of each is computed
 CAUSES = ("gc", "loader", "throttle")
 
 
@@ -102,8 +103,40 @@ def complete_plant(model, options, plant):
     return full
 
 
+def share_gains(model, draws, plants, makespan):
+    """What each group alone would gain, of a link or a network card that several groups use."""
+    for number, plant in enumerate(plants):
+        if plant["kind"] not in ("link", "nic") or "group" in plant:
+            continue
+        slow = affected_instances(model, plant)
+        groups = sorted({i["group"].number for i, hit in zip(model.instances, slow) if hit})
+        if len(groups) <= MAX_SHARED_GROUPS:
+            plant["gain_by_group_ns"] = {
+                model.groups[g].name: round(makespan - run_model(model, draws, [
+                    {**p, "spared": g} if n == number else p for n, p in enumerate(plants)]).makespan) for g in groups}
+
+
+def is_comparable(model, plant):
+    """Whether the set has anything that should be as fast as what the plant makes slower."""
+    if plant["kind"] == "step":
+        return True
+    if "rank" in plant:
+        return model.roles.count(model.roles[plant["rank"]]) > 1
+    slow = affected_instances(model, plant)
+
+    def likeness(instance):
+        group, operation = instance["group"], instance["operation"]
+        hosts = {model.host_of(r) for r in (instance["key"][1] if operation == "p2p" else group.members)}
+        size = 0 if operation == "all_to_allv" else instance["bytes"]
+        return group.kind, operation, size, instance["expected"], len(hosts) > 1
+    others = {likeness(instance) for instance, hit in zip(model.instances, slow) if not hit}
+    alike = [likeness(instance) in others for instance, hit in zip(model.instances, slow) if hit]
+    return 2 * sum(alike) >= len(alike)
+
+
 def describe_plant(model, plant, gain, makespan):
-    truth = {**plant, "gain_ns": round(gain), "of_step_percent": round(100 * gain / makespan, 4)}
+    truth = {**plant, "gain_ns": round(gain), "of_step_percent": round(100 * gain / makespan, 4),
+             "comparable": is_comparable(model, plant)}
     if plant["kind"] in ("link", "nic"):
         slow = [instance for instance, hit in zip(model.instances, affected_instances(model, plant)) if hit]
         truth["groups"] = sorted({instance["group"].name for instance in slow}, key=int)
@@ -236,6 +269,7 @@ def build(spec):
     draws = Draws(model, options["seed"], spec.get("noise", {}))
     run = run_model(model, draws, plants)
     gains = [run.makespan - run_model(model, draws, plants[:i] + plants[i + 1:]).makespan for i in range(len(plants))]
+    share_gains(model, draws, plants, run.makespan)
     gains.append(run.makespan - run_model(model, draws, []).makespan if len(plants) != 1 else gains[0])
     clocks = Clocks(model.ranks, model.host_of(model.ranks - 1) + 1, options["seed"], {**CLOCKS, **spec.get("clocks", {})})
     damage, changes, damage_truth = complete_damage(model, spec.get("damage", []), clocks, run.makespan)

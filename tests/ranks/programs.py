@@ -169,7 +169,7 @@ def draw_tokens(options, groups):
 
 def run_experts(model, options, tokens, phase):
     """Tokens go to the ranks of their experts, are computed there, and come back."""
-    rank = model.rank_in_ep
+    rank = model.rank // options["tp"] % options["ep"]
     sent, received, hidden = tokens[rank], tokens[:, rank], options["hidden"]
     sizes_out, sizes_in = [int(n) * hidden for n in sent], [int(n) * hidden for n in received]
     model.communicate("ep", "all_to_allv", sum(sizes_out), sum(sizes_in), splits=(sizes_out, sizes_in))
@@ -195,7 +195,7 @@ def build_ep(options):
     tokens = draw_tokens(options, model.ranks // (tp * ep))
     for rank in range(model.ranks):
         model.begin_rank(rank)
-        model.rank_in_ep, group = rank // tp % ep, rank // (tp * ep)
+        group = rank // (tp * ep)
         for step in range(options["steps"]):
             model.begin_step(step, options["loader_us"])
             for layer in range(options["layers"]):
@@ -350,7 +350,7 @@ def build_decode(options):
     tp = options["tp"] or model.ranks
     add_world(model)
     add_groups(model, "tp", options, lambda rank: rank // tp)
-    if tp < model.ranks:
+    if tp < model.ranks and not options["islands"]:
         add_groups(model, "dp", options, lambda rank: rank % tp)
     random = numpy.random.default_rng([options["seed"], 13])
     graphs = random.integers(1, 4, size=(options["steps"], options["decodes"]))
@@ -392,6 +392,6 @@ PROGRAMS = {
     "pp1f1b": (build_pipeline, {**PIPELINE, "tp": 1, "dp": 4, "schedule": "1f1b", "p2p_seq": "different",
                                 "microbatches": 8, "names": "megatron"}),
     "decode": (build_decode, {**COMMON, "ranks": 8, "tp": 0, "layers": 8, "kernels": 3, "us": 12.0, "decodes": 6,
-                              "scheduler_us": 250.0, "loader_us": 50.0, "eager_logits": True, "tp_elements": 1 << 15,
+                              "islands": False, "scheduler_us": 250.0, "loader_us": 50.0, "eager_logits": True, "tp_elements": 1 << 15,
                               "names": "none"}),
 }

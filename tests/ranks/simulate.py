@@ -1,7 +1,7 @@
 """Runs of a model: random numbers, planted faults, and the pass that gives every start and end."""
 import numpy
 
-from model import LAUNCH_SHARE, PHASES, STREAM_GAP, COMPUTE
+from model import LAUNCH_SHARE, PHASES, STREAM_GAP
 
 NOISE = {"kernel": 0.02, "transfer": 0.03, "host": 0.10, "latency_us": 4.0, "latency_jitter_us": 1.0, "end_us": 1.5}
 
@@ -33,6 +33,8 @@ def affected_instances(model, plant):
     """Mask of the rendezvous that a slow link or network card makes slower."""
     def is_affected(instance):
         group = instance["group"]
+        if group.number == plant.get("spared"):
+            return False
         if "group" in plant:
             return group.number == plant["group"]
         if instance["operation"] == "p2p":
@@ -136,6 +138,3 @@ def run_model(model, draws, plants):
                 if done + jitter[op] > end[op]:
                     end[op] = done + jitter[op]
     return Run(start, end, launch, item_end - total, item_end)
-
-
-__all__ = ["COMPUTE", "Draws", "Faults", "NOISE", "Run", "run_model"]

@@ -21,6 +21,10 @@ SHORT = {"Float": ("f32", "float"), "BFloat16": ("bf16", "__nv_bfloat16"), "Long
 ANNOTATIONS = {"allreduce": "all_reduce", "_allgather_base": "_all_gather_base", "_reduce_scatter_base": "_reduce_scatter_base",
                "all_to_allv": "all_to_all", "broadcast": "broadcast", "send": "send", "recv": "recv"}
 OTHER_OPERATION = {"allreduce": "_allgather_base", "_allgather_base": "_reduce_scatter_base"}
+OPERATORS = (("flash_fwd", "aten::_flash_attention_forward"), ("flash_bwd", "aten::_flash_attention_backward"),
+             ("GeluBackward", "aten::gelu_backward"), ("Gelu", "aten::gelu"), ("ArgMax", "aten::argmax"),
+             ("layer_norm_grad", "aten::native_layer_norm_backward"), ("layer_norm", "aten::native_layer_norm"),
+             ("Adam", "aten::_fused_adam_"), ("Grouped", "aten::_grouped_mm"))
 TIME = "%d.%03d"
 
 
@@ -40,10 +44,7 @@ def list_ranks(members):
 
 def operator_of(kernel):
     """The operator that launches a kernel of this name."""
-    for part, name in (("flash_fwd", "aten::_flash_attention_forward"), ("flash_bwd", "aten::_flash_attention_backward"),
-                       ("GeluBackward", "aten::gelu_backward"), ("Gelu", "aten::gelu"), ("layer_norm_grad", "aten::native_layer_norm_backward"),
-                       ("layer_norm", "aten::native_layer_norm"), ("Adam", "aten::_fused_adam_"), ("ArgMax", "aten::argmax"),
-                       ("Grouped", "aten::_grouped_mm")):
+    for part, name in OPERATORS:
         if part in kernel:
             return name
     return "aten::mm"
@@ -106,6 +107,8 @@ class RankWriter:
     # Events
 
     def complete(self, category, name, begin, end, args, tid=None, pid=None):
+        if self.old:
+            begin, end = begin // 1000 * 1000, end // 1000 * 1000
         return ('{"ph": "X", "cat": "%s", "name": "%s", "pid": %s, "tid": %s, "ts": %d.%03d, "dur": %d.%03d, "args": {%s}}' % (
             category, name, self.pid if pid is None else pid, self.pid if tid is None else tid, begin // 1000, begin % 1000,
             (end - begin) // 1000, (end - begin) % 1000, args))
@@ -116,7 +119,7 @@ class RankWriter:
         name = kernel.replace("%", "%%")
         host = (f'{{"ph": "X", "cat": "cpu_op", "name": "{operator_of(kernel)}", {thread}, "dur": {TIME}, '
                 '"args": {"External id": %d, "Ev Idx": %d}},\n'
-                f'{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", {thread}, "dur": 2.800, '
+                f'{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", {thread}, "dur": {"2" if self.old else "2.017"}, '
                 '"args": {"External id": %d, "cbid": 211, "correlation": %d}},\n'
                 f'{{"ph": "s", "id": %d, {thread}, "cat": "ac2g", "name": "ac2g"}}')
         row = f'"pid": {self.device}, "tid": %d, "ts": {TIME}'
@@ -170,7 +173,7 @@ class RankWriter:
                                             f'"External id": {20000000 + op}, "Record function id": 0'))
         if not replayed:
             args = f'"External id": {op}, "cbid": 430, "correlation": {op}'
-            events.append(self.complete("cuda_runtime", "cudaLaunchKernelExC", launch, launch + 3000, args))
+            events.append(self.complete("cuda_runtime", "cudaLaunchKernelExC", launch, launch + 4000, args))
             events.append('{"ph": "s", "id": %d, "pid": %d, "tid": %d, "ts": %d.%03d, "cat": "ac2g", "name": "ac2g"}' % (
                 op, self.pid, self.pid, launch // 1000, launch % 1000))
         on_kernel = "" if self.old or replayed or (batched and self.job.options["p2p_args"] == "host") else ", " + text
