@@ -26,8 +26,8 @@ FORMS = ("new", "old", "gloo")
 MESSAGES = {"p2p_seq": "shared", "p2p_args": "kernel", "p2p_batched": False}
 PLANTS = {"device": {"rank": None, "phase": "all", "factor": 1.2, "from_step": 0},
           "host": {"rank": None, "steps": None, "ns": None, "factor": None},
-          "link": {"hosts": None, "group": None, "factor": 3.0},
-          "nic": {"host": None, "factor": 3.0},
+          "link": {"hosts": None, "group": None, "factor": 3.0, "from_step": 0},
+          "nic": {"host": None, "factor": 3.0, "from_step": 0},
           "step": {"rank": None, "step": None, "cause": "gc", "ns": 5e6, "factor": 1.3}}
 FILE_DAMAGE = ("missing", "truncated", "corrupt", "empty", "other_run", "ring_cut")
 CALL_DAMAGE = ("wrong_op", "wrong_size", "hole", "duplicate", "seq_shift", "seq_shuffle")
@@ -118,8 +118,8 @@ def share_gains(model, draws, plants, makespan):
 
 def is_comparable(model, plant):
     """Whether the set has anything that should be as fast as what the plant makes slower."""
-    if plant["kind"] == "step":
-        return True
+    if plant["kind"] == "step" or plant.get("from_step", 0) > 0:
+        return True  # the steps before
     if "rank" in plant:
         return model.roles.count(model.roles[plant["rank"]]) > 1
     slow = affected_instances(model, plant)

@@ -44,7 +44,7 @@ def is_place_of(plant, culprit, truth):
 
 
 def is_step_of(plant, culprit, truth):
-    steps = [step for step in truth["steps"] if step["step"] == plant["step"]]
+    steps = [step for step in truth["steps"] if step["step"] == plant.get("step", plant.get("from_step"))]
     return culprit.get("step") in [step[key] for step in steps for key in ("step", "profiler_step")]
 
 
@@ -54,6 +54,8 @@ def is_kind_of(plant, culprit, truth):
         if plant["cause"] == "throttle" and culprit["kind"] == "device":
             return True  # it lasts to the end of the window
         return culprit["kind"] == "step" and is_step_of(plant, culprit, truth)
+    if plant.get("from_step", 0) > 0 and culprit["kind"] == "step":
+        return is_step_of(plant, culprit, truth)  # it begins with this step
     return culprit["kind"] in kinds[plant["kind"]]
 
 
@@ -162,7 +164,7 @@ def show(name, result):
         parts.append("damage {named} of {damaged} named, {located} located, {invented} invented".format(**damage))
     if result["refusal"] != "right":
         parts.append(f"refusal {result['refusal']}")
-    return f"{name}: {result['program']}, {result['ranks']} ranks: " + ("; ".join(parts) or "nothing planted, nothing found")
+    return f"{name}: {result['program']}, {result['ranks']} ranks: " + ("; ".join(parts) or "nothing to find, nothing found")
 
 
 def show_summary(total):
@@ -196,7 +198,7 @@ def main(arguments):
             files.append(argument)
     if not files or len(files) % 2 or files[0].startswith("--"):
         print(__doc__)
-        return 2
+        return 0 if files == ["--help"] else 2
     results = {truth: judge(read(truth), read(answer), least) for truth, answer in zip(files[::2], files[1::2])}
     total = summarise(list(results.values()))
     if as_json:

@@ -33,7 +33,7 @@ def affected_instances(model, plant):
     """Mask of the rendezvous that a slow link or network card makes slower."""
     def is_affected(instance):
         group = instance["group"]
-        if group.number == plant.get("spared"):
+        if group.number == plant.get("spared") or instance["step"] < plant["from_step"]:
             return False
         if "group" in plant:
             return group.number == plant["group"]

@@ -294,6 +294,19 @@ def test_judge_sees_what_is_wrong():
     assert judge.judge(healthy, {"refused": "no"})["refusal"] == "unneeded"
 
 
+def test_judge_knows_what_cannot_be_decided():
+    """All transfers of a job with one group are slow: nothing tells that from a slow network, unless it begins later."""
+    spec, link = {"program": "ddp", "options": SMALL["ddp"]}, {"kind": "link", "hosts": [0, 1], "factor": 3}
+    truth = generate.build({**spec, "plants": [link]})[1]
+    assert judge.judge(truth, {})["plants"][0]["verdict"] == "undecidable"
+    truth = generate.build({**spec, "plants": [{**link, "from_step": 2}]})[1]
+    assert judge.judge(truth, {})["plants"][0]["verdict"] == "silent"
+    for culprit in ({"kind": "link", "hosts": [1, 0]}, {"kind": "link", "group": "0"}, {"kind": "step", "step": 2, "group": "0"},
+                    {"kind": "step", "step": 12, "hosts": [0, 1]}):
+        assert judge.judge(truth, {"culprits": [culprit]})["plants"][0]["verdict"] == "right", culprit
+    assert judge.judge(truth, {"culprits": [{"kind": "device", "ranks": [3]}]})["plants"][0]["verdict"] == "wrong"
+
+
 def test_wrong_specs_are_refused():
     for spec in ({"program": "none"}, {"options": {"size": 3}}, {"plants": [{"kind": "device", "rank": 99}]}, {"form": "older"},
                  {"plants": [{"kind": "host", "rank": 1}]}, {"plants": [{"kind": "link", "hosts": [0, 77]}]},

@@ -322,7 +322,7 @@ class RankWriter:
         else:
             self.add_operations()
         end = self.on_clock(numpy.array([self.run.makespan + 1e6]))[0]
-        window = self.on_clock(numpy.array([-1e6]))[0]
+        window = self.cut or self.on_clock(numpy.array([-1e6]))[0]
         tail = [self.complete("Trace", "PyTorch Profiler (0)", window, end, '"Op count": 0', '"PyTorch Profiler"', '"Spans"'),
                 '{"ph": "i", "s": "g", "name": "Iteration Start: PyTorch Profiler", "pid": "Traces", '
                 '"tid": "Trace PyTorch Profiler", "ts": %d.%03d}' % divmod(window, 1000),
