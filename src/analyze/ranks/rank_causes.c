@@ -18,6 +18,7 @@ typedef struct searching {
     double *slow;                      /* by instance: how much its transfer is beyond its like */
     double *device_excess, *host_excess; /* by rank */
     double *link_excess;               /* by group */
+    uint32_t first_step, step_count;
     ka_rank_causes *out;
 } searching;
 
@@ -93,16 +94,34 @@ static double beyond(const double *usual, const searching *s, uint32_t row, cons
     return of[row] == KA_UNKNOWN_NUMBER ? 0 : (double)of[row] - usual[s->place[row]];
 }
 
+static double host_beyond(const searching *s, uint32_t row)
+{
+    double by = ka_model_row(s->m, row)->sync_row == KA_NO_COMM ? beyond(s->host, s, row, s->replay.host_ns)
+                                                                 : beyond(s->sync, s, row, s->replay.sync_ns);
+    return fmax(by, 0);
+}
+
 static void add_rank_excess(searching *s)
 {
     const ka_rank_model *m = s->m;
     for (uint32_t row = 0; row < m->row_count; row++) {
-        double device = beyond(s->work, s, row, s->replay.work_ns),
-               host = ka_model_row(m, row)->sync_row == KA_NO_COMM ? beyond(s->host, s, row, s->replay.host_ns)
-                                                                   : beyond(s->sync, s, row, s->replay.sync_ns);
-        s->device_excess[m->rank_of[row]] += device;
-        s->host_excess[m->rank_of[row]] += fmax(host, 0);
+        s->device_excess[m->rank_of[row]] += beyond(s->work, s, row, s->replay.work_ns);
+        s->host_excess[m->rank_of[row]] += host_beyond(s, row);
     }
+}
+
+static void find_step_range(searching *s)
+{
+    uint32_t first = UINT32_MAX, last = 0;
+    for (uint32_t row = 0; row < s->m->row_count; row++) {
+        uint32_t step = ka_model_row(s->m, row)->step;
+        if (step == UINT32_MAX)
+            continue;
+        first = KB_MIN(first, step);
+        last = KB_MAX(last, step);
+    }
+    s->first_step = first;
+    s->step_count = first == UINT32_MAX ? 0 : KB_MIN(last - first + 1, s->m->row_count);
 }
 
 /* Does a group lie within one host? Transfers within and between hosts are not alike. */
@@ -302,6 +321,40 @@ static bool list_candidates(searching *s, ka_cause_kind kind, const double *exce
     return true;
 }
 
+/* By step: the excess of a rank, of one kind. */
+static void sum_steps(const searching *s, const ka_rank_cause *c, double *by_step, uint32_t count)
+{
+    for (uint32_t row = s->m->base[c->rank]; row < s->m->base[c->rank + 1]; row++) {
+        const ka_comm *k = ka_model_row(s->m, row);
+        uint32_t step = k->step - s->first_step;
+        if (k->step != UINT32_MAX && step < count)
+            by_step[step] += c->kind == KA_CAUSE_DEVICE ? beyond(s->work, s, row, s->replay.work_ns) : host_beyond(s, row);
+    }
+}
+
+/* A rank that is slow in one step only is slow in that step, not by itself. */
+#define MOST_OF_STEP 0.75
+#define MIN_STEPS    3u
+static void find_step(searching *s, ka_rank_cause *c)
+{
+    double *by_step = calloc((size_t)s->step_count + 1, sizeof *by_step), all = 0;
+    uint32_t most = 0;
+    if (!by_step || s->step_count < MIN_STEPS || c->rank == KA_NONE) {
+        free(by_step);
+        return;
+    }
+    sum_steps(s, c, by_step, s->step_count);
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        all += fmax(by_step[i], 0);
+        most = by_step[i] > by_step[most] ? i : most;
+    }
+    if (by_step[most] > MOST_OF_STEP * all) {
+        c->kind = KA_CAUSE_STEP;
+        c->step = s->first_step + most;
+    }
+    free(by_step);
+}
+
 static int compare_saved(const void *left, const void *right)
 {
     const ka_rank_cause *a = left, *b = right;
@@ -336,6 +389,9 @@ static void judge_candidates(searching *s)
     while (kept < c->list.count && (double)c->list.data[kept].saved_ns >= least)
         kept++;
     c->list.count = kept;
+    ka_replay_reset(&s->replay);
+    for (size_t i = 0; i < kept; i++)
+        find_step(s, &c->list.data[i]);
 }
 
 static bool allocate_search(searching *s)
@@ -377,6 +433,7 @@ static bool search(searching *s)
         !find_slow_transfers(s))
         return false;
     add_rank_excess(s);
+    find_step_range(s);
     if (c->refused[0])
         return true;
     bool ok = list_candidates(s, KA_CAUSE_DEVICE, s->device_excess, s->m->rank_count) &&

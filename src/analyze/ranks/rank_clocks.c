@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#define MIN_SHARED   5u
 #define MAX_SHARED   200000u /* instances for the fit: enough for any precision */
 #define FIT_ROUNDS   4
 #define SOLVE_ROUNDS 400
@@ -56,7 +57,8 @@ static bool list_clocks(ka_rank_model *m)
 
 static bool is_shared(const ka_rank_model *m, const ka_instance *x)
 {
-    if (!(x->flags & KA_INSTANCE_WHOLE) || !ka_is_synchronizing(x->op))
+    bool is_message = x->op >= KA_OP_SEND_RECV;
+    if (!(x->flags & KA_INSTANCE_WHOLE) || !(ka_is_synchronizing(x->op) || (m->by_messages && is_message)))
         return false;
     uint32_t first = m->clock_of[m->rank_of[m->members[x->first]]];
     for (uint32_t i = 1; i < x->count; i++)
@@ -83,11 +85,22 @@ static bool take_ends(fitting *f, const ka_instance *x)
     return true;
 }
 
+/* Both sides of a message end at about the same time, too, but that is less certain: messages only count
+ * where there are too few collectives. */
+static void count_shared(ka_rank_model *m)
+{
+    for (int round = 0; round < 2 && m->shared_count < MIN_SHARED; round++) {
+        m->by_messages = round > 0;
+        m->shared_count = 0;
+        for (size_t i = 0; i < m->instances.count; i++)
+            m->shared_count += is_shared(m, &m->instances.data[i]);
+    }
+}
+
 static bool list_ends(fitting *f)
 {
     ka_rank_model *m = f->m;
-    for (size_t i = 0; i < m->instances.count; i++)
-        m->shared_count += is_shared(m, &m->instances.data[i]);
+    count_shared(m);
     uint32_t every = m->shared_count / MAX_SHARED + 1, nth = 0;
     for (size_t i = 0; i < m->instances.count; i++)
         if (is_shared(m, &m->instances.data[i]) && nth++ % every == 0 && !take_ends(f, &m->instances.data[i]))
@@ -320,7 +333,6 @@ static bool bound_clocks(ka_rank_model *m)
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-#define MIN_SHARED     5u
 #define MAX_DEVIATION  20000.0
 #define MAX_DRIFT      200e-6
 #define SLACK_NS       2000.0 /* ends of one collective differ by themselves */

@@ -32,7 +32,8 @@ enum {
     KA_COMM_ON_HOST = 4,  /* a call of a host thread, not work of a device */
     KA_COMM_LAST = 8,     /* no collective: the end of the rank's work */
     KA_COMM_NO_LAUNCH = 16, /* host_… are not known */
-    KA_COMM_LATE_OWN = 32   /* late_ns is from this row's launch, not from the one before */
+    KA_COMM_LATE_OWN = 32,  /* late_ns is from this row's launch, not from the one before */
+    KA_COMM_PART = 64       /* a further message of the kernel of the row before: it begins and ends with it */
 };
 
 /** A collective of a rank, or one direction of a message. Times are of the trace. */

@@ -401,27 +401,57 @@ static uint32_t step_number(const ka_dataset *s, int32_t step)
     return step < 0 ? UINT32_MAX : (uint32_t)KB_MIN(s->steps[step].number, UINT32_MAX - 1);
 }
 
-static void see_collective(mapping *m, const ka_work *w)
+static ka_comm begin_comm(const mapping *m, const ka_work *w)
 {
     int64_t launch = launch_ns(m, w);
-    ka_collective_args args = ka_read_collective(&m->reader, w);
     bool known = launch != KA_UNKNOWN_NUMBER && launch <= w->start_ns;
-    ka_comm row = {.start_ns = w->start_ns,
-                   .end_ns = w->end_ns,
-                   .ready_ns = m->computed_ns <= w->start_ns + TOLERANCE_NS && m->computed_ns > INT64_MIN
-                                   ? KB_MIN(m->computed_ns, w->start_ns)
-                                   : w->start_ns,
-                   .host_at_ns = known ? launch : w->start_ns,
-                   .elements = (uint64_t)KB_MAX(KB_MAX(args.in, args.out), 0),
-                   .previous = m->last_of[w->stream],
-                   .step = step_number(m->s, w->step),
-                   .op = (uint8_t)args.op,
-                   .flags = known ? 0 : KA_COMM_NO_LAUNCH};
-    ka_comm_group g = name_group(m, &args, w->stream);
-    row.sequence = number_comm(m, &args, &g, &row);
-    row.group = keep_group(m, &g);
+    bool computed = m->computed_ns > INT64_MIN && m->computed_ns <= w->start_ns + TOLERANCE_NS;
+    return (ka_comm){.start_ns = w->start_ns,
+                     .end_ns = w->end_ns,
+                     .ready_ns = computed ? KB_MIN(m->computed_ns, w->start_ns) : w->start_ns,
+                     .host_at_ns = known ? launch : w->start_ns,
+                     .previous = m->last_of[w->stream],
+                     .wait_row = KA_NO_COMM,
+                     .sync_row = KA_NO_COMM,
+                     .step = step_number(m->s, w->step),
+                     .flags = known ? 0 : KA_COMM_NO_LAUNCH};
+}
+
+/* Group, number and size of one collective or message of a kernel. */
+static void name_comm(mapping *m, const ka_collective_args *args, uint32_t stream, ka_comm *row)
+{
+    ka_comm_group g = name_group(m, args, stream);
+    row->op = (uint8_t)args->op;
+    row->elements = (uint64_t)KB_MAX(KB_MAX(args->in, args->out), 0);
+    row->sequence = number_comm(m, args, &g, row);
+    row->group = keep_group(m, &g);
+}
+
+/* A further message of the kernel of the last row. */
+static void append_part(mapping *m, const ka_collective_args *args, uint32_t stream)
+{
+    ka_comm row = m->out->rows.data[m->out->rows.count - 1];
+    row.flags = (uint8_t)((row.flags & KA_COMM_NO_LAUNCH) | KA_COMM_PART);
+    row.work_ns = row.host_ns = row.sync_ns = row.wait_ns = row.late_rest_ns = 0;
+    row.late_ns = KA_UNKNOWN_NUMBER;
+    row.wait_row = row.sync_row = KA_NO_COMM;
+    name_comm(m, args, stream, &row);
+    m->no_memory |= !kb_vec_push(&m->out->rows, row);
+}
+
+#define MAX_MESSAGES 32
+static void see_collective(mapping *m, const ka_work *w)
+{
+    ka_collective_args all[MAX_MESSAGES];
+    uint32_t count = ka_read_messages(&m->reader, w, all, MAX_MESSAGES);
+    if (!count)
+        all[count++] = ka_read_collective(&m->reader, w);
+    ka_comm row = begin_comm(m, w);
+    name_comm(m, &all[0], w->stream, &row);
     take_chain(m, &row);
     append_row(m, &row, w->stream);
+    for (uint32_t i = 1; i < count; i++)
+        append_part(m, &all[i], w->stream);
 }
 
 static void append_end(mapping *m)

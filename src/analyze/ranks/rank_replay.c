@@ -14,7 +14,8 @@ bool ka_replay_create(ka_replay *r, const ka_rank_model *m)
         if (!(*arrays[i] = malloc(((size_t)m->row_count + 1) * sizeof(int64_t))))
             return false;
     r->next = malloc(((size_t)m->rank_count + 1) * sizeof *r->next);
-    if (!r->next)
+    r->is_ended = malloc(((size_t)m->row_count + 1) * sizeof *r->is_ended);
+    if (!r->next || !r->is_ended)
         return false;
     ka_replay_reset(r);
     return true;
@@ -28,6 +29,7 @@ void ka_replay_free(ka_replay *r)
     for (size_t i = 0; i < ARRAYS; i++)
         free(arrays[i]);
     free(r->next);
+    free(r->is_ended);
     *r = (ka_replay){0};
 }
 
@@ -40,6 +42,14 @@ static int64_t moved(const ka_rank_model *m, uint32_t row, int64_t ns)
 static uint32_t global_row(const ka_rank_model *m, uint32_t row, int32_t of)
 {
     return m->base[m->rank_of[row]] + (uint32_t)of;
+}
+
+/* The row that stands for the kernel of a row. */
+static uint32_t main_row(const ka_rank_model *m, uint32_t row)
+{
+    while (ka_model_row(m, row)->flags & KA_COMM_PART)
+        row--;
+    return row;
 }
 
 static const ka_instance *whole_instance(const ka_rank_model *m, uint32_t row)
@@ -65,19 +75,34 @@ static int64_t earliest_begin(const ka_replay *r, uint32_t row, int64_t ready, i
     return c->previous == KA_NO_COMM ? at : KB_MAX(at, end[global_row(r->m, row, c->previous)]);
 }
 
+static int64_t arrival_of(const ka_rank_model *m, uint32_t row)
+{
+    const ka_instance *x = whole_instance(m, row);
+    return x ? x->arrival_ns : m->start_ns[row];
+}
+
+/* When all that a kernel sends and receives could begin. */
+static int64_t kernel_arrival(const ka_rank_model *m, uint32_t row)
+{
+    uint32_t at = main_row(m, row), end = m->base[m->rank_of[row] + 1];
+    int64_t arrival = arrival_of(m, at++);
+    for (; at < end && (ka_model_row(m, at)->flags & KA_COMM_PART); at++)
+        arrival = KB_MAX(arrival, arrival_of(m, at));
+    return arrival;
+}
+
 void ka_replay_reset(ka_replay *r)
 {
     const ka_rank_model *m = r->m;
     for (uint32_t row = 0; row < m->row_count; row++) {
         const ka_comm *c = ka_model_row(m, row);
-        const ka_instance *x = whole_instance(m, row);
         r->work_ns[row] = c->work_ns;
         r->late_ns[row] = c->late_ns;
         r->late_rest_ns[row] = c->late_rest_ns;
         r->host_ns[row] = c->host_ns;
         r->sync_ns[row] = c->sync_ns;
         r->wait_ns[row] = c->wait_ns;
-        r->transfer_ns[row] = m->end_ns[row] - (x ? x->arrival_ns : m->start_ns[row]);
+        r->transfer_ns[row] = m->end_ns[row] - kernel_arrival(m, row);
         r->gap_ns[row] = m->start_ns[row] - earliest_begin(r, row, moved(m, row, c->ready_ns),
                                                            moved(m, row, c->host_at_ns), m->end_ns);
     }
@@ -124,13 +149,23 @@ static void advance(ka_replay *r, uint32_t row)
 static void begin_row(ka_replay *r, uint32_t row)
 {
     advance(r, row);
+    if (ka_model_row(r->m, row)->flags & KA_COMM_PART) {
+        begin_row(r, row - 1); /* the same kernel, whose other message may come later */
+        r->begin[row] = r->begin[row - 1];
+        return;
+    }
     r->begin[row] = earliest_begin(r, row, r->ready[row], r->host[row], r->end) + r->gap_ns[row];
 }
 
 static void end_row(ka_replay *r, uint32_t row, int64_t arrival)
 {
+    uint32_t whole = main_row(r->m, row);
+    int64_t end = arrival + r->transfer_ns[row];
+    r->end[row] = end;
+    row = whole;
     const ka_comm *c = ka_model_row(r->m, row);
-    r->end[row] = arrival + r->transfer_ns[row];
+    r->end[row] = r->is_ended[row] ? KB_MAX(r->end[row], end) : end;
+    r->is_ended[row] = true;
     if (c->wait_row == KA_NO_COMM || !(c->flags & KA_COMM_WAITED))
         return;
     uint32_t to = global_row(r->m, row, c->wait_row);
@@ -159,6 +194,7 @@ int64_t ka_replay_run(ka_replay *r)
     for (uint32_t row = 0; row < m->row_count; row++) {
         r->waited[row] = INT64_MIN;
         r->end[row] = m->end_ns[row]; /* of rows that are of no instance */
+        r->is_ended[row] = false;
     }
     for (uint32_t i = 0; i < m->rank_count; i++)
         r->next[i] = m->base[i];

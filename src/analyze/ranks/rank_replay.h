@@ -11,6 +11,7 @@ typedef struct ka_replay {
     int64_t *gap_ns;                       /* by row: from all that it waited for to its begin */
     int64_t *host, *ready, *begin, *end;   /* by row: the times that follow */
     int64_t *waited;                       /* by row: the latest end that it waits for */
+    bool *is_ended;                        /* by row: `end` has one of its messages */
     uint32_t *next;                        /* by rank: the first row without `host` and `ready` */
 } ka_replay;
 
