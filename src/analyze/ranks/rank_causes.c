@@ -12,9 +12,8 @@
 typedef struct searching {
     const ka_rank_model *m;
     ka_replay replay;
-    uint32_t *place;                   /* by row: index of `like`; KA_NONE */
-    uint32_t like_count;
-    double *work, *late, *host, *sync; /* by index of `like`: what is usual */
+    uint32_t *place;                   /* by row: index of `like` */
+    double *work, *late, *host, *sync; /* by row: what is usual */
     double *slow;                      /* by instance: how much its transfer is beyond its like */
     double *device_excess, *host_excess; /* by rank */
     double *link_excess;               /* by group */
@@ -42,7 +41,6 @@ static bool place_alike(searching *s)
             s->place[row] = at ? (uint32_t)*at : KA_NONE;
         }
     }
-    s->like_count = (uint32_t)likes.count;
     kb_map_free(&likes);
     return ok;
 }
@@ -77,27 +75,105 @@ static bool find_usual_rows(const searching *s, const int64_t *of, double *out)
 {
     const ka_rank_model *m = s->m;
     valued *list = malloc(((size_t)m->row_count + 1) * sizeof *list);
+    double *usual = malloc(((size_t)m->row_count + 1) * sizeof *usual);
+    bool ok = list && usual;
+    for (uint32_t row = 0; ok && row < m->row_count; row++)
+        list[row] = (valued){s->place[row], of[row] == KA_UNKNOWN_NUMBER ? 0 : (double)of[row]};
+    if (ok && m->row_count)
+        find_usual(list, m->row_count, usual);
+    for (uint32_t row = 0; ok && row < m->row_count; row++)
+        out[row] = usual[s->place[row]];
+    free(list);
+    free(usual);
+    return ok;
+}
+
+/* ---- work by what was received --------------------------------------------------------------- */
+
+/* Computation after an all-to-all, as of experts: as long as there is much to compute. */
+typedef struct load {
+    uint64_t pool; /* rows that have the same to do, in all steps */
+    uint32_t row;
+    double received, work_ns;
+} load;
+
+static int compare_loads(const void *left, const void *right)
+{
+    const load *a = left, *b = right;
+    if (a->pool != b->pool)
+        return a->pool < b->pool ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+/* Rows after an all-to-all of their rank, up to the next collective of another kind or two. */
+static size_t list_loads(const searching *s, load *list)
+{
+    const ka_rank_model *m = s->m;
+    size_t count = 0;
+    for (uint32_t r = 0; r < m->rank_count; r++) {
+        uint32_t nth = 0, step = 0;
+        for (uint32_t row = m->base[r]; row + 1 < m->base[r + 1]; row++) {
+            const ka_comm *c = ka_model_row(m, row), *next = ka_model_row(m, row + 1);
+            nth = c->step == step ? nth + 1 : 0;
+            step = c->step;
+            uint64_t key[] = {m->role[r], nth, next->op};
+            if (c->op == KA_OP_ALL_TO_ALL && c->received)
+                list[count++] = (load){kb_hash(key, sizeof key), row + 1, (double)c->received,
+                                       (double)s->replay.work_ns[row + 1]};
+        }
+    }
+    return count;
+}
+
+#define MAX_LOADS 128u
+/* work = a + b * received, by the median of the slopes of all pairs. */
+static void fit_loads(const load *list, size_t count, double *out)
+{
+    static const double least_change = 1.02;
+    double slopes[MAX_LOADS * MAX_LOADS / 2], rests[MAX_LOADS];
+    size_t every = count / MAX_LOADS + 1, n = 0, used = 0;
+    for (size_t i = 0; i < count; i += every)
+        for (size_t k = i + every; k < count; k += every)
+            if (fmax(list[i].received, list[k].received) > least_change * fmin(list[i].received, list[k].received))
+                slopes[n++] = (list[k].work_ns - list[i].work_ns) / (list[k].received - list[i].received);
+    if (n < 3)
+        return;
+    double slope = fmax(ka_median(slopes, n), 0);
+    for (size_t i = 0; i < count && used < MAX_LOADS; i += every)
+        rests[used++] = list[i].work_ns - slope * list[i].received;
+    double rest = ka_median(rests, used);
+    for (size_t i = 0; i < count; i++)
+        out[list[i].row] = fmax(rest + slope * list[i].received, 0);
+}
+
+static bool find_usual_loads(const searching *s)
+{
+    load *list = malloc(((size_t)s->m->row_count + 1) * sizeof *list);
     if (!list)
         return false;
-    for (uint32_t row = 0; row < m->row_count; row++)
-        list[row] = (valued){s->place[row], of[row] == KA_UNKNOWN_NUMBER ? 0 : (double)of[row]};
-    if (m->row_count)
-        find_usual(list, m->row_count, out);
+    size_t count = list_loads(s, list);
+    if (count)
+        qsort(list, count, sizeof *list, compare_loads);
+    for (size_t i = 0, next; i < count; i = next) {
+        for (next = i + 1; next < count && list[next].pool == list[i].pool; next++)
+            ;
+        fit_loads(list + i, next - i, s->work);
+    }
     free(list);
     return true;
 }
 
 /* ---- what is beyond -------------------------------------------------------------------------- */
 
-static double beyond(const double *usual, const searching *s, uint32_t row, const int64_t *of)
+static double beyond(const double *usual, uint32_t row, const int64_t *of)
 {
-    return of[row] == KA_UNKNOWN_NUMBER ? 0 : (double)of[row] - usual[s->place[row]];
+    return of[row] == KA_UNKNOWN_NUMBER ? 0 : (double)of[row] - usual[row];
 }
 
 static double host_beyond(const searching *s, uint32_t row)
 {
-    double by = ka_model_row(s->m, row)->sync_row == KA_NO_COMM ? beyond(s->host, s, row, s->replay.host_ns)
-                                                                 : beyond(s->sync, s, row, s->replay.sync_ns);
+    double by = ka_model_row(s->m, row)->sync_row == KA_NO_COMM ? beyond(s->host, row, s->replay.host_ns)
+                                                                 : beyond(s->sync, row, s->replay.sync_ns);
     return fmax(by, 0);
 }
 
@@ -105,7 +181,7 @@ static void add_rank_excess(searching *s)
 {
     const ka_rank_model *m = s->m;
     for (uint32_t row = 0; row < m->row_count; row++) {
-        s->device_excess[m->rank_of[row]] += beyond(s->work, s, row, s->replay.work_ns);
+        s->device_excess[m->rank_of[row]] += beyond(s->work, row, s->replay.work_ns);
         s->host_excess[m->rank_of[row]] += host_beyond(s, row);
     }
 }
@@ -243,7 +319,7 @@ static void shorten_device(searching *s, uint32_t rank)
 {
     ka_replay *r = &s->replay;
     for (uint32_t row = s->m->base[rank]; row < s->m->base[rank + 1]; row++) {
-        double usual = s->work[s->place[row]], now = (double)r->work_ns[row];
+        double usual = s->work[row], now = (double)r->work_ns[row];
         if (!(usual < now))
             continue;
         double by = now > 0 ? usual / now : 1;
@@ -264,10 +340,10 @@ static void shorten_host(searching *s, uint32_t rank)
 {
     ka_replay *r = &s->replay;
     for (uint32_t row = s->m->base[rank]; row < s->m->base[rank + 1]; row++) {
-        r->host_ns[row] = KB_MIN(r->host_ns[row], (int64_t)s->host[s->place[row]]);
-        r->sync_ns[row] = KB_MIN(r->sync_ns[row], (int64_t)s->sync[s->place[row]]);
+        r->host_ns[row] = KB_MIN(r->host_ns[row], (int64_t)s->host[row]);
+        r->sync_ns[row] = KB_MIN(r->sync_ns[row], (int64_t)s->sync[row]);
         if (r->late_ns[row] != KA_UNKNOWN_NUMBER)
-            r->late_ns[row] = KB_MIN(r->late_ns[row], (int64_t)s->late[s->place[row]]);
+            r->late_ns[row] = KB_MIN(r->late_ns[row], (int64_t)s->late[row]);
     }
 }
 
@@ -328,7 +404,7 @@ static void sum_steps(const searching *s, const ka_rank_cause *c, double *by_ste
         const ka_comm *k = ka_model_row(s->m, row);
         uint32_t step = k->step - s->first_step;
         if (k->step != UINT32_MAX && step < count)
-            by_step[step] += c->kind == KA_CAUSE_DEVICE ? beyond(s->work, s, row, s->replay.work_ns) : host_beyond(s, row);
+            by_step[step] += c->kind == KA_CAUSE_DEVICE ? beyond(s->work, row, s->replay.work_ns) : host_beyond(s, row);
     }
 }
 
@@ -430,7 +506,7 @@ static bool search(searching *s)
                        kb_duration(c->replayed_ns).s, kb_duration(c->length_ns).s);
     if (!find_usual_rows(s, s->replay.work_ns, s->work) || !find_usual_rows(s, s->replay.late_ns, s->late) ||
         !find_usual_rows(s, s->replay.host_ns, s->host) || !find_usual_rows(s, s->replay.sync_ns, s->sync) ||
-        !find_slow_transfers(s))
+        !find_usual_loads(s) || !find_slow_transfers(s))
         return false;
     add_rank_excess(s);
     find_step_range(s);

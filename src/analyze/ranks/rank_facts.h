@@ -11,7 +11,7 @@
  *   host_i    = max(host_(i-1) + host_ns, end of sync_row + sync_ns)
  *   ready_i   = max(ready_(i-1) + work_ns, host_(i-1) + late_ns + late_rest_ns (or host_i: KA_COMM_LATE_OWN),
  *                   end of j + wait_ns of j, for each j whose wait_row is i)
- *   arrival_i = max(ready_i, end of previous, host_i + launch latency)
+ *   arrival_i = max(ready_i (but for KA_COMM_FREE), end of previous and of after, host_i + launch latency)
  *
  * late_ns is until the launch that held up the device, late_rest_ns and wait_ns are computation from
  * there on. With the times of the trace both sides are equal. */
@@ -33,6 +33,7 @@ enum {
     KA_COMM_LAST = 8,     /* no collective: the end of the rank's work */
     KA_COMM_NO_LAUNCH = 16, /* host_… are not known */
     KA_COMM_LATE_OWN = 32,  /* late_ns is from this row's launch, not from the one before */
+    KA_COMM_FREE = 128,     /* it began before the computation that was launched before it was done */
     KA_COMM_PART = 64       /* a further message of the kernel of the row before: it begins and ends with it */
 };
 
@@ -41,9 +42,9 @@ typedef struct ka_comm {
     int64_t start_ns, end_ns, ready_ns, host_at_ns;
     int64_t work_ns, late_ns, late_rest_ns; /* late_ns: KA_UNKNOWN_NUMBER: no launch held it up */
     int64_t host_ns, sync_ns, wait_ns;
-    uint64_t elements;
+    uint64_t elements, received; /* received: by this rank */
     uint32_t group, sequence; /* index of groups */
-    int32_t previous, wait_row, sync_row;
+    int32_t previous, after, wait_row, sync_row; /* after: of another stream */
     uint32_t step;            /* its number; UINT32_MAX: none */
     uint8_t op, flags;
 } ka_comm;

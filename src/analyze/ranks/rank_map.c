@@ -379,21 +379,18 @@ static void append_row(mapping *m, ka_comm *row, uint32_t stream)
         m->last_of[stream] = (int32_t)index;
 }
 
-/* A collective that began as another one ended, on a stream of its own, waited for that. */
-static void take_chain(mapping *m, ka_comm *row)
+/* A collective that began as one of another stream ended waited for that. Of the last 64. */
+static int32_t find_after(const mapping *m, const ka_comm *row)
 {
-    ka_comm *rows = m->out->rows.data;
-    for (size_t i = 0; i < m->running.count; i++) {
-        uint32_t j = m->running.data[i];
-        if ((int32_t)j == row->previous || rows[j].end_ns > row->start_ns + TOLERANCE_NS ||
-            row->start_ns - rows[j].end_ns > WAKE_NS || rows[j].end_ns <= row->ready_ns)
-            continue;
-        row->ready_ns = KB_MIN(rows[j].end_ns, row->start_ns);
-        rows[j].flags |= KA_COMM_WAITED;
-        m->no_memory |= !kb_vec_push(&m->ended, ((ended_row){j, (uint32_t)m->pieces.count}));
-        m->running.data[i] = m->running.data[--m->running.count];
-        return;
-    }
+    const ka_comm *rows = m->out->rows.data;
+    int64_t free_ns = row->previous == KA_NO_COMM ? INT64_MIN : rows[row->previous].end_ns;
+    if (!(row->flags & KA_COMM_FREE))
+        free_ns = KB_MAX(free_ns, row->ready_ns);
+    for (uint32_t j = (uint32_t)m->out->rows.count, left = 64; j-- > 0 && left--;)
+        if ((int32_t)j != row->previous && !(rows[j].flags & KA_COMM_PART) && rows[j].end_ns > free_ns &&
+            rows[j].end_ns <= row->start_ns + TOLERANCE_NS && row->start_ns - rows[j].end_ns <= WAKE_NS)
+            return (int32_t)j;
+    return KA_NO_COMM;
 }
 
 static uint32_t step_number(const ka_dataset *s, int32_t step)
@@ -405,16 +402,18 @@ static ka_comm begin_comm(const mapping *m, const ka_work *w)
 {
     int64_t launch = launch_ns(m, w);
     bool known = launch != KA_UNKNOWN_NUMBER && launch <= w->start_ns;
-    bool computed = m->computed_ns > INT64_MIN && m->computed_ns <= w->start_ns + TOLERANCE_NS;
+    int64_t computed = m->computed_ns == INT64_MIN ? w->start_ns : m->computed_ns;
+    bool is_free = computed > w->start_ns + TOLERANCE_NS;
     return (ka_comm){.start_ns = w->start_ns,
                      .end_ns = w->end_ns,
-                     .ready_ns = computed ? KB_MIN(m->computed_ns, w->start_ns) : w->start_ns,
+                     .ready_ns = is_free ? computed : KB_MIN(computed, w->start_ns),
                      .host_at_ns = known ? launch : w->start_ns,
                      .previous = m->last_of[w->stream],
+                     .after = KA_NO_COMM,
                      .wait_row = KA_NO_COMM,
                      .sync_row = KA_NO_COMM,
                      .step = step_number(m->s, w->step),
-                     .flags = known ? 0 : KA_COMM_NO_LAUNCH};
+                     .flags = (uint8_t)((known ? 0 : KA_COMM_NO_LAUNCH) | (is_free ? KA_COMM_FREE : 0))};
 }
 
 /* Group, number and size of one collective or message of a kernel. */
@@ -423,6 +422,7 @@ static void name_comm(mapping *m, const ka_collective_args *args, uint32_t strea
     ka_comm_group g = name_group(m, args, stream);
     row->op = (uint8_t)args->op;
     row->elements = (uint64_t)KB_MAX(KB_MAX(args->in, args->out), 0);
+    row->received = (uint64_t)KB_MAX(args->out, 0);
     row->sequence = number_comm(m, args, &g, row);
     row->group = keep_group(m, &g);
 }
@@ -448,7 +448,7 @@ static void see_collective(mapping *m, const ka_work *w)
         all[count++] = ka_read_collective(&m->reader, w);
     ka_comm row = begin_comm(m, w);
     name_comm(m, &all[0], w->stream, &row);
-    take_chain(m, &row);
+    row.after = find_after(m, &row);
     append_row(m, &row, w->stream);
     for (uint32_t i = 1; i < count; i++)
         append_part(m, &all[i], w->stream);
@@ -465,6 +465,7 @@ static void append_end(mapping *m)
                    .group = KA_NONE,
                    .sequence = KA_NO_SEQUENCE,
                    .previous = KA_NO_COMM,
+                   .after = KA_NO_COMM,
                    .step = UINT32_MAX,
                    .flags = KA_COMM_LAST | KA_COMM_NO_LAUNCH};
     append_row(m, &row, KA_NONE);

@@ -71,8 +71,14 @@ static int64_t launched_ns(const ka_replay *r, uint32_t row, int64_t host)
 static int64_t earliest_begin(const ka_replay *r, uint32_t row, int64_t ready, int64_t host, const int64_t *end)
 {
     const ka_comm *c = ka_model_row(r->m, row);
-    int64_t at = KB_MAX(ready, launched_ns(r, row, host));
-    return c->previous == KA_NO_COMM ? at : KB_MAX(at, end[global_row(r->m, row, c->previous)]);
+    int64_t at = launched_ns(r, row, host);
+    if (!(c->flags & KA_COMM_FREE))
+        at = KB_MAX(at, ready);
+    if (c->after != KA_NO_COMM)
+        at = KB_MAX(at, end[global_row(r->m, row, c->after)]);
+    if (c->previous != KA_NO_COMM)
+        at = KB_MAX(at, end[global_row(r->m, row, c->previous)]);
+    return at == INT64_MIN ? ready : at; /* nothing is known of what it waited for */
 }
 
 static int64_t arrival_of(const ka_rank_model *m, uint32_t row)
