@@ -300,28 +300,17 @@ static bool read_message(ka_collective_reader *r, uint32_t slice, ka_collective_
            (out->source != KA_UNKNOWN_NUMBER || out->destination != KA_UNKNOWN_NUMBER);
 }
 
-/* Those before the annotation on its thread, back to the launch before. */
-static uint32_t read_messages_before(ka_collective_reader *r, uint32_t annotation, ka_collective_args *out, uint32_t room)
+uint32_t ka_read_messages(ka_collective_reader *r, const ka_work *w, ka_collective_args *out, uint32_t room)
 {
     const ka_dataset *s = r->s;
-    uint32_t count = 0, first = s->threads[s->slices[annotation].thread].first;
-    for (uint32_t at = annotation, left = 64; at-- > first && count < room && left--;) {
-        kineto_string name = ka_name(s, s->slices[at].name);
-        if (kb_string_equal(name, kb_string("nccl:coalesced")) || s->slices[at].work_count)
+    uint32_t count = 0;
+    if (w->call == KA_NONE || !is_message_op(ka_collective_op_of(ka_name(s, w->name))))
+        return 0;
+    uint32_t first = s->threads[s->slices[w->call].thread].first;
+    for (uint32_t at = w->call, left = 64; at-- > first && count < room && left--;) {
+        if (s->slices[at].work_count)
             break;
         count += read_message(r, at, &out[count]);
     }
     return count;
-}
-
-uint32_t ka_read_messages(ka_collective_reader *r, const ka_work *w, ka_collective_args *out, uint32_t room)
-{
-    const ka_dataset *s = r->s;
-    uint32_t count = 0, annotation = KA_NONE;
-    for (uint32_t at = w->call, depth = 0; at != KA_NONE && depth < 32 && count < room; at = s->slices[at].parent, depth++) {
-        count += read_message(r, at, &out[count]);
-        if (kb_string_equal(ka_name(s, s->slices[at].name), kb_string("nccl:coalesced")))
-            annotation = at;
-    }
-    return count || annotation == KA_NONE ? count : read_messages_before(r, annotation, out, room);
 }

@@ -45,9 +45,8 @@ void ka_collective_reader_free(ka_collective_reader *r);
 /** Of a kernel; of a call of MPI. Out of memory sets r->no_memory. */
 ka_collective_args ka_read_collective(ka_collective_reader *r, const ka_work *w);
 ka_collective_args ka_read_collective_call(ka_collective_reader *r, const ka_slice *call);
-/** The messages that one kernel sends and receives together: those of the ranges around its launch or, if these
- *  are none, of the ranges before the annotation "nccl:coalesced". @return how many, at most `room`; 0: it is none
- *  of several messages. */
+/** The messages that one kernel sends and receives together: those of the ranges on its thread since the launch
+ *  before. @return how many, at most `room`; 0: it is no message, or its ranges do not say. */
 uint32_t ka_read_messages(ka_collective_reader *r, const ka_work *w, ka_collective_args *out, uint32_t room);
 kineto_string ka_collective_op_name(ka_collective_op op);
 /** By a name as frameworks, MPI and NCCL's kernels have it. */

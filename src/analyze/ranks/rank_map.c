@@ -1,4 +1,5 @@
 /* Makes the facts of a rank: its work in the order of launch, cut at collectives. */
+#include "analyze/ranks/only_group.h"
 #include "analyze/ranks/rank_facts.h"
 
 #include <ckineto/files.h>
@@ -23,6 +24,7 @@ typedef struct mapping {
     const ka_dataset *s;
     ka_rank_facts *out;
     ka_collective_reader reader;
+    ka_only_group only;
     kb_map group_at;               /* id → index of groups */
     kb_map counts;                 /* id → collectives so far, for those without numbers */
     uint32_t *order;               /* indexes of work, by launch */
@@ -112,6 +114,12 @@ static ka_comm_group name_group(mapping *m, const ka_collective_args *c, uint32_
                        .size = c->ranks > 0 && c->ranks < UINT32_MAX ? (uint32_t)c->ranks : 0};
     if (is_message(c->op) && name_pair(m, c, &g))
         return g;
+    if (!name.size && m->only.size) {
+        g.id = hash_text(4, m->only.members);
+        g.name = keep_text(m, m->only.name);
+        g.size = m->only.size;
+        return g;
+    }
     uint32_t nth = 0; /* of the streams that communicate */
     while (nth < m->streams.count && m->streams.data[nth] != stream)
         nth++;
@@ -558,6 +566,7 @@ kineto_status ka_rank_facts_create(const ka_dataset *s, ka_rank_facts **out, kin
     m.out->begin_ns = s->step_count ? s->steps[0].start_ns : s->start_ns;
     m.out->lost = kineto_trace_lost(s->trace);
     ka_collective_reader_create(&m.reader, s);
+    m.only = ka_find_only_group(s->trace);
     bool ok = map_work(&m);
     free_mapping(&m);
     if (ok) {
