@@ -231,12 +231,12 @@ static void set_late(mapping *m, ka_comm *row, const ka_comm *before)
         done = KB_MAX(done, by);
     }
     row->late_ns = KA_UNKNOWN_NUMBER;
+    if (!before && !(row->flags & KA_COMM_NO_LAUNCH))
+        done = row->ready_ns; /* what the rank begins with moves with its launch */
     if (done == INT64_MIN || (((before ? before->flags : 0) | row->flags) & KA_COMM_NO_LAUNCH))
         return;
     row->late_rest_ns = rest;
     row->flags |= !before || synchronized_by(m, launch) ? KA_COMM_LATE_OWN : 0;
-    if (!before)
-        done = row->ready_ns;
     row->late_ns = ka_add_ns(ka_add_ns(KB_MIN(done, row->ready_ns), -rest),
                              -(row->flags & KA_COMM_LATE_OWN ? row : before)->host_at_ns);
 }
@@ -410,8 +410,11 @@ static ka_comm begin_comm(const mapping *m, const ka_work *w)
 {
     int64_t launch = launch_ns(m, w);
     bool known = launch != KA_UNKNOWN_NUMBER && launch <= w->start_ns;
-    int64_t computed = m->computed_ns == INT64_MIN ? w->start_ns : m->computed_ns;
-    bool is_free = computed > w->start_ns + TOLERANCE_NS;
+    size_t rows = m->out->rows.count;
+    int64_t computed = m->computed_ns;
+    if (computed == INT64_MIN) /* nothing was computed yet */
+        computed = rows ? m->out->rows.data[rows - 1].ready_ns : w->start_ns;
+    bool is_free = m->computed_ns == INT64_MIN || computed > w->start_ns + TOLERANCE_NS;
     return (ka_comm){.start_ns = w->start_ns,
                      .end_ns = w->end_ns,
                      .ready_ns = is_free ? computed : KB_MIN(computed, w->start_ns),
