@@ -178,7 +178,7 @@ static void see_computation(mapping *m, const ka_work *w)
     int64_t launch = launch_ns(m, w), begin = m->computed_ns;
     int64_t launched = launch == KA_UNKNOWN_NUMBER ? INT64_MIN : ka_add_ns(launch, m->out->latency_ns);
     int64_t waited = take_waits(m, w, launched);
-    if (begin == INT64_MIN)
+    if (begin == INT64_MIN && waited == INT64_MIN)
         begin = w->start_ns;
     if (begin < w->start_ns)
         begin = KB_MIN(KB_MAX(begin, KB_MAX(waited, launched)), w->start_ns);
