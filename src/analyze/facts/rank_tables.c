@@ -1,4 +1,4 @@
-/* The tables rank_causes and rank_clocks: what comparing ranks finds (analyze/ranks). */
+/* The tables rank_causes, rank_clocks and rank_damage: what comparing ranks finds (analyze/ranks). */
 #include "analyze/facts/analyses.h"
 #include "analyze/ranks/rank_set.h"
 
@@ -68,4 +68,20 @@ void ka_reduce_rank_clocks(kineto_analysis *a)
     }
     if (v && v->model.refused[0])
         ka_note(t, "%s", v->model.refused);
+}
+
+void ka_reduce_rank_damage(kineto_analysis *a)
+{
+    ka_table *t = ka_table_of(a, KA_TABLE_rank_damage);
+    const ka_rank_view *v = compare_for(a, t);
+    for (size_t i = 0; v && i < v->damage.count; i++) {
+        const ka_rank_damage *d = &v->damage.data[i];
+        ka_put_text(t, kb_string(ka_damage_name(d->kind)));
+        ka_put_int(t, d->rank);
+        ka_put_text(t, d->group == KA_NONE ? (kineto_string){"", 0} : v->model.groups.data[d->group].name);
+        ka_put_int(t, d->sequence == KA_NO_SEQUENCE ? KA_NO_INT : d->sequence);
+        ka_put_int(t, d->count);
+    }
+    if (v && !v->damage.count)
+        ka_note(t, "all ranks are there, and call the same collectives");
 }

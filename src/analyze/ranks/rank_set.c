@@ -6,6 +6,7 @@ static void forget_view(ka_rank_set *set)
     if (!set->view)
         return;
     ka_rank_causes_free(&set->view->causes);
+    kb_vec_free(&set->view->damage);
     ka_rank_model_free(&set->view->model);
     free(set->view);
     set->view = NULL;
@@ -68,7 +69,8 @@ const ka_rank_view *ka_rank_set_view(ka_rank_set *set)
         return NULL;
     const ka_rank_facts *const *facts = (const ka_rank_facts *const *)set->ranks.data;
     if (ka_rank_model_create(facts, (uint32_t)set->ranks.count, &set->view->model) &&
-        ka_find_rank_causes(&set->view->model, &set->view->causes))
+        ka_find_rank_causes(&set->view->model, &set->view->causes) &&
+        ka_find_rank_damage(&set->view->model, &set->view->damage))
         return set->view;
     forget_view(set);
     return NULL;

@@ -3,10 +3,12 @@
 #define KA_RANK_SET_H
 
 #include "analyze/ranks/rank_causes.h"
+#include "analyze/ranks/rank_damage.h"
 
 typedef struct ka_rank_view {
     ka_rank_model model;
     ka_rank_causes causes;
+    ka_rank_damages damage;
 } ka_rank_view;
 
 typedef struct ka_rank_set {
