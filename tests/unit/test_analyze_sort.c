@@ -1,4 +1,5 @@
 /* Rows of tables in order: what is expected is what comparing row with row says. */
+#include "analyze/facts/analyses.h"
 #include "unit.h"
 
 #include "analyze/tables/table.h"

@@ -624,7 +624,7 @@ static void report_imbalance(ka_finder *f, const rank_waits *list, int64_t mean)
 
 /* Were all ranks as fast as the mean of them, a step would be shorter by what they wait on the
  * average. */
-void ka_find_communication_imbalance(ka_finder *f)
+void ka_find_waiting_ranks(ka_finder *f)
 {
     rank_waits list = {0};
     kb_map at = {0};

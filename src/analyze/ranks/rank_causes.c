@@ -409,7 +409,7 @@ static void sum_steps(const searching *s, const ka_rank_cause *c, double *by_ste
 }
 
 /* A rank that is slow in one step only is slow in that step, not by itself. */
-#define MOST_OF_STEP 0.75
+#define STEP_SHARE 0.75
 #define MIN_STEPS    3u
 static void find_step(searching *s, ka_rank_cause *c)
 {
@@ -424,11 +424,18 @@ static void find_step(searching *s, ka_rank_cause *c)
         all += fmax(by_step[i], 0);
         most = by_step[i] > by_step[most] ? i : most;
     }
-    if (by_step[most] > MOST_OF_STEP * all) {
+    if (by_step[most] > STEP_SHARE * all) {
         c->kind = KA_CAUSE_STEP;
         c->step = s->first_step + most;
     }
     free(by_step);
+}
+
+/* What threads compute between calls of MPI is the host's. */
+static void name_host(const searching *s, ka_rank_cause *c)
+{
+    if (c->kind == KA_CAUSE_DEVICE && ka_model_row(s->m, s->m->base[c->rank])->flags & KA_COMM_ON_HOST)
+        c->kind = KA_CAUSE_HOST;
 }
 
 static int compare_saved(const void *left, const void *right)
@@ -466,8 +473,10 @@ static void judge_candidates(searching *s)
         kept++;
     c->list.count = kept;
     ka_replay_reset(&s->replay);
-    for (size_t i = 0; i < kept; i++)
+    for (size_t i = 0; i < kept; i++) {
         find_step(s, &c->list.data[i]);
+        name_host(s, &c->list.data[i]);
+    }
 }
 
 static bool allocate_search(searching *s)

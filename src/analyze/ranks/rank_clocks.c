@@ -9,6 +9,7 @@
 #define MAX_SHARED   200000u /* instances for the fit: enough for any precision */
 #define FIT_ROUNDS   4
 #define SOLVE_ROUNDS 400
+#define USUAL_DRIFT  50e-6 /* of clocks of hosts; a short run cannot show it otherwise */
 #define OUTLIER      4.0 /* deviations from which on an end weighs less */
 
 /* An end of an instance that several clocks share. */
@@ -25,6 +26,7 @@ typedef struct fitting {
     double *sums, *weights;   /* by instance */
     double *x, *r, *p, *q;    /* by clock: offset, and drift times half the window */
     double half_ns;
+    double drift_weight; /* by which drifts are drawn to 0 */
 } fitting;
 
 /* ---- which clocks there are ------------------------------------------------------------------ */
@@ -147,8 +149,8 @@ static void remove_common(double *v, uint32_t n)
         v[i] -= mean;
 }
 
-/* Gradient of half the squares by the clocks, from the residuals. */
-static void add_up_clocks(const fitting *f, double *out)
+/* Gradient of half the squares by the clocks, from the residuals at `x`. */
+static void add_up_clocks(const fitting *f, const double *x, double *out)
 {
     uint32_t clocks = (uint32_t)f->m->clocks.count;
     memset(out, 0, 2 * (size_t)clocks * sizeof *out);
@@ -157,6 +159,8 @@ static void add_up_clocks(const fitting *f, double *out)
         out[e->clock] += e->weight * e->residual;
         out[clocks + e->clock] += e->weight * e->residual * e->at;
     }
+    for (uint32_t i = clocks; i < 2 * clocks; i++)
+        out[i] += f->drift_weight * x[i];
     remove_common(out, clocks);
     remove_common(out + clocks, clocks);
 }
@@ -166,13 +170,13 @@ static void solve(fitting *f)
 {
     uint32_t n = 2 * (uint32_t)f->m->clocks.count;
     average_instances(f, f->x, true);
-    add_up_clocks(f, f->r);
+    add_up_clocks(f, f->x, f->r);
     for (uint32_t i = 0; i < n; i++)
         f->p[i] = f->r[i] = -f->r[i];
     double now = dot(f->r, f->r, n), enough = now * 1e-20; /* rounding of doubles, squared, is 1e-32 */
     for (uint32_t round = 0; round < SOLVE_ROUNDS && now > enough && now > 1e-9; round++) {
         average_instances(f, f->p, false);
-        add_up_clocks(f, f->q);
+        add_up_clocks(f, f->p, f->q);
         double curve = dot(f->p, f->q, n);
         if (!(curve > 0))
             break;
@@ -200,9 +204,12 @@ static double deviation(fitting *f)
 
 static void fit_clocks(fitting *f)
 {
+    double deviation_ns = 1000;
     for (uint32_t round = 0; round < FIT_ROUNDS; round++) {
+        double usual = USUAL_DRIFT * f->half_ns / deviation_ns;
+        f->drift_weight = usual > 0 ? 1 / (usual * usual) : 0;
         solve(f);
-        f->m->residual_ns = deviation(f);
+        deviation_ns = f->m->residual_ns = deviation(f);
         for (size_t i = 0; i < f->ends.count; i++) {
             double far = fabs(f->ends.data[i].residual) / (OUTLIER * f->m->residual_ns);
             f->ends.data[i].weight = far > 1 ? 1 / far : 1;

@@ -177,6 +177,20 @@ static void report_holes(damage_search *s)
     }
 }
 
+/* Does a rank lack the first, or the last, numbers that others of its groups have? */
+static bool lacks_numbers(const damage_search *s, uint32_t rank, bool first)
+{
+    for (size_t i = 0; i < s->members.count; i++) {
+        const membership *own = &s->members.data[i];
+        for (size_t k = 0; own->rank == rank && k < s->members.count; k++) {
+            const membership *other = &s->members.data[k];
+            if (other->group == own->group && (first ? other->first < own->first : other->last > own->last))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Ranks that begin later, or end earlier, than most. */
 #define CUT_SHARE 0.1
 static void find_cut_ranks(damage_search *s)
@@ -198,10 +212,10 @@ static void find_cut_ranks(damage_search *s)
         for (uint32_t r = 0; r < m->rank_count; r++) {
             ka_rank_damage d = {.rank = m->facts[r]->rank, .group = KA_NONE, .sequence = KA_NO_SEQUENCE, .count = 1};
             d.kind = KA_DAMAGE_TRUNCATED;
-            if (last[r] < end - slack)
+            if (last[r] < end - slack && lacks_numbers(s, r, false))
                 report_damage(s, d);
             d.kind = KA_DAMAGE_RING_CUT;
-            if (first[r] > begin + slack)
+            if (first[r] > begin + slack && lacks_numbers(s, r, true))
                 report_damage(s, d);
         }
     }

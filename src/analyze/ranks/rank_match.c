@@ -133,9 +133,29 @@ static void check_instance(ka_rank_model *m, ka_instance *x)
         x->flags = KA_INSTANCE_WHOLE;
 }
 
+/* Groups that do not say how large they are: as many as have it. */
+static bool count_members(ka_rank_model *m)
+{
+    uint32_t *last = calloc(m->groups.count + 1, sizeof *last), *count = calloc(m->groups.count + 1, sizeof *count);
+    bool ok = last && count;
+    for (uint32_t row = 0; ok && row < m->row_count; row++) {
+        uint32_t group = m->group_of[row];
+        if (group == KA_NONE || last[group] == m->rank_of[row] + 1)
+            continue;
+        last[group] = m->rank_of[row] + 1;
+        count[group]++;
+    }
+    for (size_t i = 0; ok && i < m->groups.count; i++)
+        if (!m->groups.data[i].size)
+            m->groups.data[i].size = count[i];
+    free(last);
+    free(count);
+    return ok;
+}
+
 bool ka_match_ranks(ka_rank_model *m)
 {
-    if (!join_groups(m) || !count_rows(m))
+    if (!join_groups(m) || !count_members(m) || !count_rows(m))
         return false;
     m->members = malloc(((size_t)m->row_count + 1) * sizeof *m->members);
     if (!m->members)

@@ -1,0 +1,116 @@
+/* Rules that compare ranks: communication.imbalance, by what makes the run longer (analyze/ranks). Runs
+ * without work on devices, as those of MPI on threads, are compared by their waiting (find_communication.c). */
+#include "analyze/findings/finding.h"
+#include "analyze/ranks/rank_set.h"
+
+#define MAX_CAUSES 5u
+
+static bool is_compared(const ka_rank_view *v)
+{
+    for (size_t i = 0; v && i < v->model.instances.count; i++)
+        if (v->model.instances.data[i].flags & KA_INSTANCE_WHOLE)
+            return true;
+    return false;
+}
+
+static bool is_by_order(const ka_rank_model *m)
+{
+    for (uint32_t row = 0; row < m->row_count; row++)
+        if (ka_model_row(m, row)->flags & KA_COMM_BY_ORDER)
+            return true;
+    return false;
+}
+
+/* Of a run to that of all steps that the finder sums over. */
+static int64_t of_all_steps(const ka_finder *f, const ka_rank_view *v, int64_t ns)
+{
+    uint32_t steps = 1;
+    for (uint32_t r = 0; r < v->model.rank_count; r++)
+        steps = KB_MAX(steps, v->model.facts[r]->step_count);
+    return ns / (int64_t)steps * (int64_t)KB_MAX(f->step_count, 1u);
+}
+
+static kb_text name_place(const ka_rank_view *v, const ka_rank_cause *c)
+{
+    kb_text text;
+    const ka_rank_group *g = c->group == KA_NONE ? NULL : &v->model.groups.data[c->group];
+    if (g)
+        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, 30u), g->name.data,
+                    g->description.size ? " (" : "", (int)KB_MIN(g->description.size, 30u), g->description.data,
+                    g->description.size ? ")" : "");
+    else
+        kb_snprintf(text.s, sizeof text.s, "rank %lld", (long long)v->model.facts[c->rank]->rank);
+    return text;
+}
+
+static void say_cause(ka_finder *f, ka_found *x, const ka_rank_view *v, const ka_rank_cause *c)
+{
+    kb_text place = name_place(v, c), saved = kb_duration(c->saved_ns), excess = kb_duration(c->excess_ns);
+    switch (c->kind) {
+    case KA_CAUSE_DEVICE:
+        ka_say(f, x, "%s computes %s longer than ranks of its role, and others wait for it; the run would be %s shorter if it "
+               "were as fast as they are", place.s, excess.s, saved.s);
+        break;
+    case KA_CAUSE_HOST:
+        ka_say(f, x, "%s launches its work %s later than ranks of its role, and others wait for it; the run would be %s shorter "
+               "without", place.s, excess.s, saved.s);
+        break;
+    case KA_CAUSE_LINK:
+        ka_say(f, x, "transfers of %s take %s longer than those of groups of its kind; the run would be %s shorter without",
+               place.s, excess.s, saved.s);
+        break;
+    default:
+        ka_say(f, x, "%s is %s slower in step %u than ranks of its role, and others wait for it; the run would be %s shorter "
+               "without", place.s, excess.s, c->step, saved.s);
+    }
+}
+
+static void advise_cause(ka_finder *f, ka_found *x, const ka_rank_cause *c)
+{
+    switch (c->kind) {
+    case KA_CAUSE_DEVICE:
+        ka_advise(f, x, "Compare it with a rank of its role (ckineto diff): longer kernels are a slower device (clocks, "
+                        "temperature, another program on it), more kernels are more work: a larger shard or longer sequences");
+        break;
+    case KA_CAUSE_HOST:
+        ka_advise(f, x, "See what its host does between the steps: its data loader, another program on its processors, their "
+                        "clocks, placement of the process (numactl)");
+        break;
+    case KA_CAUSE_LINK:
+        ka_advise(f, x, "Check the links between its ranks (nvidia-smi nvlink, ibstat, errors of the switch), and the order in "
+                        "which ranks are placed on hosts");
+        break;
+    default:
+        ka_advise(f, x, "Look at that step of the rank: garbage collection, a checkpoint, evaluation, throttling");
+    }
+}
+
+static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_cause *c)
+{
+    double confidence = is_by_order(&v->model) ? 0.6 : 0.9;
+    ka_found *x = ka_open_finding(f, of_all_steps(f, v, c->saved_ns), confidence, kb_string(name_place(v, c).s));
+    if (!x)
+        return;
+    x->rank_count = 1;
+    x->count = 1;
+    say_cause(f, x, v, c);
+    advise_cause(f, x, c);
+    if (c->rank == KA_NONE)
+        return;
+    x->rank = v->model.facts[c->rank]->rank;
+    ka_show_span(f, x, 0, 0, c->excess_ns, "%s beyond the median of its role", kb_duration(c->excess_ns).s);
+}
+
+void ka_find_communication_imbalance(ka_finder *f)
+{
+    const ka_rank_view *v = f->facts->ranks ? ka_rank_set_view(f->facts->ranks) : NULL;
+    if (!is_compared(v)) {
+        ka_find_waiting_ranks(f);
+        return;
+    }
+    const char *refused = v->model.refused[0] ? v->model.refused : v->causes.refused;
+    if (refused[0])
+        ka_skip_rule(f, "%s", refused);
+    for (size_t i = 0; !refused[0] && i < v->causes.list.count && i < MAX_CAUSES; i++)
+        report_cause(f, v, &v->causes.list.data[i]);
+}
