@@ -123,7 +123,7 @@ def ranks(computes):
     latest = max(computes)
     for rank, compute in enumerate(computes):
         p = Program(Trace(rank=rank, world=len(computes)))
-        for _ in p.steps(4):
+        for _ in p.steps(8):
             with p.op("aten::mm"):
                 p.kernel(GEMM, compute)
             with p.op("nccl:all_reduce", dims=[[MB]]):

@@ -175,14 +175,14 @@ class WithLibrary(unittest.TestCase):
         for rule in ("communication.imbalance", "mpi.late_sender", "mpi.late_receiver"):
             self.assertIn(rule, found)
             self.assertEqual(found[rule]["rank"], 0, rule)
-        self.ckineto("analyze", "--only", "mpi_peers,rank_causes", "--json=facts.json", "run")
+        self.ckineto("analyze", "--only", "mpi_peers,stragglers", "--json=facts.json", "run")
         tables = load(f"{self.directory}/facts.json")["tables"]
         peers = {(r["from_rank"], r["to_rank"]): r for r in rows_of(tables, "mpi_peers")}
         self.assertEqual(sum(r["messages"] for r in peers.values()), 38)
         late = delay_us / 2  # much of it, however the machine is loaded
         self.assertGreater(peers[0, 1]["late_sender_us"], late)
         self.assertGreater(peers[1, 0]["late_receiver_us"], late)
-        self.assertEqual(rows_of(tables, "rank_causes")[0]["rank"], 0)
+        self.assertEqual(rows_of(tables, "stragglers")[0]["rank"], 0)
 
     def test_one_recorder_around_the_launcher_has_all_ranks(self):
         output = self.library.run(self.library.program("client"), directory=self.directory,

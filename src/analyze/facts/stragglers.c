@@ -1,5 +1,9 @@
-/* Ranks that others wait for, as other programs score them (score_stragglers of their definitions). Each rank
- * notes its collectives; the reduction compares them. The exact answer is the table rank_causes. */
+/* Ranks that others wait for. Each rank notes its collectives; the reduction compares them.
+ *
+ * Exact: a collective takes each rank from when it comes to when all are done. Who came last took
+ * the shortest; what the others took more was waiting for it. Only durations are compared, so that
+ * clocks of different hosts need not agree. A rank's score is its share of all the waiting.
+ * Other definitions score by their own rule (score_stragglers). */
 #include "analyze/facts/analyses.h"
 
 
@@ -79,6 +83,12 @@ static int compare_rank_marks(const void *left, const void *right)
     return compare_numbers(((const rank_score *)left)->rank, ((const rank_score *)right)->rank);
 }
 
+static rank_score *rank_at(comparing *c, int64_t rank)
+{
+    rank_score key = {.rank = rank};
+    return bsearch(&key, c->ranks.data, c->ranks.count, sizeof key, compare_rank_marks);
+}
+
 /* A rank once, whose traces came apart, too. */
 static void sort_ranks(comparing *c)
 {
@@ -111,6 +121,100 @@ static void collect_marks(comparing *c, const ka_table *t)
     }
     c->mean_step_us = c->ranks.count ? sum / (double)c->ranks.count : 0;
     sort_ranks(c);
+}
+
+/* ---- exact ----------------------------------------------------------------------------------- */
+
+static int compare_kinds(const mark *a, const mark *b)
+{
+    int by = compare_numbers(a->step, b->step);
+    return by ? by : compare_numbers(a->name, b->name);
+}
+
+static int compare_of_rank(const void *left, const void *right)
+{
+    const mark *a = left, *b = right;
+    int by = compare_kinds(a, b);
+    by = by ? by : compare_numbers(a->rank, b->rank);
+    by = by ? by : compare_numbers(a->start_ns, b->start_ns);
+    by = by ? by : compare_numbers(a->dur_ns, b->dur_ns);
+    return by ? by : compare_numbers(a->stream, b->stream);
+}
+
+static int compare_of_collective(const void *left, const void *right)
+{
+    const mark *a = left, *b = right;
+    int by = compare_kinds(a, b);
+    by = by ? by : compare_numbers(a->nth, b->nth);
+    return by ? by : compare_numbers(a->rank, b->rank);
+}
+
+/* Numbers collectives of one name and step on each rank (`nth`), and leaves the marks in the
+ * order (step, name, nth, rank), in which those of one collective are together. */
+static void number_them(comparing *c)
+{
+    mark *m = c->marks.data;
+    qsort(m, c->marks.count, sizeof *m, compare_of_rank);
+    for (size_t i = 1; i < c->marks.count; i++)
+        if (!compare_kinds(&m[i - 1], &m[i]) && m[i - 1].rank == m[i].rank)
+            m[i].nth = m[i - 1].nth + 1;
+    qsort(m, c->marks.count, sizeof *m, compare_of_collective);
+}
+
+/* `m` are the marks of one collective, at most one per rank. Adds what the other ranks waited
+ * to the score of the rank that came last, and returns it. */
+static double waited_for_ns(comparing *c, const mark *m, size_t count)
+{
+    const mark *last = m;
+    double sum = 0;
+    if (count < 2)
+        return 0;
+    for (size_t i = 1; i < count; i++)
+        if (m[i].dur_ns < last->dur_ns)
+            last = &m[i];
+    for (size_t i = 0; i < count; i++)
+        sum += (double)m[i].dur_ns - (double)last->dur_ns;
+    rank_at(c, last->rank)->score += sum;
+    return sum;
+}
+
+/* End of the marks of the same step and name as those at `first`. */
+static size_t same_kind(const comparing *c, size_t first)
+{
+    size_t end = first;
+    while (end < c->marks.count && !compare_kinds(&c->marks.data[first], &c->marks.data[end]))
+        end++;
+    return end;
+}
+
+/* Did all ranks that have this name in the step have it equally often? Else its calls cannot
+ * be matched. */
+static bool all_took_part(const comparing *c, size_t first, size_t end)
+{
+    const mark *m = c->marks.data;
+    size_t ranks = 0;
+    while (first + ranks < end && m[first + ranks].nth == 0)
+        ranks++;
+    return (end - first) % ranks == 0 && (size_t)m[end - 1].nth + 1 == (end - first) / ranks;
+}
+
+static double score_exact(comparing *c)
+{
+    double all = 0;
+    number_them(c);
+    for (size_t first = 0, end; first < c->marks.count; first = end) {
+        end = same_kind(c, first);
+        if (!all_took_part(c, first, end))
+            continue;
+        for (size_t i = first, next; i < end; i = next) {
+            for (next = i; next < end && c->marks.data[next].nth == c->marks.data[i].nth; next++)
+                ;
+            all += waited_for_ns(c, &c->marks.data[i], next - i);
+        }
+    }
+    for (size_t i = 0; i < c->ranks.count; i++)
+        c->ranks.data[i].score = ka_percent(c->ranks.data[i].score, all);
+    return all;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -151,10 +255,8 @@ void ka_reduce_stragglers(kineto_analysis *a)
         ka_note(t, "one rank cannot be compared: name the traces of several");
     else if (!c.no_memory && score)
         score(&c);
-    else if (!score) {
-        ka_note(t, "scores are HTA's (--definitions hta); the table rank_causes says which ranks make the run longer");
-        several = false;
-    }
+    else if (!c.no_memory && score_exact(&c) <= 0)
+        ka_note(t, "no collective was the same on several ranks");
     ka_note_ranks(a, marks, t);
     if (several)
         put_scores(&c, t);

@@ -431,13 +431,6 @@ static void find_step(searching *s, ka_rank_cause *c)
     free(by_step);
 }
 
-/* What threads compute between calls of MPI is the host's. */
-static void name_host(const searching *s, ka_rank_cause *c)
-{
-    if (c->kind == KA_CAUSE_DEVICE && ka_model_row(s->m, s->m->base[c->rank])->flags & KA_COMM_ON_HOST)
-        c->kind = KA_CAUSE_HOST;
-}
-
 static int compare_saved(const void *left, const void *right)
 {
     const ka_rank_cause *a = left, *b = right;
@@ -473,10 +466,8 @@ static void judge_candidates(searching *s)
         kept++;
     c->list.count = kept;
     ka_replay_reset(&s->replay);
-    for (size_t i = 0; i < kept; i++) {
+    for (size_t i = 0; i < kept; i++)
         find_step(s, &c->list.data[i]);
-        name_host(s, &c->list.data[i]);
-    }
 }
 
 static bool allocate_search(searching *s)

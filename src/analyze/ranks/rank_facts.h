@@ -29,7 +29,6 @@
 enum {
     KA_COMM_WAITED = 1,   /* wait_row was idle until this one ended: it did wait for it */
     KA_COMM_BY_ORDER = 2, /* `sequence` is a count by order: the trace has no numbers */
-    KA_COMM_ON_HOST = 4,  /* a call of a host thread, not work of a device */
     KA_COMM_LAST = 8,     /* no collective: the end of the rank's work */
     KA_COMM_NO_LAUNCH = 16, /* host_… are not known */
     KA_COMM_LATE_OWN = 32,  /* late_ns is from this row's launch, not from the one before */

@@ -465,59 +465,6 @@ static void see_collective(mapping *m, const ka_work *w)
         append_part(m, &all[i], w->stream);
 }
 
-/* A collective of MPI: the thread computes between its calls, and waits in them. @param messages_ns  time in calls
- * that send and receive since the collective before: it is as recorded, whatever changes. */
-static void see_call(mapping *m, uint32_t slice, int64_t messages_ns)
-{
-    const ka_slice *call = &m->s->slices[slice];
-    ka_rank_facts *f = m->out;
-    ka_collective_args args = ka_read_collective_call(&m->reader, call);
-    ka_comm *before = f->rows.count ? &f->rows.data[f->rows.count - 1] : NULL;
-    int64_t from = before ? before->end_ns : f->begin_ns;
-    int64_t computed = KB_MAX(ka_add_ns(call->start_ns, -messages_ns), KB_MIN(from, call->start_ns));
-    ka_comm row = {.start_ns = call->start_ns,
-                   .end_ns = call->end_ns,
-                   .ready_ns = computed,
-                   .host_at_ns = call->start_ns,
-                   .work_ns = computed > from ? kb_length_ns(from, computed) : 0,
-                   .late_ns = KA_UNKNOWN_NUMBER,
-                   .previous = KA_NO_COMM,
-                   .after = KA_NO_COMM,
-                   .wait_row = KA_NO_COMM,
-                   .sync_row = KA_NO_COMM,
-                   .step = step_number(m->s, call->step),
-                   .flags = KA_COMM_NO_LAUNCH | KA_COMM_ON_HOST};
-    if (before) {
-        before->wait_row = (int32_t)f->rows.count;
-        before->wait_ns = row.work_ns;
-        before->flags |= KA_COMM_WAITED;
-    }
-    name_comm(m, &args, 0, &row);
-    m->no_memory |= !kb_vec_push(&f->rows, row);
-}
-
-/* Of the thread with the first collective. */
-static void map_calls(mapping *m)
-{
-    const ka_dataset *s = m->s;
-    uint32_t thread = KA_NONE;
-    int64_t end = m->out->begin_ns, messages_ns = 0;
-    for (uint32_t i = 0; i < s->slice_count && !m->no_memory; i++) {
-        const ka_slice *slice = &s->slices[i];
-        if (!ka_is_mpi_call(s, i) || (thread != KA_NONE && slice->thread != thread))
-            continue;
-        if (!ka_is_mpi_collective(s, i)) {
-            messages_ns = ka_add_ns(messages_ns, thread == KA_NONE ? 0 : ka_slice_ns(slice));
-            continue;
-        }
-        thread = slice->thread;
-        see_call(m, i, messages_ns);
-        end = slice->end_ns;
-        messages_ns = 0;
-    }
-    m->computed_ns = end;
-}
-
 static void append_end(mapping *m)
 {
     const ka_rank_facts *f = m->out;
@@ -561,10 +508,6 @@ static uint32_t find_main_stream(const ka_dataset *s, ka_rank_facts *f)
         f->end_ns = KB_MAX(f->end_ns, w->end_ns);
     }
     f->latency_ns = f->latency_ns == INT64_MAX ? 0 : f->latency_ns;
-    if (!s->work_count) {
-        f->start_ns = s->start_ns;
-        f->end_ns = s->end_ns;
-    }
     free(sums);
     return best;
 }
@@ -572,8 +515,7 @@ static uint32_t find_main_stream(const ka_dataset *s, ka_rank_facts *f)
 static bool map_work(mapping *m)
 {
     const ka_dataset *s = m->s;
-    ka_rank_facts *f = m->out;
-    uint32_t main_stream = find_main_stream(s, f);
+    uint32_t main_stream = find_main_stream(s, m->out);
     m->order = malloc(((size_t)s->work_count + 1) * sizeof *m->order);
     m->last_of = malloc(((size_t)s->stream_count + 1) * sizeof *m->last_of);
     if (!m->order || !m->last_of)
@@ -592,8 +534,6 @@ static bool map_work(mapping *m)
         else if (is_computation(w, main_stream))
             see_computation(m, w);
     }
-    if (f->rows.count == 0)
-        map_calls(m);
     append_end(m);
     return !m->no_memory && !m->reader.no_memory;
 }
