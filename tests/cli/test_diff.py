@@ -333,8 +333,10 @@ class Runs(DiffTest):
             self.assertIn("failed step>3%", text)
             self.assertIn("failed function:load_batch>5%", text)
             self.assertRegex(text, r"Changes, largest effect first \(in % of the step before\) load_batch: typical call "
-                                   r"2\.0\d+ ms -> 3\.0\d+ ms .* in all 3 runs; 1 call a step: ")
-            self.assertIn("by chance in 1 of 20 orders of runs", text)
+                                   r"\(fast quarter of calls\) 2\.0\d+ ms -> 3\.0\d+ ms .* in all 3 runs; 1 call a step: ")
+            self.assertIn("could be chance: 1 in 20", text)
+            self.assertRegex(text, r"^Slower: a typical step \(fast quarter of steps\) takes [\d.]+ ms instead of [\d.]+ ms "
+                                   r"\(\+[\d.]+ %\) in all 3 runs; load_batch \+[\d.]+ \w+ explains (\d+ %|all) of it\. before")
         table = json.loads(self.diff("--runs", "--json", "-", *old, "--", *new).out)["facts"]["tables"]["diff_calls"]
         self.assertEqual({row[1] for row in table["rows"]}, {"step", "load_batch"})
         self.assertIn("the ranges named 'step'", " ".join(self.diff("--runs", *old, "--", *new).out.decode().split()))
