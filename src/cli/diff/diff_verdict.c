@@ -30,11 +30,40 @@ static bool find_typical_cause(const kineto_analysis *a, uint32_t calls, uint64_
     return false;
 }
 
+/* "mean" or "median": what a row of the step is; the last row is the other one. */
+static const char *middle_of_row(const kineto_analysis *a, uint64_t row)
+{
+    bool is_mean = (strcmp(kc_diff_middle(a), "mean") == 0) == (row == 0);
+    return is_mean ? "mean" : "median";
+}
+
+/* The smallest change that the interval of a row does not hide. */
+static double smallest_shown_of_row(const kineto_analysis *a, uint32_t t, uint64_t row)
+{
+    double high = kc_fact_number(a, t, row, "ci_high_pct"), pct = kc_fact_number(a, t, row, "delta_pct");
+    return 100 * ((1 + high / 100) / (1 + pct / 100) - 1);
+}
+
+/* Of mean and median the one with less noise. */
+static uint64_t find_sharper_row(const kineto_analysis *a, uint32_t t)
+{
+    uint64_t rows = kc_fact_rows(a, t), last = rows ? rows - 1 : 0;
+    double first = smallest_shown_of_row(a, t, 0);
+    return isnan(first) || smallest_shown_of_row(a, t, last) < first ? last : 0;
+}
+
 double kc_smallest_shown_pct(const kineto_analysis *a)
 {
     uint32_t t = kineto_analysis_find_table(a, "diff_steps");
-    double high = kc_fact_number(a, t, 0, "ci_high_pct"), pct = kc_fact_number(a, t, 0, "delta_pct");
-    return 100 * ((1 + high / 100) / (1 + pct / 100) - 1);
+    return smallest_shown_of_row(a, t, find_sharper_row(a, t));
+}
+
+/* Does a row of the step differ by more than noise? */
+static bool is_row_proven(const kineto_analysis *a, uint32_t t, uint64_t row)
+{
+    kineto_string sure = kc_fact_text(a, t, row, "sure");
+    return (kb_string_equal(sure, kb_string("yes")) || kb_string_equal(sure, kb_string("ranks"))) &&
+           kc_fact_number(a, t, row, "delta_us") != 0;
 }
 
 /* A name, cut where it is long. */
@@ -103,14 +132,17 @@ static void print_typical_verdict(const kineto_analysis *a, uint32_t calls, uint
     fputs(".\n", out);
 }
 
-/* Of the mean, or of the median with --medians. */
-static void print_middle_verdict(const kineto_analysis *a, uint32_t t, FILE *out)
+/* Of the mean, or of the median. */
+static void print_middle_verdict(const kineto_analysis *a, uint32_t t, uint64_t row, FILE *out)
 {
-    double delta = kc_fact_number(a, t, 0, "delta_us");
+    double delta = kc_fact_number(a, t, row, "delta_us");
     print_direction(delta, out);
-    fprintf(out, "the %s %s takes %s instead of %s (%s; %s)", kc_diff_middle(a), kc_diff_unit(a),
-            kc_us(kc_fact_number(a, t, 0, "after_us"), false).s, kc_us(kc_fact_number(a, t, 0, "before_us"), false).s,
-            kc_relative_change(kc_fact_number(a, t, 0, "delta_pct")).s, kc_interval(a, t, 0).s);
+    fprintf(out, "the %s %s takes %s instead of %s (%s; %s)", middle_of_row(a, row), kc_diff_unit(a),
+            kc_us(kc_fact_number(a, t, row, "after_us"), false).s,
+            kc_us(kc_fact_number(a, t, row, "before_us"), false).s,
+            kc_relative_change(kc_fact_number(a, t, row, "delta_pct")).s, kc_interval(a, t, row).s);
+    if (row)
+        fprintf(out, ", though the %s does not differ by more than noise", middle_of_row(a, 0));
     print_largest_change(a, delta, out);
     fputs(".\n", out);
 }
@@ -127,7 +159,7 @@ static void print_no_difference(const kc_diff_output *d, uint32_t t, FILE *out)
     kc_put_styled(out, KC_BOLD, "No difference beyond noise");
     if (shown > 0 && isfinite(shown))
         fprintf(out, ": %.0f %s a side show changes of the %s %s above %.3g %% only", fmin(before, after),
-                kc_diff_values_are(d->facts), kc_diff_middle(d->facts), kc_diff_unit(d->facts), shown);
+                kc_diff_values_are(d->facts), middle_of_row(d->facts, find_sharper_row(d->facts, t)), kc_diff_unit(d->facts), shown);
     if (find_typical_cause(d->facts, calls, &row)) {
         fputs("; but ", out);
         print_row_name(d->facts, calls, row, out);
@@ -153,16 +185,16 @@ void kc_diff_print_verdict(const kc_diff_output *d, FILE *out)
 {
     uint32_t t = kineto_analysis_find_table(d->facts, "diff_steps"),
              calls = kineto_analysis_find_table(d->facts, "diff_calls");
-    kineto_string sure = kc_fact_text(d->facts, t, 0, "sure");
+    uint64_t rows = kc_fact_rows(d->facts, t), last = rows ? rows - 1 : 0, row;
     double delta = kc_fact_number(d->facts, t, 0, "delta_us");
-    bool is_proven = kb_string_equal(sure, kb_string("yes")) || kb_string_equal(sure, kb_string("ranks"));
-    uint64_t row;
+    bool is_proven = is_row_proven(d->facts, t, 0);
+    bool is_known = !kb_string_equal(kc_fact_text(d->facts, t, 0, "sure"), kb_string("unknown"));
     if (find_typical_step(d->facts, calls, &row) &&
         (!is_proven || kc_fact_number(d->facts, calls, row, "delta_us") * delta > 0))
         print_typical_verdict(d->facts, calls, row, out);
-    else if (is_proven && delta != 0)
-        print_middle_verdict(d->facts, t, out);
-    else if (delta == 0 || !kb_string_equal(sure, kb_string("unknown")))
+    else if (is_proven || is_row_proven(d->facts, t, last))
+        print_middle_verdict(d->facts, t, is_proven ? 0 : last, out);
+    else if (delta == 0 || is_known)
         print_no_difference(d, t, out);
     else
         print_undecided(d->facts, t, out);
