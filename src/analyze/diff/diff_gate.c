@@ -416,8 +416,9 @@ static int describe_calls(const gate *g, const gate_result *j, char *out, size_t
     if (j->outcome != KINETO_DIFF_FAILED)
         return snprintf(out, bytes, "the typical %s (fast quarter of %ss) is within the limit, %s%s", thing, thing,
                         sign, value.s);
-    return snprintf(out, bytes, "%s %s, typical %s (fast quarter of %ss) %s%s", direction,
-                    s->gap_pct != 0 ? "in all runs" : "run by run", thing, thing, sign, value.s);
+    return snprintf(out, bytes, "%s %s, typical %s (fast quarter of %ss) %s%s%s", direction,
+                    s->gap_pct != 0 ? "in all runs" : "run by run", thing, thing, j->by_gap ? "by at least " : "", sign,
+                    value.s);
 }
 
 /* A verdict by typical calls: they come first, because the mean or median does not decide. */
