@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import statistics
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -70,6 +71,8 @@ class Gates(DiffTest):
     def test_the_same_program_passes(self):
         a, b = self.trace("a.json", 6, seed=1), self.trace("b.json", 6, seed=2)
         text = self.diff(a, b, "--fail-on", "step>3%", "--fail-on", "memory>1MB").out.decode()
+        self.assertRegex(" ".join(text.split()), r"^No difference beyond noise: \d+ steps a side show changes of the "
+                                                 r"(mean|median) step above [\d.]+ % only\. before")
         self.assertIn("passed      step>3%", text)
 
     def test_a_slower_one_fails(self):
@@ -248,6 +251,19 @@ class Tables(DiffTest):
         self.assertGreater(means["delta_pct"], 40)
         self.assertLess(abs(medians["delta_pct"]), 3)
 
+    def test_medians_are_those_of_all_steps(self):
+        lengths = [1000 + 900 * (i % 3 == 0) + i for i in range(96)]
+        a = self.trace("a.json", 96, lengths=lengths)
+        b = self.trace("b.json", 96, lengths=[length + 100 for length in lengths])
+        for pair, runs in (((a, b), []), ((a, a, a, "--", b, b, b), ["--runs"])):
+            for option, row in (([], -1), (["--medians"], 0)):
+                found = self.rows("diff_steps", *runs, *option, *pair)[row]
+                steps_of_run = found["before_steps"] // (3 if runs else 1)
+                self.assertGreaterEqual(steps_of_run, 90)
+                expected = statistics.median(lengths[-steps_of_run:])
+                self.assertAlmostEqual(found["before_us"], expected, delta=0.01)
+                self.assertAlmostEqual(found["delta_us"], 100, delta=0.01)
+
     def test_what_was_measured_is_the_same_with_medians(self):
         pair = self.one_slow_step()
         for option in ([], ["--medians"]):
@@ -283,7 +299,7 @@ class Tables(DiffTest):
                 self.assertNotIn(b"nan", out)
         out = self.diff(full, empty).out.decode()
         self.assertRegex(out, r"(?m)^after .*: 0 activities, none lost, 0 steps compared$")
-        self.assertRegex(out, r"(?m)^step +[0-9.]+ [mu]s -> none$")
+        self.assertRegex(out, r"(?m)^mean step +[0-9.]+ [mu]s -> none$")
         self.assertIn("nothing in the trace after takes time", out)
         self.diff(full, empty, "--markdown", self.path("out.md"))
         with open(self.path("out.md"), encoding="utf-8") as file:
@@ -333,8 +349,10 @@ class Runs(DiffTest):
             self.assertIn("failed step>3%", text)
             self.assertIn("failed function:load_batch>5%", text)
             self.assertRegex(text, r"Changes, largest effect first \(in % of the step before\) load_batch: typical call "
-                                   r"2\.0\d+ ms -> 3\.0\d+ ms .* in all 3 runs; 1 call a step: ")
-            self.assertIn("by chance in 1 of 20 orders of runs", text)
+                                   r"\(fast quarter of calls\) 2\.0\d+ ms -> 3\.0\d+ ms .* in all 3 runs; 1 call a step: ")
+            self.assertIn("could be chance: 1 in 20", text)
+            self.assertRegex(text, r"^Slower: a typical step \(fast quarter of steps\) takes [\d.]+ ms instead of [\d.]+ ms "
+                                   r"\(\+[\d.]+ %\) in all 3 runs; load_batch \+[\d.]+ \w+ explains (\d+ %|all) of it\. before")
         table = json.loads(self.diff("--runs", "--json", "-", *old, "--", *new).out)["facts"]["tables"]["diff_calls"]
         self.assertEqual({row[1] for row in table["rows"]}, {"step", "load_batch"})
         self.assertIn("the ranges named 'step'", " ".join(self.diff("--runs", *old, "--", *new).out.decode().split()))

@@ -62,6 +62,19 @@ double ka_count_orders(uint32_t n, uint32_t m);
 ka_shift ka_shift_by_ranks(ka_chance *c, const double *before, uint32_t n, const double *after,
                            uint32_t m, bool falls);
 
+/** One step in a block. */
+typedef struct ka_step_time {
+    double us;
+    uint32_t block;
+} ka_step_time;
+typedef KB_VEC(ka_step_time) ka_step_times;
+
+/** Medians of all steps and their interval, in place of those of blocks: draws are of blocks, with all steps of each.
+ *  @param before  sorted, as `after`. @param e  of ka_compare of the blocks. */
+void ka_compare_step_medians(ka_chance *c, const ka_step_times *before, uint32_t n, const ka_step_times *after,
+                             uint32_t m, ka_estimate *e);
+double ka_median_of_times(const ka_step_times *sorted);
+
 /* ---- diff_names.c: names of kernels without what changes from build to build ---- */
 typedef struct ka_text {
     char s[1024];
@@ -134,6 +147,7 @@ typedef struct ka_run {
     uint32_t steps, warm_up;
     bool has_steps;
     double step_us; /* mean or median of its steps; without steps its length */
+    double mean_us, median_us; /* both */
 } ka_run;
 
 typedef struct ka_side {
@@ -146,6 +160,7 @@ typedef struct ka_side {
     uint32_t block_count;
     int32_t *block_of;     /* by index of steps; -1: left out */
     uint32_t *block_steps; /* how many steps are in each */
+    ka_step_times times[2]; /* of each step, and of each with its work; of one rank only */
     bool no_steps;         /* all of the trace is one */
     bool is_empty;         /* … and that takes no time: there is nothing to compare */
     bool with_shapes;
@@ -231,6 +246,8 @@ typedef struct ka_diff {
     kineto_analysis *facts;
 } ka_diff;
 #define KA_MIN_PERCENT 0.2 /* of the mean of both steps: what changes less is not listed */
+/** diff_runs.c: mean or median of the values of a thing of one run; of steps the median of all, not of blocks. */
+double ka_middle_of_thing(const ka_side *side, uint32_t index, bool medians);
 bool ka_diff_put_tables(ka_diff *d);
 void ka_diff_put_runs(ka_diff *d);
 /** diff_calls.c. @param a  NULL, as b: the side has no such thing. @return false: not all runs have such calls. */

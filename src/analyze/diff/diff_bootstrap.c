@@ -325,3 +325,62 @@ ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count
         e.shift = ka_shift_by_ranks(c, before, s.n, after, s.m, e.delta < 0);
     return e;
 }
+
+/* ---- medians of steps, drawn in blocks ------------------------------------------------------- */
+
+double ka_median_of_times(const ka_step_times *sorted)
+{
+    size_t n = sorted->count;
+    return n ? (sorted->data[(n - 1) / 2].us + sorted->data[n / 2].us) / 2 : 0;
+}
+
+/* The median of the steps of a draw of blocks. */
+static double median_of_drawn(const ka_step_times *sorted, const uint8_t *times)
+{
+    size_t total = 0, seen = 0, i = 0;
+    for (size_t k = 0; k < sorted->count; k++)
+        total += times[sorted->data[k].block];
+    size_t lower = (total - 1) / 2, upper = total / 2;
+    for (seen = times[sorted->data[0].block]; seen <= lower;)
+        seen += times[sorted->data[++i].block];
+    double first = sorted->data[i].us;
+    while (seen <= upper)
+        seen += times[sorted->data[++i].block];
+    return (first + sorted->data[i].us) / 2;
+}
+
+/* Which side has the first draws does not depend on which is before. */
+static bool are_times_swapped(const ka_step_times *before, const ka_step_times *after)
+{
+    if (before->count != after->count)
+        return before->count > after->count;
+    for (size_t i = 0; i < before->count; i++)
+        if (before->data[i].us != after->data[i].us)
+            return before->data[i].us > after->data[i].us;
+    return false;
+}
+
+void ka_compare_step_medians(ka_chance *c, const ka_step_times *before, uint32_t n, const ka_step_times *after,
+                             uint32_t m, ka_estimate *e)
+{
+    if (!before->count || !after->count || (before->count <= n && after->count <= m))
+        return;
+    e->before = ka_median_of_times(before);
+    e->after = ka_median_of_times(after);
+    e->delta = e->after - e->before;
+    e->pct = e->before == 0 ? (double)NAN : 100 * e->delta / fabs(e->before);
+    if (e->sure < 0 || !(before->data[0].us > 0) || !(after->data[0].us > 0))
+        return;
+    uint32_t swapped = are_times_swapped(before, after);
+    const uint8_t *of_before = times_of(c, swapped, n), *of_after = times_of(c, !swapped, m);
+    for (uint32_t d = 0; of_before && of_after && d < c->draws; d++)
+        c->room[d] = log(median_of_drawn(after, of_after + (size_t)d * m) /
+                         median_of_drawn(before, of_before + (size_t)d * n));
+    if (!of_before || !of_after)
+        return;
+    double low = ka_select_kth(c->room, c->draws, (uint32_t)((1 - LEVEL) / 2 * c->draws)),
+           high = ka_select_kth(c->room, c->draws, (uint32_t)((1 + LEVEL) / 2 * c->draws));
+    e->low_pct = 100 * expm1(low);
+    e->high_pct = 100 * expm1(high);
+    e->sure = low > 0 || high < 0;
+}

@@ -155,6 +155,8 @@ typedef struct gate_result {
     bool by_gap; /* the shift is that of the two runs that are closest to each other */
     int sure;
     bool of_runs; /* values are those of runs, not of steps */
+    bool of_medians; /* values are medians, not means */
+    bool is_step;
     uint32_t values; /* of the side with fewer */
     kineto_string name;
 } gate_result;
@@ -251,6 +253,7 @@ static gate_result evaluate_row(const gate *g, const ka_table *t, uint64_t row, 
                      .sure = kb_string_equal(sure, kb_string("yes"))       ? 1
                              : kb_string_equal(sure, kb_string("unknown")) ? -1
                                                                            : 0,
+                     .is_step = g->what == &subjects[0],
                      .name = ka_text_at(t, row, ka_fact_column(t, g->what->name))};
     j.value =
         gated_value(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);
@@ -337,8 +340,7 @@ static const char *gate_reason(const gate_result *j, bool without_noise)
                    ? "beyond the limit by a few runs only: a rank test does not prove it"
                    : "beyond the limit by a few steps only: a rank test does not prove it";
     case KINETO_DIFF_BY_CALLS:
-        return failed ? "beyond the limit, and more than noise by typical calls, run by run"
-                      : "beyond the limit by a few calls only: the typical call is not";
+        break; /* explain_calls */
     case KINETO_DIFF_BY_DIFFERENCE:
         return "beyond the limit; noise was not considered";
     case KINETO_DIFF_BY_NOTHING:
@@ -348,11 +350,11 @@ static const char *gate_reason(const gate_result *j, bool without_noise)
                       : "beyond the limit, but there are too few steps to tell it from noise";
 }
 
-/* What ranks or typical calls say the difference is, where they decide. */
+/* What ranks say the difference is, where they decide. */
 static kb_text describe_shift(const gate *g, const gate_result *j)
 {
     kb_text text = {""};
-    if (j->by != KINETO_DIFF_BY_CALLS && (!is_beyond(g, j->value) || j->by == KINETO_DIFF_BY_NOTHING))
+    if (!is_beyond(g, j->value) || j->by == KINETO_DIFF_BY_NOTHING)
         return text;
     if (j->shift == 0 || !isfinite(j->shift))
         return text;
@@ -390,23 +392,64 @@ static void describe_resolution(const gate *g, const gate_result *j, char *out, 
         (void)kb_snprintf(out, bytes, ": use more %s%s, or a larger limit", what, more);
 }
 
+/* ", 95 % interval -23.1 … +60.3 %"; empty: there is none. */
+static kb_text describe_interval(const gate_result *j)
+{
+    kb_text text = {""};
+    if (!isnan(j->low) && j->high < MULTIPLE_PERCENT)
+        (void)kb_snprintf(text.s, sizeof text.s, ", 95 %% interval %+.2f … %+.2f %%", j->low, j->high);
+    else if (!isnan(j->low))
+        (void)kb_snprintf(text.s, sizeof text.s, ", 95 %% interval %.3g … %.3g x", 1 + j->low / 100,
+                          1 + j->high / 100);
+    return text;
+}
+
+/* What typical calls say: "slower in all runs, typical step (fast quarter of steps) +15.7 %". */
+static int describe_calls(const gate *g, const gate_result *j, char *out, size_t bytes)
+{
+    const char *thing = j->is_step ? "step" : "call", *direction = j->shift > 0 ? "slower" : "faster";
+    const ka_shift *s = j->evidence;
+    kb_text value = format_value(g->of, j->shift != 0 ? j->shift : in_unit_of_limit(g, j, s->calls_pct));
+    if (g->of == PERCENT)
+        (void)kb_snprintf(value.s, sizeof value.s, "%.2f %%", j->shift != 0 ? j->shift : s->calls_pct);
+    const char *sign = value.s[0] == '-' ? "" : "+";
+    if (j->outcome != KINETO_DIFF_FAILED)
+        return snprintf(out, bytes, "the typical %s (fast quarter of %ss) is within the limit, %s%s", thing, thing,
+                        sign, value.s);
+    return snprintf(out, bytes, "%s %s, typical %s (fast quarter of %ss) %s%s%s", direction,
+                    s->gap_pct != 0 ? "in all runs" : "run by run", thing, thing, j->by_gap ? "by at least " : "", sign,
+                    value.s);
+}
+
+/* A verdict by typical calls: they come first, because the mean or median does not decide. */
+static void explain_calls(const gate *g, const gate_result *j, char *out, size_t bytes)
+{
+    int n = describe_calls(g, j, out, bytes);
+    size_t at = KB_MIN((size_t)n, bytes - 1);
+    const char *why = isnan(j->low)                 ? "has too few runs for an interval"
+                      : !is_beyond(g, j->value) ? "is within the limit, with more noise"
+                                                : "is too noisy to decide";
+    (void)snprintf(out + at, bytes - at, "; the %s (%s -> %s, %s%s) %s", j->of_medians ? "median" : "mean",
+                   format_value(g->what->of, j->before).s, format_value(g->what->of, j->after).s,
+                   relative_change(j).s, describe_interval(j).s, why);
+}
+
 /* The sentence of a verdict. */
 static void explain_gate(const gate *g, const gate_result *j, bool without_noise, char *out,
                          size_t bytes)
 {
-    char interval[100] = "", resolution[160];
-    describe_resolution(g, j, resolution, sizeof resolution);
-    if (!isnan(j->low) && j->high < MULTIPLE_PERCENT)
-        (void)kb_snprintf(interval, sizeof interval, ", 95 %% interval %+.2f … %+.2f %%", j->low,
-                          j->high);
-    else if (!isnan(j->low))
-        (void)kb_snprintf(interval, sizeof interval, ", 95 %% interval %.3g … %.3g x", 1 + j->low / 100,
-                          1 + j->high / 100);
+    char resolution[160];
     kb_text name = ka_short_name(j->name);
     size_t kept = kb_utf8_valid_prefix(name.s, strlen(name.s));
+    if (j->by == KINETO_DIFF_BY_CALLS) {
+        int n = snprintf(out, bytes, "%.*s: ", (int)kept, name.s);
+        explain_calls(g, j, out + n, bytes - (size_t)n);
+        return;
+    }
+    describe_resolution(g, j, resolution, sizeof resolution);
     (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s%s%s", (int)kept, name.s,
                    format_value(g->what->of, j->before).s, format_value(g->what->of, j->after).s,
-                   relative_change(j).s, interval, gate_reason(j, without_noise), describe_shift(g, j).s,
+                   relative_change(j).s, describe_interval(j).s, gate_reason(j, without_noise), describe_shift(g, j).s,
                    resolution);
 }
 
@@ -464,7 +507,9 @@ static void count_values(const kineto_analysis *diff, gate_result *j)
 {
     const ka_table *runs = &diff->tables[KA_TABLE_diff_runs], *steps = &diff->tables[KA_TABLE_diff_steps];
     uint64_t rows = ka_table_rows(runs), before = 0;
+    uint64_t step_rows = ka_table_rows(steps);
     j->of_runs = rows > 2;
+    j->of_medians = step_rows && kb_string_equal(ka_text_at(steps, step_rows - 1, 0), kb_string("mean step"));
     for (uint64_t row = 0; row < rows; row++)
         before += kb_string_equal(ka_text_at(runs, row, 0), kb_string("before"));
     if (j->of_runs)

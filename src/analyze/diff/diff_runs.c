@@ -5,13 +5,22 @@
 
 /* ---- one run ---------------------------------------------------------------------------------- */
 
+double ka_middle_of_thing(const ka_side *side, uint32_t index, bool medians)
+{
+    const ka_thing *x = &side->things.data[index];
+    if (medians && index < KB_COUNT(side->times) && side->times[index].count)
+        return ka_median_of_times(&side->times[index]);
+    return ka_middle_of(side->values.data + x->values, x->value_count, medians);
+}
+
 /* What is kept of a run besides the values of its things. */
 static ka_run describe_run(const ka_side *side, bool medians)
 {
-    const ka_thing *step = &side->things.data[0];
     ka_run run = {.steps = side->step_count, .warm_up = side->warm_up};
     run.has_steps = ka_compared_steps(side, &run.first_step, &run.last_step);
-    run.step_us = ka_middle_of(side->values.data + step->values, step->value_count, medians);
+    run.mean_us = ka_middle_of_thing(side, 0, false);
+    run.median_us = ka_middle_of_thing(side, 0, true);
+    run.step_us = medians ? run.median_us : run.mean_us;
     return run;
 }
 
@@ -30,7 +39,7 @@ static bool reduce_first_run(ka_side *side, uint32_t runs, bool medians)
     for (size_t i = 0; i < count; i++) {
         ka_thing *x = &side->things.data[i];
         bool is_known = !is_sampled(x) || x->value_count;
-        values[i * runs] = ka_middle_of(side->values.data + x->values, x->value_count, medians);
+        values[i * runs] = ka_middle_of_thing(side, (uint32_t)i, medians);
         x->values = (uint32_t)(i * runs);
         side->no_memory |= !ka_set_typical(side, x, 0, x->typical_us);
         x->value_count = is_sampled(x) ? is_known : runs;
@@ -64,12 +73,13 @@ static uint32_t append_thing_of_run(ka_side *side, const ka_thing *x)
 }
 
 /* Adds the value of a thing in the run with number `run`, and its totals. */
-static void add_value_of_run(ka_side *side, uint32_t index, const ka_side *from, const ka_thing *x, uint32_t run,
+static void add_value_of_run(ka_side *side, uint32_t index, const ka_side *from, uint32_t own, uint32_t run,
                              bool medians)
 {
+    const ka_thing *x = &from->things.data[own];
     ka_thing *to = &side->things.data[index];
     side->no_memory |= !ka_set_typical(side, to, run, x->typical_us);
-    double value = ka_middle_of(from->values.data + x->values, x->value_count, medians);
+    double value = ka_middle_of_thing(from, own, medians);
     if (!is_sampled(to))
         side->values.data[to->values + run] = value;
     else if (x->value_count)
@@ -97,7 +107,7 @@ static bool add_run(ka_side *side, ka_side *from, uint32_t run, bool medians)
         uint32_t index = x->other == KA_NONE ? append_thing_of_run(side, x) : x->other;
         if (index == KA_NONE)
             return false;
-        add_value_of_run(side, index, from, x, run, medians);
+        add_value_of_run(side, index, from, (uint32_t)i, run, medians);
     }
     forget_pairs(side);
     if (side->no_memory)

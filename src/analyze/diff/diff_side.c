@@ -236,6 +236,30 @@ static void add_parts(ka_side *side, const ka_table *t, uint64_t row, int32_t bl
         ka_add_call(side, 1, ka_us(ka_cell_at(t, row, FIRST_PART).i));
 }
 
+static void add_step_time(ka_side *side, uint32_t thing, int32_t block, double us)
+{
+    if (!side->no_steps)
+        side->no_memory |= !kb_vec_push(&side->times[thing], (ka_step_time){us, (uint32_t)block});
+}
+
+static int compare_step_times(const void *left, const void *right)
+{
+    const ka_step_time *a = left, *b = right;
+    if (a->us != b->us)
+        return a->us < b->us ? -1 : 1;
+    return (a->block > b->block) - (a->block < b->block);
+}
+
+/* Of several ranks, values are means of ranks, which single times are not. */
+static void finish_step_times(ka_side *side)
+{
+    for (uint32_t i = 0; i < KB_COUNT(side->times); i++)
+        if (side->times[i].count != side->step_count)
+            side->times[i].count = 0;
+        else if (side->times[i].count)
+            qsort(side->times[i].data, side->times[i].count, sizeof *side->times[i].data, compare_step_times);
+}
+
 /* Adds a step, if it is compared, and its row of the table. */
 static void add_step_times(ka_side *side, uint32_t index, uint64_t row)
 {
@@ -244,10 +268,14 @@ static void add_step_times(ka_side *side, uint32_t index, uint64_t row)
     int32_t block = side->block_of[index];
     if (block < 0)
         return;
+    double us = ka_us(kb_length_ns(step->start_ns, step->end_ns));
     add_thing_time(side, 0, block, kb_length_ns(step->start_ns, step->end_ns));
-    ka_add_call(side, 0, ka_us(kb_length_ns(step->start_ns, step->end_ns)));
-    if (row < ka_table_rows(t))
-        add_parts(side, t, row, block);
+    ka_add_call(side, 0, us);
+    add_step_time(side, 0, block, us);
+    if (row >= ka_table_rows(t))
+        return;
+    add_parts(side, t, row, block);
+    add_step_time(side, 1, block, ka_us(ka_cell_at(t, row, FIRST_PART).i));
 }
 
 /* The table of steps has a row for each of the durations, those of a process together. */
@@ -587,6 +615,7 @@ kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options 
     if (ok && ka_side_add_threads(side) && ka_side_add_path(side, other)) {
         divide_by_steps(side);
         ka_finish_calls(side);
+        finish_step_times(side);
         ok = ka_side_take_samples(side);
     }
     if (!ok || side->no_memory)
@@ -605,6 +634,8 @@ void ka_side_free(ka_side *side)
     kb_vec_free(&side->values);
     kb_vec_free(&side->samples);
     kb_vec_free(&side->calls);
+    for (uint32_t i = 0; i < KB_COUNT(side->times); i++)
+        kb_vec_free(&side->times[i]);
     kb_arena_free(&side->texts);
     ka_measured_free(&side->m);
 }

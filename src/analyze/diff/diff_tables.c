@@ -120,7 +120,12 @@ static ka_estimate compare_thing_values(ka_diff *d, const ka_thing *a, const ka_
         return ka_compare_sums(before.values[0], variance_on_side(&d->before, a, b),
                                after.values[0], variance_on_side(&d->after, b, a),
                                chance_of_counts(a, b));
-    return ka_compare(&d->chance, before.values, before.count, after.values, after.count);
+    ka_estimate e = ka_compare(&d->chance, before.values, before.count, after.values, after.count);
+    uint32_t index = a && b && a->kind == KA_THING_STEP ? (uint32_t)(a - d->before.things.data) : KA_NONE;
+    if (index < KB_COUNT(d->before.times) && d->chance.medians && !has_runs(d))
+        ka_compare_step_medians(&d->chance, &d->before.times[index], before.count, &d->after.times[index], after.count,
+                                &e);
+    return e;
 }
 
 /* Compares a thing on both sides; `a` or `b` may be NULL, not both. */
@@ -285,16 +290,38 @@ static void put_counter_pair(ka_diff *d, ka_table *t, const ka_thing *a, const k
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
+/* The means or medians of the steps of each run. */
+static void copy_middles(const ka_side *side, bool medians, double *out)
+{
+    for (uint32_t i = 0; i < side->run_count; i++)
+        out[i] = medians ? side->runs[i].median_us : side->runs[i].mean_us;
+}
+
+/* The step by the other one of means and medians: of runs those of each run. */
+static ka_estimate compare_other_middles(ka_diff *d, ka_chance *other)
+{
+    const ka_thing *a = &d->before.things.data[0], *b = &d->after.things.data[0];
+    double before[KA_MAX_BLOCKS], after[KA_MAX_BLOCKS];
+    if (has_runs(d)) {
+        copy_middles(&d->before, other->medians, before);
+        copy_middles(&d->after, other->medians, after);
+        return ka_compare(other, before, d->before.run_count, after, d->after.run_count);
+    }
+    ka_estimate e = ka_compare(other, d->before.values.data + a->values, a->value_count,
+                               d->after.values.data + b->values, b->value_count);
+    if (other->medians)
+        ka_compare_step_medians(other, &d->before.times[0], a->value_count, &d->after.times[0], b->value_count, &e);
+    return e;
+}
+
 /* A row with the median if means are compared, and the reverse: typical time next to total time. */
 static bool put_median_or_mean(ka_diff *d)
 {
-    const ka_thing *a = &d->before.things.data[0], *b = &d->after.things.data[0];
     ka_table *t = &d->facts->tables[KA_TABLE_diff_steps];
     ka_chance other;
     bool ok = ka_chance_make(&other, d->chance.seed, d->chance.draws, !d->chance.medians);
     if (ok) {
-        ka_estimate e = ka_compare(&other, d->before.values.data + a->values, a->value_count,
-                                   d->after.values.data + b->values, b->value_count);
+        ka_estimate e = compare_other_middles(d, &other);
         ka_put_text(t, kb_string(other.medians ? "median step" : "mean step"));
         put_step_counts(d, t);
         if (d->before.is_empty || d->after.is_empty)

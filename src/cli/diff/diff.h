@@ -1,5 +1,6 @@
-/* The comparison of `diff` and `bench` (diff_sides.c), and its output: on a terminal (diff_print.c), for programs (diff_files.c), and as a comment
- * of a pull request (diff_markdown.c). Cells of tables are found by column name. */
+/* The comparison of `diff` and `bench` (diff_sides.c), and its output: on a terminal (diff_print.c,
+ * whose first line is in diff_verdict.c), for programs (diff_files.c), and as a comment of a pull request
+ * (diff_markdown.c). Cells of tables are found by column name. */
 #ifndef KC_DIFF_H
 #define KC_DIFF_H
 
@@ -54,16 +55,26 @@ uint64_t kc_fact_rows(const kineto_analysis *a, uint32_t table);
 kb_text kc_us(double us, bool sign);
 /** "step", or "run" if no trace has steps: what times are of. */
 const char *kc_diff_unit(const kineto_analysis *a);
+/** "mean", or "median" with --medians: what the row of the step compares. */
+const char *kc_diff_middle(const kineto_analysis *a);
 /** "steps" or "runs": what values are of. */
 const char *kc_diff_values_are(const kineto_analysis *a);
 /** "+12.4 %"; from ten times on "370 x"; empty if it is not finite. */
 kb_text kc_relative_change(double pct);
 /** Is a row of diff_findings about other programs on the machine, not about a change of this one? */
 bool kc_is_circumstance(const kineto_analysis *a, uint32_t table, uint64_t row);
+/** Do the savings of a row of diff_findings differ by less than changes of the step that the steps or runs can show? */
+bool kc_is_finding_in_noise(const kineto_analysis *a, uint32_t table, uint64_t row);
 /** Writes the typical call of a row of diff_calls before and after, and what it explains. */
 void kc_put_typical_call(const kineto_analysis *a, uint32_t table, uint64_t row, FILE *out);
 /** "95 % interval +1.2 … +3.4 %", or the reason why there is none. */
 kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row);
+
+/* ---- diff_verdict.c -------------------------------------------------------------------------- */
+/** Writes one sentence, and an empty line: slower, faster, or no difference beyond noise. */
+void kc_diff_print_verdict(const kc_diff_output *d, FILE *out);
+/** The smallest change of the step, in percent, that its noise does not hide; NaN: not known. */
+double kc_smallest_shown_pct(const kineto_analysis *a);
 
 /* ---- diff_files.c, diff_markdown.c ----------------------------------------------------------- */
 typedef kineto_status kc_diff_save(const kc_diff_output *d, const char *path, kineto_error *err);

@@ -249,7 +249,7 @@ static void put_sarif_results(kb_json *j, const kc_diff_output *d)
     }
     for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++)
         if (kb_string_equal(kc_fact_text(d->facts, t, row, "change"), kb_string("added")) &&
-            !kc_is_circumstance(d->facts, t, row))
+            !kc_is_circumstance(d->facts, t, row) && !kc_is_finding_in_noise(d->facts, t, row))
             put_sarif_result(j, d, kc_fact_text(d->facts, t, row, "id"), "fail", "note",
                              kc_fact_text(d->facts, t, row, "sentence"));
     kb_json_array_end(j);

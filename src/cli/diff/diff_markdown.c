@@ -160,7 +160,7 @@ static void put_gate_line(const kc_diff_output *d, FILE *out)
         counts[d->gates[i].verdict.outcome % 4]++;
     for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++)
         added += kb_string_equal(kc_fact_text(d->facts, t, row, "change"), kb_string("added")) &&
-                 !kc_is_circumstance(d->facts, t, row);
+                 !kc_is_circumstance(d->facts, t, row) && !kc_is_finding_in_noise(d->facts, t, row);
     if (!d->gate_count)
         fputs("No gates", out);
     else if (counts[KINETO_DIFF_FAILED])
@@ -242,6 +242,8 @@ static void put_change_row(const kc_diff_output *d, uint32_t t, uint64_t row, FI
 static void put_finding_row(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
 {
     kineto_string before = kc_fact_text(d->facts, t, row, "sentence_before");
+    if (kc_is_finding_in_noise(d->facts, t, row))
+        return;
     fputs("| ", out);
     put_escaped_text(out, kc_is_circumstance(d->facts, t, row) ? kb_string("circumstance")
                                                                : kc_fact_text(d->facts, t, row, "change"), 20);

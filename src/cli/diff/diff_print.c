@@ -1,4 +1,4 @@
-/* A diff on a terminal: conditions, steps, the changes with the largest effect on a step first,
+/* A diff on a terminal: the verdict, conditions, steps, the changes with the largest effect on a step first,
  * findings and gates. */
 #include "cli/diff/diff.h"
 
@@ -61,6 +61,15 @@ const char *kc_diff_unit(const kineto_analysis *a)
         if (kc_fact_number(a, t, row, "steps") > 0)
             return "step";
     return "run";
+}
+
+/* The last row of the step is the other one. */
+const char *kc_diff_middle(const kineto_analysis *a)
+{
+    uint32_t t = kineto_analysis_find_table(a, "diff_steps");
+    uint64_t rows = kc_fact_rows(a, t);
+    bool is_median = rows && kb_string_equal(kc_fact_text(a, t, rows - 1, "what"), kb_string("mean step"));
+    return is_median ? "median" : "mean";
 }
 
 /* The table of runs has one row a side for traces that are compared by their steps. */
@@ -132,7 +141,7 @@ void kc_put_typical_call(const kineto_analysis *a, uint32_t table, uint64_t row,
     unsigned before = (unsigned)kc_fact_number(a, table, row, "before_runs"),
              after = (unsigned)kc_fact_number(a, table, row, "after_runs");
     bool is_step = kb_string_equal(kc_fact_text(a, table, row, "kind"), kb_string("step"));
-    fprintf(out, "%s%s -> %s (%s, %s)", is_step ? "" : "typical call ",
+    fprintf(out, "%s%s -> %s (%s, %s)", is_step ? "" : "typical call (fast quarter of calls) ",
             kc_us(kc_fact_number(a, table, row, "before_us"), false).s,
             kc_us(kc_fact_number(a, table, row, "after_us"), false).s,
             kc_us(kc_fact_number(a, table, row, "delta_us"), true).s,
@@ -239,7 +248,9 @@ static void print_waterfall(const kc_diff_output *d, FILE *out)
         if (kb_string_equal(part, kb_string("step with its work")) &&
             strcmp(kc_diff_unit(d->facts), "run") == 0)
             part = kb_string("run");
-        fprintf(out, "  %12s %+7.1f %%  %-18.*s  %s -> %s\n",
+        if (kb_string_equal(part, kb_string("unexplained")))
+            part = kb_string("unexplained (in the noise)");
+        fprintf(out, "  %12s %+7.1f %%  %-26.*s  %s -> %s\n",
                 kc_us(kc_fact_number(d->facts, t, row, "delta_us"), true).s,
                 kc_fact_number(d->facts, t, row, "worth_pct"), (int)part.size, part.data,
                 kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
@@ -247,17 +258,32 @@ static void print_waterfall(const kc_diff_output *d, FILE *out)
     }
 }
 
-/* Rows of the step, for runs without steps of the run, which has no work that ends after it. */
-static const char *name_step_row(const kineto_analysis *a, uint32_t t, uint64_t row)
+/* Is the step with its work the step itself, as without devices? */
+static bool is_step_again(const kineto_analysis *a, uint32_t t, uint64_t row)
 {
-    static const struct {
-        const char *what, *name;
-    } of_runs[] = {{"step", "run"}, {"median step", "median run"}, {"mean step", "mean run"}, {"step with its work", NULL}};
+    static const char *const columns[] = {"before_us", "after_us"};
+    bool is_same = true;
+    for (size_t i = 0; i < KB_COUNT(columns); i++) {
+        double own = kc_fact_number(a, t, row, columns[i]), step = kc_fact_number(a, t, 0, columns[i]);
+        is_same &= own == step || (isnan(own) && isnan(step));
+    }
+    return is_same;
+}
+
+/* What a row of the step is the mean or median of; empty: it says nothing new. Runs without steps have no work that
+ * ends after them. */
+static kb_text name_step_row(const kineto_analysis *a, uint32_t t, uint64_t row)
+{
+    kb_text name = {""};
+    const char *unit = kc_diff_unit(a), *middle = kc_diff_middle(a);
     kineto_string what = kc_fact_text(a, t, row, "what");
-    for (size_t i = 0; i < KB_COUNT(of_runs); i++)
-        if (kb_string_equal(what, kb_string(of_runs[i].what)))
-            return strcmp(kc_diff_unit(a), "run") == 0 ? of_runs[i].name : of_runs[i].what;
-    return NULL;
+    if (kb_string_equal(what, kb_string("step")))
+        (void)snprintf(name.s, sizeof name.s, "%s %s", middle, unit);
+    else if (!kb_string_equal(what, kb_string("step with its work")))
+        (void)snprintf(name.s, sizeof name.s, "%s %s", strcmp(middle, "mean") == 0 ? "median" : "mean", unit);
+    else if (strcmp(unit, "step") == 0 && !is_step_again(a, t, row))
+        (void)snprintf(name.s, sizeof name.s, "%s with its work", middle);
+    return name;
 }
 
 /* The typical step, if runs prove that it differs, with the probability of that by chance. */
@@ -268,10 +294,11 @@ static void print_typical_step(const kc_diff_output *d, FILE *out)
         double orders = kc_fact_number(d->facts, t, row, "orders");
         if (!kb_string_equal(kc_fact_text(d->facts, t, row, "kind"), kb_string("step")))
             continue;
-        fprintf(out, "%-19s ", "typical step");
+        fprintf(out, "%-20s ", "typical step");
         kc_put_typical_call(d->facts, t, row, out);
+        fputs("; the fast quarter of steps", out);
         if (isfinite(orders))
-            fprintf(out, ": by chance in 1 of %.0f orders of runs", orders);
+            fprintf(out, "; could be chance: 1 in %.0f", orders);
         fputc('\n', out);
     }
 }
@@ -284,10 +311,10 @@ static void print_step_rows(const kc_diff_output *d, FILE *out)
     uint64_t rows = kc_fact_rows(d->facts, t);
     fputc('\n', out);
     for (uint64_t row = 0; row < rows; row++) {
-        const char *name = name_step_row(d->facts, t, row);
-        if (!name)
+        kb_text name = name_step_row(d->facts, t, row);
+        if (!name.s[0])
             continue;
-        fprintf(out, "%-19s ", name);
+        fprintf(out, "%-20s ", name.s);
         print_step_change(d->facts, t, row, out);
     }
     print_typical_step(d, out);
@@ -374,25 +401,35 @@ static void print_changed_finding(const kc_diff_output *d, uint32_t t, uint64_t 
     fputc('\n', out);
 }
 
-/* A finding that was added, removed or changed. */
+bool kc_is_finding_in_noise(const kineto_analysis *a, uint32_t table, uint64_t row)
+{
+    uint32_t steps = kineto_analysis_find_table(a, "diff_steps");
+    double us = kc_smallest_shown_pct(a) / 100 * kc_fact_number(a, steps, 0, "before_us");
+    return fabs(kc_fact_number(a, table, row, "predicted_us")) < us;
+}
+
+/* A finding that was added, removed or changed. The step need not be shorter by what a finding that is gone could
+ * have saved: its cause may still be there, below the limit of the finding. */
 static void print_diff_finding(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
 {
     kineto_string change = kc_fact_text(d->facts, t, row, "change"),
                   subject = kc_fact_text(d->facts, t, row, "subject");
     double predicted = kc_fact_number(d->facts, t, row, "predicted_us");
-    fprintf(out, "  %-7.*s  ", (int)change.size, change.data);
+    bool is_changed = kb_string_equal(change, kb_string("changed")), is_added = kb_string_equal(change, kb_string("added"));
+    fprintf(out, "  %s (", is_changed ? "changed" : is_added ? "newly found" : "no longer found");
     kc_put_name(out, kc_fact_text(d->facts, t, row, "id"), 0);
     if (subject.size) {
         fputs(", ", out);
         kc_put_name(out, (kineto_string){subject.data, KB_MIN(subject.size, (size_t)60)}, 0);
     }
-    if (kb_string_equal(change, kb_string("changed"))) {
+    fputc(')', out);
+    if (is_changed) {
         print_changed_finding(d, t, row, out);
         return;
     }
     if (isfinite(predicted))
-        fprintf(out, ": a %s should be up to %s %s", kc_diff_unit(d->facts), kc_us(fabs(predicted), false).s,
-                predicted >= 0 ? "shorter" : "longer");
+        fprintf(out, ": %s up to %s of a %s", is_added ? "would save" : "would have saved", kc_us(fabs(predicted), false).s,
+                kc_diff_unit(d->facts));
     fputs("\n           ", out);
     kc_put_name(out, kc_fact_text(d->facts, t, row, "sentence"), 0);
     fputc('\n', out);
@@ -421,19 +458,32 @@ static void print_measured_change(const kc_diff_output *d, uint32_t t, FILE *out
     fputc('\n', out);
 }
 
-/* Circumstances, or all other findings, under `head` unless it is NULL. Returns how many there are. */
+/* Circumstances, or all other findings, under `head` unless it is NULL. Returns how many there are. Differences of
+ * savings that are no more than the noise of the step are left out. */
 static uint64_t print_findings_that_are(const kc_diff_output *d, uint32_t t, bool circumstance, const char *head,
                                         FILE *out)
 {
     uint64_t shown = 0;
     for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++) {
-        if (kc_is_circumstance(d->facts, t, row) != circumstance)
+        if (kc_is_circumstance(d->facts, t, row) != circumstance || kc_is_finding_in_noise(d->facts, t, row))
             continue;
         if (!shown++ && head)
             fputs(head, out);
         print_diff_finding(d, t, row, out);
     }
     return shown;
+}
+
+/* How many findings differ by less than the noise of the step. */
+static void print_findings_left_out(const kc_diff_output *d, uint32_t t, FILE *out)
+{
+    uint64_t count = 0;
+    for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++)
+        count += kc_is_finding_in_noise(d->facts, t, row);
+    if (count)
+        fprintf(out, "  %sleft out: %s %s whose savings differ by less than the noise of the %s: --all%s\n",
+                kc_paint(out, KC_DIM), kc_count(count).s, kc_noun(count, "finding", "findings"),
+                kc_diff_unit(d->facts), kc_paint(out, KC_PLAIN));
 }
 
 /* Nothing if findings were not compared (--no-findings). */
@@ -448,6 +498,7 @@ static void print_diff_findings(const kc_diff_output *d, FILE *out)
         fputs("  none\n", out);
     else
         print_measured_change(d, t, out);
+    print_findings_left_out(d, t, out);
     (void)print_findings_that_are(d, t, true, "\nCircumstances: other programs on the machine, no change of this one\n",
                                   out);
 }
@@ -478,8 +529,10 @@ static void print_gates(const kc_diff_output *d, FILE *out)
 void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *out)
 {
     bool exact = kineto_analysis_find_table(d->facts, "diff_steps") != UINT32_MAX;
-    if (exact)
+    if (exact) {
+        kc_diff_print_verdict(d, out);
         print_conditions(d, out);
+    }
     print_traces(d, out);
     if (exact) {
         print_step_rows(d, out);
