@@ -50,6 +50,18 @@ static void write_interval(ku_records *r, ku_thread *t, uint64_t now, uint64_t r
         write_polled_run(r, t, start + run + wait, start + run + wait, false);
 }
 
+/* What the threads did since the last pass counts for the new program. Any of them may be the one by which the exec is
+ * noticed. */
+static void write_exec_of_threads(ku_polling *p, uint32_t pid)
+{
+    const ku_watched *w = &p->records->watched;
+    for (size_t i = 0; i < w->thread_list.count; i++) {
+        ku_thread *t = w->thread_list.data[i];
+        if (t->pid == pid && t->polled_ticks)
+            ku_write_exec(p->records, t, t->polled_ticks);
+    }
+}
+
 /* A program that was executed has a new identity; a thread may have got a name. */
 static void read_names(ku_polling *p, ku_process *process, ku_thread *t, uint64_t now)
 {
@@ -58,6 +70,7 @@ static void read_names(ku_polling *p, ku_process *process, ku_thread *t, uint64_
     if (exec_id && exec_id != process->exec_id) {
         process->exec_id = exec_id;
         kb_os_process_name(process->pid, process->name, sizeof process->name);
+        write_exec_of_threads(p, process->pid);
         ku_watched_exec(&p->records->watched, process->pid, process->name, now);
     }
     if (t->tid == process->pid) /* the libraries, as they come */
@@ -116,7 +129,8 @@ static void end_threads(ku_polling *p)
         ku_thread *t = w->thread_list.data[i - 1];
         if (t->pass == p->passes)
             continue;
-        ku_write_life(p->records, t, t->polled_ticks, KF_LIFE_OPEN_END);
+        if (t->polled_ticks > t->born_ticks) /* else it has ended with the program that was executed before */
+            ku_write_life(p->records, t, t->polled_ticks, KF_LIFE_OPEN_END);
         ku_watched_forget_thread(w, t);
     }
 }

@@ -47,6 +47,19 @@ void ku_write_life(ku_records *r, ku_thread *t, uint64_t end_ticks, uint32_t fla
     ku_writer_commit(&r->writer, at, kf_header(KF_THREAD_LIFE, 5, flags, 0));
 }
 
+/* The new program has a track of its own. On it the thread begins when the old program's track ends: a thread is never
+ * in two states. */
+void ku_write_exec(ku_records *r, ku_thread *t, uint64_t ticks)
+{
+    ku_write_run(r, t, ticks, 0);
+    if (!t->born_ticks || t->born_ticks >= ticks) /* nothing of the old program was seen */
+        return;
+    ku_write_life(r, t, ticks, 0);
+    t->born_ticks = ticks;
+    t->woken_ticks = 0;
+    t->is_born_here = true;
+}
+
 /* Describe the code that a stack goes through, once. */
 static void note_mappings(ku_records *r, const ku_process *p, const uint64_t *frames, uint32_t count)
 {

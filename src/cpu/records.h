@@ -18,6 +18,8 @@ bool ku_is_wanted(const ku_records *r, kineto_kind kind);
 void ku_write_run(ku_records *r, ku_thread *t, uint64_t end_ticks, uint32_t flags);
 /** The thread has ended, or is not watched any more. @param flags  KF_LIFE_… */
 void ku_write_life(ku_records *r, ku_thread *t, uint64_t end_ticks, uint32_t flags);
+/** The thread executes another program: what it did before is of the old one, and ends here. Before ku_watched_exec. */
+void ku_write_exec(ku_records *r, ku_thread *t, uint64_t ticks);
 /* A stack to be written: the first `kernel` of its addresses are of the kernel. */
 typedef struct ku_stack {
     const uint64_t *frames;

@@ -146,28 +146,47 @@ static void handle_exit(ku_source *s, const ku_event *e, uint64_t ticks)
     ku_watched_forget_thread(&s->records.watched, t);
 }
 
+/* A thread that executes a program ends the others of its process, and continues with the tid of the first one. Its own
+ * former tid has no exit. */
+static void end_other_threads(ku_source *s, const ku_thread *executing, uint64_t ticks)
+{
+    ku_watched *w = &s->records.watched;
+    for (size_t i = w->thread_list.count; i > 0; i--) {
+        ku_thread *t = w->thread_list.data[i - 1];
+        if (t->pid != executing->pid || t == executing)
+            continue;
+        ku_write_run(&s->records, t, ticks, 0);
+        ku_write_life(&s->records, t, ticks, 0);
+        ku_watched_forget_thread(w, t);
+    }
+}
+
+/* A thread that was there before, and has not got a CPU since, has had one all the time. */
+static void handle_first_event(ku_thread *t, const ku_event *e)
+{
+    if (e->type == KU_EVENT_SWITCH_OUT || e->type == KU_EVENT_SAMPLE || e->type == KU_EVENT_FAULT ||
+        e->type == KU_EVENT_EXEC) {
+        t->on_ticks = t->born_ticks;
+        t->cpu = e->cpu;
+    }
+    t->is_attached = false;
+}
+
 /* The thread that executes a program has a CPU. Events of the first program begin with this one. */
 static void handle_exec(ku_source *s, const ku_event *e, uint64_t ticks)
 {
     ku_thread *t = thread_of_event(s, e, ticks);
     if (!t)
         return;
-    ku_write_run(&s->records, t, ticks, 0);
+    if (t->is_attached)
+        handle_first_event(t, e);
+    end_other_threads(s, t, ticks);
+    ku_write_exec(&s->records, t, ticks);
     ku_watched_exec(&s->records.watched, e->pid, e->name, ticks);
     t->is_born_here |= e->pid == s->options.pid && s->options.at_exec;
     t->on_ticks = ticks;
     t->cpu = e->cpu;
     snprintf(t->name, sizeof t->name, "%s", e->name);
-}
-
-/* A thread that was there before, and has not got a CPU since, has had one all the time. */
-static void handle_first_event(ku_thread *t, const ku_event *e)
-{
-    if (e->type == KU_EVENT_SWITCH_OUT || e->type == KU_EVENT_SAMPLE || e->type == KU_EVENT_FAULT) {
-        t->on_ticks = t->born_ticks;
-        t->cpu = e->cpu;
-    }
-    t->is_attached = false;
 }
 
 static void handle_switch(ku_source *s, const ku_event *e, ku_thread *t, uint64_t ticks)
@@ -364,11 +383,13 @@ static void limit_cost_of_samples(ku_source *s)
 #define REREAD_NS (20 * (uint64_t)KB_MILLISECOND_NS)
 
 /* Lines of /proc/self/maps that a program has sent when it began. */
-static void handle_code(ku_source *s, const kf_slot *slot, ku_process *p, uint64_t ticks)
+static void handle_code(ku_source *s, const kf_slot *slot, ku_process *p, ku_thread *t, uint64_t ticks)
 {
     char text[KF_TIMERS_STACK + 1], *rest = text;
+    uint64_t exec_ticks = KB_MAX(ticks, t->polled_ticks);
     memcpy(text, slot->stack, slot->bytes);
     text[slot->bytes] = '\0';
+    ku_write_exec(&s->records, t, exec_ticks);
     ku_watched_exec(&s->records.watched, slot->pid, slot->name, ticks);
     p->exec_id = ks_process_exec_id(slot->pid);
     p->parent_pid = slot->parent_pid;
@@ -411,7 +432,7 @@ static void handle_slot(void *context, const kf_slot *slot)
     if (!t || !p)
         return;
     if (slot->type == KF_SLOT_CODE)
-        handle_code(s, slot, p, ticks);
+        handle_code(s, slot, p, t, ticks);
     else if (slot->type == KF_SLOT_FORK && !p->has_timers)
         ku_watched_copy_process(&s->records.watched, slot->pid, slot->parent_pid);
     else if (slot->type == KF_SLOT_SAMPLE)

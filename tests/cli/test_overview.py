@@ -190,8 +190,18 @@ class Overview(CommandTest):
         self.assertNotIn("_PyEval", text)
         tables = json.loads(self.text("analyze", "--json", "--only", "python_functions", self.path("trace.json")))["tables"]
         self.assertEqual(tables["python_functions"]["rows"],
-                         [[0, "job.py(1): main", 1, 60.0, 60.0],
-                          [0, "<built-in method split of re.Pattern object>", 8, 40.0, 40.0]])
+                         [[0, "job.py(1): main", 1, 60.0, 60.0, 100.0],
+                          [0, "<built-in method split of re.Pattern object>", 8, 40.0, 40.0, 40.0]])
+
+    def test_time_with_callees_counts_a_recursive_function_once(self):
+        events = [event("python_function", "job.py(1): walk", 10 * n, 100 - 20 * n) for n in range(4)]
+        events += [event("python_function", "job.py(9): leaf", 40, 10)]
+        events += [event("python_function", "job.py(1): walk", 200, 5), event("python_function", "job.py(1): walk", 0, 7, tid=8)]
+        path = self.trace(events)
+        rows = json.loads(self.text("analyze", "--json", "--only", "python_functions", path))["tables"]["python_functions"]["rows"]
+        self.assertEqual([r[1:4] + r[5:] for r in rows],
+                         [["job.py(1): walk", 6, 102.0, 112.0], ["job.py(9): leaf", 1, 10.0, 10.0]])
+        self.assertRegex(self.text("analyze", path), r"calls +self +with callees .*\n  job.py\(1\): walk +6 +102.0 us +112.0 us")
 
     def test_times_of_findings_are_relative_and_absolute(self):
         shifted = [{**e, "ts": e["ts"] + 1_600_000_000_000_000} for e in training(slow_from=2)]

@@ -1,6 +1,8 @@
 """The source "cpu": states and sampled stacks of programs that know nothing of it."""
 
 import collections
+import glob
+import gzip
 import json
 import os
 import re
@@ -217,6 +219,51 @@ class Cpu(unittest.TestCase):
         executed = [pid for pid, _ in t.samples if any(e["name"] == "descend" for e in t.samples[(pid, pid)])]
         self.assertEqual(len(executed), 1)
         self.assert_depth(t, executed[0], 5)
+
+    EXECUTED_BY_A_THREAD = ("import os, sys, threading, time\n"
+                            "def execute(): time.sleep(0.05); os.execv(sys.argv[1], sys.argv[1:])\n"
+                            "threading.Thread(target=execute).start()\ntime.sleep(60)\n")
+
+    def assert_one_state_at_a_time(self, trace):
+        """Of one tid, whatever programs it executed."""
+        of_tid = collections.defaultdict(list)
+        for (_, tid), events in trace.states.items():
+            of_tid[tid] += events
+        for tid, events in of_tid.items():
+            events.sort(key=lambda e: e["ts"])
+            for a, b in zip(events, events[1:]):
+                self.assertLessEqual(a["ts"] + a["dur"], b["ts"] + 0.002, (tid, a, b))
+        return of_tid
+
+    def test_a_thread_is_never_in_two_states(self):
+        commands = {"fork and exec": (TARGET, "children", "50"),
+                    "exec": ("/bin/sh", "-c", 'sleep 0.1; "$0" deep 3 50; exec "$0" threads 100', TARGET),
+                    "exec by a thread": (sys.executable, "-c", self.EXECUTED_BY_A_THREAD, TARGET, "deep", "3", "100")}
+        for name, command in commands.items():
+            with self.subTest(name):
+                self.assertTrue(self.assert_one_state_at_a_time(self.record(*command)))
+                r = self.run_command(NOPERF, COMMAND, "record", "-o", self.path, "--", *command)
+                if r.returncode != 77:
+                    self.assertTrue(self.assert_one_state_at_a_time(Trace(self.path)), r.stderr)
+
+    def test_a_thread_is_never_in_two_states_in_stored_traces(self):
+        paths = glob.glob(os.path.join(os.path.dirname(__file__), "..", "data", "watched", "*.json.gz"))
+        self.assertTrue(paths)
+        for path in paths:
+            with self.subTest(path), gzip.open(path) as stored, open(self.path, "wb") as plain:
+                plain.write(stored.read())
+                plain.flush()
+                self.assertTrue(self.assert_one_state_at_a_time(Trace(self.path)))
+
+    def test_a_thread_whose_process_executes_a_program_has_ended(self):
+        t = self.record(sys.executable, "-c", self.EXECUTED_BY_A_THREAD, TARGET, "deep", "3", "300")
+        of_tid = self.assert_one_state_at_a_time(t)
+        begins, ends = ({tid: f(e) for tid, e in of_tid.items()} for f in (
+            lambda events: events[0]["ts"], lambda events: events[-1]["ts"] + events[-1]["dur"]))
+        self.assertEqual(len(of_tid), 2)
+        first = min(begins, key=begins.get)
+        other, = set(of_tid) - {first}
+        self.assertGreater(ends[first] - ends[other], 200e3)
 
     def test_the_summary_names_states_and_functions(self):
         self.record(TARGET, "threads", "300")

@@ -78,6 +78,19 @@ class Plain(unittest.TestCase):
 
 
 class Recording(Plain):
+    def test_the_cost_of_many_short_calls_is_reported(self):
+        many = self.write("many.py", """
+            def add(n): return n + 1
+            for i in range(400000): add(i)
+            """)
+        few = self.write("few.py", """
+            def add(n): return sum(range(4000000))
+            for i in range(10): add(i)
+            """)
+        reported = r"recording 400,\d+ calls of Python functions took about [\d.]+ ms of CPU time, \d+ % of what the program takes"
+        self.assertRegex(" ".join(self.record(many)[2].split()), reported)
+        self.assertNotIn("calls of Python functions took", self.record(few)[2])
+
     def test_counts_are_those_of_the_program(self):
         out, events, _ = self.record(PROGRAM)
         self.check_counts(events, json.loads(out))

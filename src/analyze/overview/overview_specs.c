@@ -52,6 +52,7 @@ static const ka_section_spec specs[] = {
      .outputs = {{KA_OUT_KEY, "function", "function"},
                  {KA_OUT_COUNT, "calls", "calls"},
                  {KA_OUT_SUM, "self_us", "self_us"},
+                 {KA_OUT_SUM, "with_callees_us", "total_us"},
                  {KA_OUT_MEAN, "mean_us", NULL},
                  {KA_OUT_SHARE, "share_pct", NULL}}},
     {.title = "Functions, by their own CPU time",

@@ -1,6 +1,7 @@
 /* What `ckineto record` says when it has ended. The page is written into memory first, with fewer and fewer rows of its
  * tables until it has few enough lines. */
 #include "cli/launch/record_summary.h"
+#include "cli/launch/cost_advice.h"
 #include "cli/launch/watch.h"
 #include "cli/launch/environment.h"
 #include "cli/launch/remedies.h"
@@ -207,6 +208,24 @@ static void print_gaps(const page *p)
         fprintf(p->out, "  … and %u more (-v)\n", printed - MAX_GAPS);
 }
 
+/* Recorded calls take longer, and those of short functions by the largest part of their time. */
+static void print_python_cost(const page *p)
+{
+    enum { MIN_PERCENT = 20 };
+    uint64_t calls = p->summary->kinds[KINETO_KIND_PYTHON_FUNCTION];
+    kc_python_cost cost;
+    char text[400];
+    if (!kc_estimate_python_cost(p->trace, calls, &cost) || cost.percent < MIN_PERCENT)
+        return;
+    kb_snprintf(text, sizeof text,
+                "recording %s calls of Python functions took about %s of CPU time, %.0f %% of what the program takes by "
+                "itself: functions with many short calls look longer than they are (--python-only records fewer)",
+                kc_count(calls).s, kb_short_duration((int64_t)cost.ns).s, cost.percent);
+    fputs(kc_paint(p->out, KC_YELLOW), p->out);
+    kc_put_wrapped(p->out, p->width, "  ", "    ", 0, kb_string(text));
+    fputs(kc_paint(p->out, KC_PLAIN), p->out);
+}
+
 /* One line, unless something was lost. */
 static void print_account(const page *p)
 {
@@ -252,6 +271,7 @@ static void print_page(const page *p)
         kc_ledger_print(p->trace, false, p->out);
     else
         print_account(p);
+    print_python_cost(p);
     if (p->found && p->summary->activities)
         kc_findings_print_brief(p->found, r->verbose ? ALL_FINDINGS : SHORT_FINDINGS, p->width, p->out);
     if (count_own_activities(p->summary) == 0)

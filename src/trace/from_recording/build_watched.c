@@ -197,6 +197,21 @@ static size_t join_runs(kt_build_run *runs, size_t count)
     return count ? kept + 1 : 0;
 }
 
+/* The life of the thread of the first of these: the longest of those with one start includes the others, and one that
+ * begins where it ends continues it, as after an exec. @param used  receives how many are of this thread. */
+static const kt_build_life *join_lives(kt_build_life *lives, size_t count, size_t *used)
+{
+    size_t i = 1;
+    for (; i < count && lives[i].thread == lives->thread; i++) {
+        if (lives[i].start > lives->end || lives[i].end <= lives->end)
+            continue;
+        lives->end = lives[i].end;
+        lives->flags = (lives->flags & KF_LIFE_OPEN_START) | (lives[i].flags & KF_LIFE_OPEN_END);
+    }
+    *used = i;
+    return lives;
+}
+
 /* What a thread did between two runs. A blocked one waits for a CPU from when it was woken first, if it is
  * known when it got one. */
 static void append_state_between(kt_build_state *s, uint32_t track, uint32_t thread, uint32_t state,
@@ -256,10 +271,10 @@ void kt_build_thread_states(kt_build_state *s)
         size_t first = run;
         while (run < s->runs.count && s->runs.data[run].thread == thread)
             run++;
-        const kt_build_life *its = of_life == thread ? &s->lives.data[life] : NULL;
-        size_t runs = join_runs(s->runs.data + first, run - first);
+        size_t lives = 0, runs = join_runs(s->runs.data + first, run - first);
+        const kt_build_life *its =
+            of_life == thread ? join_lives(s->lives.data + life, s->lives.count - life, &lives) : NULL;
         append_thread_states(s, s->runs.data + first, runs, its, thread);
-        while (life < s->lives.count && s->lives.data[life].thread == thread)
-            life++;
+        life += lives;
     }
 }
