@@ -16,6 +16,12 @@ kb_text kc_lost_text(uint64_t lost, bool is_cut);
 kb_text kc_format_utc(int64_t ns);
 /** `one` if count is 1, else `many`. */
 const char *kc_noun(uint64_t count, const char *one, const char *many);
+/** Rows to show of a list before a line "… and N more": at most `limit`, but one more where that line would stand in
+ *  for a single row. */
+static inline uint64_t kc_count_shown(uint64_t count, uint64_t limit)
+{
+    return count == limit + 1 ? count : KB_MIN(count, limit);
+}
 
 /* ---- names and texts ------------------------------------------------------------------------- */
 /** A name from a trace, without control bytes, cut or padded to `columns` (0: as it is). */

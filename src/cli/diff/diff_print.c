@@ -154,7 +154,7 @@ void kc_put_typical_call(const kineto_analysis *a, uint32_t table, uint64_t row,
 /* "a.json: ", or "a1.json, a2.json and 3 more (5 runs): ". */
 static void print_side_name(const kc_diff_output *d, uint32_t side, FILE *out)
 {
-    uint32_t count = d->run_count[side], shown = KB_MIN(count, 2u);
+    uint32_t count = d->run_count[side], shown = (uint32_t)kc_count_shown(count, 2);
     for (uint32_t i = 0; i < shown; i++) {
         fputs(i ? ", " : "", out);
         kc_put_name(out, kb_string(d->paths[side][i]), 0);

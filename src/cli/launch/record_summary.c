@@ -190,21 +190,27 @@ static void print_gap(const page *p, uint32_t first, const kineto_ledger_line *g
     free(text);
 }
 
+/* Is it the first line of a gap with its reason? */
+static bool is_new_gap(const page *p, uint32_t i, kineto_ledger_line *line)
+{
+    kineto_trace_ledger(p->trace, i, line);
+    return kt_ledger_line_is_gap(line) && find_reason(p->trace, line->reason) == i;
+}
+
 /* What no source recorded: a line for each reason. */
 static void print_gaps(const page *p)
 {
     enum { MAX_GAPS = 2 };
     kineto_ledger_line line;
-    uint32_t printed = 0;
-    for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++) {
-        kineto_trace_ledger(p->trace, i, &line);
-        if (!kt_ledger_line_is_gap(&line) || find_reason(p->trace, line.reason) != i)
-            continue;
-        if (printed++ < MAX_GAPS)
+    uint64_t gaps = 0, printed = 0;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++)
+        gaps += is_new_gap(p, i, &line);
+    uint64_t shown = kc_count_shown(gaps, MAX_GAPS);
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++)
+        if (is_new_gap(p, i, &line) && printed++ < shown)
             print_gap(p, i, &line);
-    }
-    if (printed > MAX_GAPS)
-        fprintf(p->out, "  … and %u more (-v)\n", printed - MAX_GAPS);
+    if (gaps > shown)
+        fprintf(p->out, "  … and %s more (-v)\n", kc_count(gaps - shown).s);
 }
 
 /* One line, unless something was lost. */
