@@ -32,6 +32,8 @@ void kc_put_text(FILE *out, const char *text);
 void kc_print(FILE *out, const char *fmt, ...) KINETO_PRINTF(2, 3);
 /** A path as a word of a command to type; "TRACE" for one that a shell would split, or longer than `most` bytes. */
 const char *kc_command_word(const char *path, size_t most);
+/** The path as it is named from the working directory, if it is below it; else the path itself. */
+const char *kc_relative_path(const char *path);
 /** A path after `used` columns of one terminal line; of a long one only its end. */
 void kc_put_path(FILE *out, const char *path, size_t used);
 /** The stream where people see the text of `out`: for a stream in memory kc_memory_stream, else `out` itself. */

@@ -5,6 +5,7 @@
 #include "cli/launch/environment.h"
 #include "cli/launch/remedies.h"
 #include "cli/print_findings.h"
+#include "cli/print.h"
 #include "cli/style.h"
 #include "cli/summary/summary.h"
 
@@ -213,6 +214,55 @@ static void print_gaps(const page *p)
         fprintf(p->out, "  … and %s more (-v)\n", kc_count(gaps - shown).s);
 }
 
+/* The file of the plug-in with this profiler; NULL: unknown. */
+static const char *find_plugin_file(const kc_plugins *all, kineto_string profiler)
+{
+    for (size_t i = 0; all && i < all->list.count; i++)
+        for (size_t k = 0; k < all->list.data[i].profilers.count; k++)
+            if (kb_string_is(profiler, all->list.data[i].profilers.data[k].name))
+                return all->list.data[i].path;
+    return NULL;
+}
+
+/* Events of `source` that end before they begin: nothing is lost, but tables and findings show them as no time. */
+static void print_bad_times(const page *p, kineto_string source, uint64_t bad)
+{
+    enum { MAX_PATH_BYTES = 200 };
+    char *text = NULL;
+    size_t size = 0;
+    uint64_t of = 0;
+    kineto_ledger_line line;
+    const char *file = find_plugin_file(p->report->plugins, source);
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++) {
+        kineto_trace_ledger(p->trace, i, &line);
+        if (kb_string_equal(line.source, source) && kb_string_is(line.reason, kf_reason_text(KF_REASON_DELIVERED)))
+            of += line.count;
+    }
+    fprintf(out, "%s of %s %s of ", kc_count(bad).s, kc_count(KB_MAX(of, bad)).s, kc_noun(KB_MAX(of, bad), "event", "events"));
+    kc_put_name(out, source, 0);
+    fprintf(out, " %s, and %s shown without length", kc_noun(bad, "ends before it begins", "end before they begin"),
+            kc_noun(bad, "is", "are"));
+    if (file)
+        fprintf(out, ": ckineto plugin check %s", kc_command_word(kc_relative_path(file), MAX_PATH_BYTES));
+    if (fclose(out) == 0)
+        put_gap_line(p, (kineto_string){text, size});
+    free(text);
+}
+
+/* A line for each source with such events. */
+static void print_all_bad_times(const page *p)
+{
+    kineto_ledger_line line;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++) {
+        kineto_trace_ledger(p->trace, i, &line);
+        if (line.count && kb_string_is(line.reason, kf_reason_text(KF_REASON_BAD_TIME)))
+            print_bad_times(p, line.source, line.count);
+    }
+}
+
 /* One line, unless something was lost. */
 static void print_account(const page *p)
 {
@@ -258,6 +308,7 @@ static void print_page(const page *p)
         kc_ledger_print(p->trace, false, p->out);
     else
         print_account(p);
+    print_all_bad_times(p);
     if (p->found && p->summary->activities)
         kc_findings_print_brief(p->found, r->verbose ? ALL_FINDINGS : SHORT_FINDINGS, p->width, p->out);
     if (count_own_activities(p->summary) == 0)
