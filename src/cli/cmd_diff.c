@@ -150,12 +150,57 @@ static bool lists_files(char *const *paths, int count)
     return false;
 }
 
+/* Bytes of a path up to the number of the run: "old" of "old12.json". */
+static size_t measure_stem(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    name = name ? name + 1 : path;
+    size_t size = (size_t)(name - path) + strcspn(name, ".");
+    while (size > (size_t)(name - path) && strchr("0123456789-_", path[size - 1]))
+        size--;
+    return size;
+}
+
+/* How many operands, from the first, have its stem, if all others share a second one. 0: they are not two groups, or
+ * a shell would split one of the names. */
+static int find_second_group(char *const *paths, int count)
+{
+    enum { MAX_NAME_BYTES = 200 };
+    int first = 0;
+    for (int i = 0; i < count; i++) {
+        const char *model = paths[first ? first : 0];
+        size_t size = measure_stem(paths[i]);
+        bool is_same = size == measure_stem(model) && strncmp(paths[i], model, size) == 0;
+        if ((!is_same && first) || strcmp(kc_command_word(paths[i], MAX_NAME_BYTES), paths[i]) != 0)
+            return 0;
+        if (!is_same)
+            first = i;
+    }
+    return first;
+}
+
+/* Several runs without --runs: the command that compares them, with the operands if their names are two groups. */
+static kineto_status suggest_runs(char *const *paths, int count)
+{
+    char *text = NULL;
+    size_t size = 0;
+    int first = find_second_group(paths, count);
+    FILE *out = first ? open_memstream(&text, &size) : NULL;
+    for (int i = 0; out && i < count; i++)
+        fprintf(out, "%s%s", i == first ? " -- " : " ", paths[i]);
+    bool is_whole = out && fclose(out) == 0;
+    kineto_status status = kc_usage_error("diff", "several runs of each side: ckineto diff --runs%s",
+                                          is_whole ? text : " A1 A2 ... -- B1 B2 ...");
+    free(text);
+    return status;
+}
+
 /* Divides the operands into the two sides: at "--" for runs, else one each. */
 static kineto_status divide_operands(kc_diff_output *d, char *const *paths, int count)
 {
     int first = is_of_runs ? kc_operands_before_dashes() : 1, second = count - first;
     if (!is_of_runs && (count > 2 || lists_files(paths, count)))
-        return kc_usage_error("diff", "several runs of each side: ckineto diff --runs A1 A2 ... -- B1 B2 ...");
+        return suggest_runs(paths, count);
     if (!is_of_runs && count != 2)
         return kc_usage_error("diff", "two traces are needed: before and after");
     if (first < 1 || second < 1)
@@ -176,6 +221,8 @@ static void print_diff(const kc_diff_output *d)
     FILE *out = kc_page_begin(&page, stdout);
     kc_diff_print(d, row_limit, all_tables, out);
     kc_page_end(&page);
+    if (!fail_on.count && strcmp(definitions, "exact") == 0)
+        kc_diff_print_next(d, stdout); /* not wrapped: it is to be copied */
 }
 
 /* All output files; the text only if none of them is the standard output. */

@@ -61,7 +61,7 @@ static void print_trace_window(const kc_summary *s)
  * and other tools. */
 static void print_categories(const kc_summary *s, const kineto_trace *trace)
 {
-    size_t count = KB_MIN(s->categories.count, (size_t)MAX_CATEGORIES);
+    size_t count = kc_count_shown(s->categories.count, MAX_CATEGORIES);
     for (size_t i = 0; i < count; i++) {
         fputs(i ? " " : "  other categories: ", page);
         kc_put_name(page, kineto_trace_string(trace, s->categories.data[i].name_id), 0);
@@ -101,7 +101,8 @@ static void print_process_list(const kineto_trace *trace, const kc_folded *folde
     fprintf(page, "  %u %s, %u %s\n", count, kc_noun(count, "process or device", "processes and devices"),
            tracks, kc_noun(tracks, "track", "tracks"));
     uint32_t shown = 0, listed = count - folded->count;
-    for (uint32_t i = 0; i < count && shown < MAX_PROCESSES; i++) {
+    uint64_t limit = kc_count_shown(listed, MAX_PROCESSES);
+    for (uint32_t i = 0; i < count && shown < limit; i++) {
         if (kc_is_folded(folded, i))
             continue;
         fputs("    ", page);

@@ -7,6 +7,7 @@
 #include "cli/style.h"
 
 #include <limits.h>
+#include <unistd.h>
 
 static const char *directories;
 static uint64_t limit_s = KC_PLUGIN_TIMEOUT_MS / 1000;
@@ -300,6 +301,10 @@ int kc_plugin(int argc, char **argv)
         return run_plugin_list(argc - 1, argv + 1);
     if (strcmp(argv[1], "check") == 0)
         return kc_plugin_check(argc - 1, argv + 1);
-    (void)kc_usage_error("plugin", "unknown command '%s'; known are list and check", argv[1]);
+    if (access(argv[1], F_OK) == 0)
+        (void)kc_usage_error("plugin", "no command given for '%s', for example: ckineto plugin check %s", argv[1],
+                             argv[1]);
+    else
+        (void)kc_usage_error("plugin", "unknown command '%s'; known are list and check", argv[1]);
     return KC_EXIT_USAGE;
 }

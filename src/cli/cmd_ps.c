@@ -131,6 +131,25 @@ static void print_daemon_clients(const kc_traceable *r)
     }
 }
 
+/* The command that requests a trace of the first process that answers; of a ring, what it has. */
+static void print_next_trigger(const kc_traceable *r)
+{
+    for (size_t i = 0; i < r->processes.count; i++) {
+        const kc_process *p = &r->processes.data[i];
+        bool is_silent = p->has_daemon && !p->waits && p->seen_ms_ago > SILENT_MS;
+        if (!p->answers && (!p->has_daemon || is_silent))
+            continue;
+        fputs("next: ckineto trigger ", stdout);
+        if (host && !p->answers) {
+            fputs("--host ", stdout);
+            print_untrusted(host);
+            putchar(' ');
+        }
+        printf("--pid %lld %s --wait\n", (long long)p->pid, p->ring ? "--dump" : "--duration-ms 500");
+        return;
+    }
+}
+
 /* The table, then remarks about daemons, and advice if no process was found. */
 static void print_process_table(const kc_traceable *r)
 {
@@ -145,6 +164,7 @@ static void print_process_table(const kc_traceable *r)
     print_daemon_line(r);
     if (!r->processes.count)
         print_advice();
+    print_next_trigger(r);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

@@ -477,7 +477,8 @@ static int write_trace(ks_collector *c, const kc_child *child, char *const *prog
                                .python = python,
                                .is_attached = child->is_attached,
                                .remedies = watch.remedies,
-                               .program = program};
+                               .program = program,
+                               .plugins = &plugins};
     return kc_record_write(&report, c, &live.whole, child, keep);
 }
 

@@ -309,6 +309,32 @@ static kineto_status print_table_text(const kineto_averages *averages, const kin
     return status;
 }
 
+/* Kinds of functions (samples, Python) in a trace with neither operators, ranges nor device work, whose table would show
+ * calls that wait as all of the CPU time. 0: the trace has a table. */
+static uint64_t find_only_functions(const kineto_trace *trace)
+{
+    const uint64_t wanted = KINETO_KIND_BIT(KINETO_KIND_CPU_SAMPLE) | KINETO_KIND_BIT(KINETO_KIND_PYTHON_FUNCTION);
+    const uint64_t ignored = KINETO_KIND_BIT(KINETO_KIND_THREAD_STATE) | KINETO_KIND_BIT(KINETO_KIND_BLOCKING_CALL) |
+                             KINETO_KIND_BIT(KINETO_KIND_COUNTER) | KINETO_KIND_BIT(KINETO_KIND_MEMORY);
+    uint64_t found = 0;
+    kineto_activity a;
+    for (kineto_row row = 0; row < kineto_trace_count(trace) && !(found & ~wanted); row++)
+        if (kineto_trace_get(trace, row, &a))
+            found |= a.kind < KINETO_KIND_COUNT ? KINETO_KIND_BIT(a.kind) & ~ignored : ~wanted;
+    return found & ~wanted ? 0 : found;
+}
+
+/* In place of the table on the standard output. */
+static void print_functions_advice(uint64_t kinds, const char *path)
+{
+    enum { MAX_PATH_BYTES = 200 };
+    bool has_samples = kinds & KINETO_KIND_BIT(KINETO_KIND_CPU_SAMPLE);
+    bool has_python = kinds & KINETO_KIND_BIT(KINETO_KIND_PYTHON_FUNCTION);
+    printf("no operators; see: ckineto analyze --only %s%s%s %s\n", has_samples ? "cpu_functions" : "",
+           has_samples && has_python ? "," : "", has_python ? "python_functions" : "",
+           kc_command_word(path, MAX_PATH_BYTES));
+}
+
 /* Group the events and write the table. A trace without functions is reported. */
 static kineto_status write_averages_table(kineto_function_events *events, uint32_t unit,
                                           kineto_error *err)
@@ -340,9 +366,15 @@ static kineto_status write_averages_table(kineto_function_events *events, uint32
 
 /* Writes the selected form of output. Arguments that turn out to be wrong only now (a metric,
  * a device) are usage errors. Returns the exit status. */
-static int print_table_of(const kineto_trace *trace, uint32_t unit)
+static int print_table_of(const kineto_trace *trace, const char *path, uint32_t unit)
 {
     kineto_error err = {0};
+    bool is_page = !execution && !stacks && !memory && !csv && !kc_json_path && strcmp(output, "-") == 0;
+    uint64_t only = is_page ? find_only_functions(trace) : 0;
+    if (only) {
+        print_functions_advice(only, path);
+        return 0;
+    }
     kineto_function_events *events = NULL;
     if (execution) {
         kineto_status written = kineto_execution_trace_save(trace, output, &err);
@@ -386,7 +418,7 @@ int kc_table(int argc, char **argv)
         kc_complain_of("table", &err);
         return KC_EXIT_USAGE;
     }
-    int exit_status = print_table_of(trace, unit);
+    int exit_status = print_table_of(trace, argv[1], unit);
     kineto_trace_release(trace);
     return kc_finish_stdout("table", exit_status);
 }

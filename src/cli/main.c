@@ -135,11 +135,20 @@ static const char *guess_verb(const char *name)
     return best;
 }
 
+/* "acme.so", "libacme.so.1". */
+static bool is_library_name(const char *name)
+{
+    const char *end = strstr(name, ".so");
+    return end && (end[3] == '\0' || end[3] == '.');
+}
+
 /* With the likely verb, or a hint if the word is an existing file. */
 static int report_unknown_verb(const char *name)
 {
     const char *meant = guess_verb(name);
-    if (!meant && access(name, X_OK) == 0)
+    if (!meant && is_library_name(name) && access(name, F_OK) == 0)
+        (void)kc_usage_error(NULL, "unknown command '%s'. To check a plug-in: ckineto plugin check %s", name, name);
+    else if (!meant && access(name, X_OK) == 0)
         (void)kc_usage_error(NULL, "unknown command '%s'. To record it: ckineto record -- %s", name, name);
     else
         (void)kc_usage_error(NULL, "unknown command '%s'%s%s%s", name, meant ? "; did you mean '" : "",

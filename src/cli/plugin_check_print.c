@@ -131,7 +131,7 @@ void kc_check_report_print(const kv_check_report *r, bool verbose)
     if (verbose)
         print_results(r, KV_VERDICT_OK);
     else if (r->ok)
-        printf("%-25s %-11s -v lists them\n", kc_count(r->ok).s, verdict_names[KV_VERDICT_OK]);
+        printf("%u %s (-v lists %s)\n", r->ok, kc_noun(r->ok, "rule holds", "rules hold"), kc_noun(r->ok, "it", "them"));
     print_results(r, KV_VERDICT_MEASURED);
     print_untested(r);
     printf("\n%u %s, %u failed, %u not tested: ", r->ok, kc_noun(r->ok, "rule holds", "rules hold"), r->failed,

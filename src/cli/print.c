@@ -7,8 +7,10 @@
 #include "cli/style.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Without the end of the file the number is unknown. */
 kb_text kc_lost_text(uint64_t lost, bool is_cut)
@@ -300,6 +302,14 @@ void kc_put_message(FILE *out, const char *first, const char *text)
         if (!*line++)
             return;
     }
+}
+
+const char *kc_relative_path(const char *path)
+{
+    char here[PATH_MAX];
+    size_t size = getcwd(here, sizeof here) ? strlen(here) : 0;
+    bool is_below = size > 1 && strncmp(path, here, size) == 0 && path[size] == '/';
+    return is_below ? path + size + 1 : path;
 }
 
 const char *kc_command_word(const char *path, size_t most)

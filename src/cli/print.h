@@ -16,6 +16,12 @@ kb_text kc_lost_text(uint64_t lost, bool is_cut);
 kb_text kc_format_utc(int64_t ns);
 /** `one` if count is 1, else `many`. */
 const char *kc_noun(uint64_t count, const char *one, const char *many);
+/** Rows to show of a list before a line "… and N more": at most `limit`, but one more where that line would stand in
+ *  for a single row. */
+static inline uint64_t kc_count_shown(uint64_t count, uint64_t limit)
+{
+    return count == limit + 1 ? count : KB_MIN(count, limit);
+}
 
 /* ---- names and texts ------------------------------------------------------------------------- */
 /** A name from a trace, without control bytes, cut or padded to `columns` (0: as it is). */
@@ -26,6 +32,8 @@ void kc_put_text(FILE *out, const char *text);
 void kc_print(FILE *out, const char *fmt, ...) KINETO_PRINTF(2, 3);
 /** A path as a word of a command to type; "TRACE" for one that a shell would split, or longer than `most` bytes. */
 const char *kc_command_word(const char *path, size_t most);
+/** The path as it is named from the working directory, if it is below it; else the path itself. */
+const char *kc_relative_path(const char *path);
 /** A path after `used` columns of one terminal line; of a long one only its end. */
 void kc_put_path(FILE *out, const char *path, size_t used);
 /** The stream where people see the text of `out`: for a stream in memory kc_memory_stream, else `out` itself. */

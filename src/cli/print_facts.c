@@ -122,8 +122,10 @@ static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t 
         kc_table_print(&view, out);
     free(order);
     if (rows < info.row_count)
-        fprintf(out, "  %s… %s more rows: --top 0 or --csv DIR has them%s\n", kc_paint(out, KC_DIM),
-                kc_count(info.row_count - rows).s, kc_paint(out, KC_PLAIN));
+        fprintf(out, "  %s… %s more %s%s\n", kc_paint(out, KC_DIM),
+                kc_count(info.row_count - rows).s,
+                kc_noun(info.row_count - rows, "row: --top 0 or --csv DIR has it", "rows: --top 0 or --csv DIR has them"),
+                kc_paint(out, KC_PLAIN));
 }
 
 /* Tables that most traces do not have, and that nobody asked for. */

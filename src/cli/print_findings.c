@@ -96,13 +96,26 @@ static kb_text format_savings(const kineto_finding *f, FILE *terminal)
 
 #define TITLE_INDENT "                           " /* as wide as severity and savings */
 
-/* Several ranks: whose step the savings are a part of, where it is not the mean step. */
+/* Is there a rank besides 0, which a single trace has? */
+static bool has_ranks(const kineto_findings *found)
+{
+    kineto_finding f;
+    for (uint32_t i = 0; kineto_findings_get(found, i, &f); i++)
+        if (f.rank > 0 || f.rank_count > 1)
+            return true;
+    return false;
+}
+
+/* What the savings are a part of, where it is not the mean step; of several ranks also whose. */
 static void put_base(const kineto_findings *found, const kineto_finding *f, FILE *out)
 {
     uint32_t steps;
-    if (f->has_savings && f->baseline_ns != kineto_findings_mean_step_ns(found, &steps))
-        fprintf(out, "; savings are of rank %d's %s, %s", f->rank, steps ? "step" : "time",
-                kb_duration(f->baseline_ns).s);
+    if (!f->has_savings || f->baseline_ns == kineto_findings_mean_step_ns(found, &steps))
+        return;
+    if (has_ranks(found))
+        fprintf(out, "; savings are of rank %d's %s, %s", f->rank, steps ? "step" : "time", kb_duration(f->baseline_ns).s);
+    else
+        fprintf(out, "; savings are of a %s of %s", steps ? "step" : "time", kb_duration(f->baseline_ns).s);
 }
 
 /* In words, because a number would promise more than a rule can know. --json has the number. */
@@ -212,7 +225,7 @@ static void put_headline(const page *p, uint32_t count, int64_t step_ns, uint32_
         fprintf(l.out, "; savings are of a step and the work that it launched: %s (mean of %u)",
                 kb_duration(step_ns).s, steps);
     else if (step_ns > 1)
-        fprintf(l.out, "; savings are of %s, from the first activity to the last",
+        fprintf(l.out, "; savings are of the recorded time, %s",
                 kb_duration(step_ns).s);
     fputs(kc_paint(p->out, KC_BOLD), p->out);
     line_close(&l, p, "\n", "");

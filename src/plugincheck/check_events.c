@@ -166,8 +166,8 @@ static void check_event_order(kv_session *s)
     }
     if (first)
         kv_fault(s->k, KV_RULE_TIME_ORDER,
-                 "%llu of %llu events end before they begin; the first is event %zu, \"%s\", by %s: it begins at %lld "
-                 "and ends at %lld",
+                 "%llu of %llu events end before they begin; the first is event %zu, \"%s\", by %s: it begins at %lld ns "
+                 "and ends at %lld ns",
                  count, (unsigned long long)seen->stored_count, (size_t)(first - seen->events) + 1, first->name,
                  kb_duration((int64_t)((uint64_t)first->start - (uint64_t)first->end)).s, (long long)first->start,
                  (long long)first->end);

@@ -403,6 +403,8 @@ bool kt_ledger_line_is_cut(const kineto_ledger_line *line); /* the line that sta
  *  Python module write such lines, and files have their texts only. So a phrase in the reason is the mark
  *  (KT_GAP_PHRASES): a source that could not record says "… not recorded", or one of the others. */
 bool kt_ledger_line_is_gap(const kineto_ledger_line *line);
+/** Events of a source that ended before they began, and so have no length. @param source  NULL: of all sources. */
+uint64_t kt_ledger_bad_times(const kineto_trace *t, const char *source);
 /** The version of ckineto that wrote the file; "": another program. */
 const char *kt_writer_version(const kineto_trace *t);
 kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track);

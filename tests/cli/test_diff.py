@@ -362,6 +362,19 @@ class Runs(DiffTest):
         done = self.diff(",".join(a), ",".join(a), status=2)
         self.assertIn(b"several runs of each side: ckineto diff --runs A1 A2 ... -- B1 B2 ...", done.err)
 
+    def test_two_groups_of_files_get_the_whole_command(self):
+        old, new = self.runs("old", count=2), self.runs("new", count=3)
+        done = self.diff(*old, *new, status=2)
+        self.assertIn(f"ckineto diff --runs {' '.join(old)} -- {' '.join(new)}\n".encode(), done.err)
+        for files in ([*old, *self.runs("x", count=1), *new], self.runs("one", count=3)):
+            self.assertIn(b"ckineto diff --runs A1 A2 ... -- B1 B2 ...", self.diff(*files, status=2).err)
+
+    def test_the_gate_of_a_comparison_can_be_copied(self):
+        old, new = self.runs("old", count=3), self.runs("new", 0.5, count=3)
+        self.assertIn(f"next: ckineto diff --fail-on 'step>5%' --runs {' '.join(old)} -- {' '.join(new)}\n".encode(),
+                      self.diff("--runs", *old, "--", *new).out)
+        self.assertNotIn(b"next:", self.diff("--fail-on", "step>900%", "--runs", *old, "--", *new).out)
+
     def test_json_has_all_runs(self):
         a, b = self.runs("a", count=3), self.runs("b", count=4)
         found = json.loads(self.diff("--runs", "--json", "-", *a, "--", *b).out)

@@ -118,6 +118,15 @@ class Verbs(CommandTest):
             self.assertNotIn(old + " ", self.run_command(words[0], "--help").out.decode())
         self.assertTrue(glob.glob(self.path("rows.txt")) and glob.glob(self.path("l.txt")))
 
+    def test_a_library_in_place_of_a_verb_is_checked(self):
+        with open(self.path("acme.so"), "w", encoding="utf-8"):
+            pass
+        os.chmod(self.path("acme.so"), 0o755)
+        for words in ((), ("plugin",)):
+            done = self.run_command(*words, "acme.so")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(b"ckineto plugin check acme.so\n", done.err)
+
     def test_unknown_names_get_suggestions(self):
         for words, meant in ((["analyze", "--only", "kernel"], "kernels"), (["analyze", "--only", "critical_path_operatrs"], "critical_path_operators"),
                              (["analyze", "--gate", "input.dataloader"], "input.data_loader"),

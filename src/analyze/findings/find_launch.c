@@ -295,7 +295,13 @@ static void report_low_utilization(ka_finder *f, const use *u, uint64_t low)
            (long long)u->device, name.size ? " (" : "", ka_short_name(name).s, name.size ? ")" : "",
            u->busy_percent, kb_duration(kb_length_ns(u->start_ns, u->end_ns)).s,
            ka_percent((double)u->gaps_ns[reason], (double)gaps_ns), most.words);
-    if (most.rule[0])
+    uint64_t without_length = kt_ledger_bad_times(f->s->trace, NULL);
+    if (without_length)
+        ka_advise(f, x,
+                  "Fix the times first: %llu events ended before they began, and count as no work; 'ckineto plugin "
+                  "check FILE' of the plug-in that recorded them says which",
+                  (unsigned long long)without_length);
+    else if (most.rule[0])
         ka_advise(f, x,
                   "Look at the finding %s first; if there is none, give the device more work at "
                   "once: larger batches",

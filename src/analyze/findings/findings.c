@@ -48,11 +48,16 @@ static int64_t sum_step_ns(const ka_finder *f)
     return sum;
 }
 
-/* From the first work or range to the last; of a program that was only watched, the lives of its threads. */
+/* From the first work or range to the last. Of a watched program without device work the whole window, which findings
+ * about threads and waits are measured by: so all findings have one base. */
 static int64_t recorded_ns(const ka_dataset *s)
 {
-    const ka_watched *w = s->work_count || s->slice_count ? NULL : ka_dataset_watched(s);
-    return w ? kb_length_ns(w->start_ns, w->end_ns) : kb_length_ns(s->start_ns, s->end_ns);
+    const ka_watched *w = s->work_count ? NULL : ka_dataset_watched(s);
+    int64_t start_ns, end_ns;
+    if (!w || w->end_ns <= w->start_ns)
+        return kb_length_ns(s->start_ns, s->end_ns);
+    kineto_trace_window(s->trace, &start_ns, &end_ns);
+    return kb_length_ns(KB_MIN(w->start_ns, start_ns), kb_max_i64(w->end_ns, end_ns));
 }
 
 /* Sets step_count and whole_ns. Steps that were not selected have no slice, and do not count.
@@ -199,6 +204,8 @@ void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from)
         if (x->saved_ns == KA_NO_SAVINGS)
             continue;
         int64_t whole_ns = x->whole_ns ? x->whole_ns : f->whole_ns;
+        if (!f->step_count)
+            whole_ns = kb_max_i64(whole_ns, f->whole_ns);
         x->step_savings_ns = KB_MIN(x->saved_ns, whole_ns) / KB_MAX(f->step_count, 1u);
         x->baseline_ns = whole_ns / KB_MAX(f->step_count, 1u);
         KB_ASSERT(x->step_savings_ns >= 0 && x->step_savings_ns <= x->baseline_ns);

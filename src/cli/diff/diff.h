@@ -46,6 +46,8 @@ int kc_diff_exit_status(const kc_diff_output *d);
 
 /* ---- diff_print.c ---------------------------------------------------------------------------- */
 void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *out);
+/** After a comparison that found changes: the command that makes a gate of it. */
+void kc_diff_print_next(const kc_diff_output *d, FILE *out);
 /** A cell by column name; NaN, or "", if it is empty or the column is unknown. */
 double kc_fact_number(const kineto_analysis *a, uint32_t table, uint64_t row, const char *column);
 kineto_string kc_fact_text(const kineto_analysis *a, uint32_t table, uint64_t row,

@@ -2,9 +2,7 @@
  * MAX_BYTES in all. All texts of the traces are escaped. */
 #include "cli/diff/diff.h"
 
-#include <limits.h>
 #include <math.h>
-#include <unistd.h>
 
 #define MAX_BYTES  4096u
 #define TAIL_BYTES 160u /* of the end of the folded section, which always fits */
@@ -50,12 +48,9 @@ static void put_escaped_text(FILE *out, kineto_string text, size_t max)
  * the last directory and the name. */
 static const char *relative_path(const char *path)
 {
-    char here[PATH_MAX];
-    size_t size = getcwd(here, sizeof here) ? strlen(here) : 0;
+    path = kc_relative_path(path);
     if (path[0] != '/')
         return path;
-    if (size > 1 && strncmp(path, here, size) == 0 && path[size] == '/')
-        return path + size + 1;
     const char *name = strrchr(path, '/');
     while (name > path && name[-1] != '/')
         name--;

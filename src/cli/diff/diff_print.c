@@ -163,7 +163,7 @@ void kc_put_typical_call(const kineto_analysis *a, uint32_t table, uint64_t row,
 /* "a.json: ", or "a1.json, a2.json and 3 more (5 runs): ". */
 static void print_side_name(const kc_diff_output *d, uint32_t side, FILE *out)
 {
-    uint32_t count = d->run_count[side], shown = KB_MIN(count, 2u);
+    uint32_t count = d->run_count[side], shown = (uint32_t)kc_count_shown(count, 2);
     for (uint32_t i = 0; i < shown; i++) {
         fputs(i ? ", " : "", out);
         kc_put_name(out, kb_string(d->paths[side][i]), 0);
@@ -543,4 +543,19 @@ void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *
     if (all || !exact)
         kc_facts_print(d->facts, row_limit, false, out);
     print_gates(d, out);
+}
+
+void kc_diff_print_next(const kc_diff_output *d, FILE *out)
+{
+    enum { MAX_NAME_BYTES = 100 };
+    bool has_runs = d->run_count[0] > 1 || d->run_count[1] > 1;
+    if (!kc_fact_rows(d->facts, kineto_analysis_find_table(d->facts, "diff_summary")))
+        return;
+    fprintf(out, "\nnext: ckineto diff --fail-on 'step>5%%'%s", has_runs ? " --runs" : "");
+    for (uint32_t side = 0; side < 2; side++) {
+        fputs(has_runs && side ? " --" : "", out);
+        for (uint32_t i = 0; i < d->run_count[side]; i++)
+            fprintf(out, " %s", kc_command_word(d->paths[side][i], MAX_NAME_BYTES));
+    }
+    fputc('\n', out);
 }

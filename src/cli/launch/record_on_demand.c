@@ -305,6 +305,16 @@ static void stop_watching_windows(on_demand_host *h)
     (void)pthread_join(h->follower, NULL);
 }
 
+/* With the command that writes the ring; 'ckineto ps' shows the same pid. */
+static void report_ring_size(const kc_on_demand_options *o)
+{
+    char next[80] = "";
+    if (request_sources.options.socket)
+        snprintf(next, sizeof next, "; next: ckineto trigger --pid %lld --dump --wait", (long long)getpid());
+    kc_complain("record: the ring has %llu MiB (--ring-mb) for the last %s seconds%s", (unsigned long long)o->ring_mb,
+                o->ring, next);
+}
+
 /* Recorder, controller, listeners, then the thread that watches the buffer. What was created before
  * a failure is freed by finish_host. */
 static kineto_status start_host(on_demand_host *h, kineto_error *err)
@@ -329,8 +339,7 @@ static kineto_status start_host(on_demand_host *h, kineto_error *err)
         return status;
     (void)ko_controller_watch(h->controller, report_stage, h);
     if (o->ring && !o->quiet)
-        kc_complain("record: the ring has %llu MiB (--ring-mb) for the last %s seconds",
-                    (unsigned long long)o->ring_mb, o->ring);
+        report_ring_size(o);
     status = add_end_listener(h, err);
     if (status)
         return status;

@@ -3,6 +3,7 @@
 #define KC_RECORD_RESULT_H
 
 #include "cli/launch/child.h"
+#include "cli/launch/plugins.h"
 #include "session/session.h"
 
 /* What the report depends on. */
@@ -14,6 +15,7 @@ typedef struct kc_record_report {
     bool is_attached;    /* the program was not started by this command */
     uint32_t remedies;   /* see remedies.h */
     char *const *program; /* its command line; NULL: attached */
+    const kc_plugins *plugins; /* those that the program was to load */
 } kc_record_report;
 
 /** Can a trace be written there? A mistake in the name must be reported before the program runs. */

@@ -6,6 +6,7 @@
 #include "cli/launch/environment.h"
 #include "cli/launch/remedies.h"
 #include "cli/print_findings.h"
+#include "cli/print.h"
 #include "cli/style.h"
 #include "cli/summary/summary.h"
 
@@ -191,21 +192,76 @@ static void print_gap(const page *p, uint32_t first, const kineto_ledger_line *g
     free(text);
 }
 
+/* Is it the first line of a gap with its reason? */
+static bool is_new_gap(const page *p, uint32_t i, kineto_ledger_line *line)
+{
+    kineto_trace_ledger(p->trace, i, line);
+    return kt_ledger_line_is_gap(line) && find_reason(p->trace, line->reason) == i;
+}
+
 /* What no source recorded: a line for each reason. */
 static void print_gaps(const page *p)
 {
     enum { MAX_GAPS = 2 };
     kineto_ledger_line line;
-    uint32_t printed = 0;
+    uint64_t gaps = 0, printed = 0;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++)
+        gaps += is_new_gap(p, i, &line);
+    uint64_t shown = kc_count_shown(gaps, MAX_GAPS);
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++)
+        if (is_new_gap(p, i, &line) && printed++ < shown)
+            print_gap(p, i, &line);
+    if (gaps > shown)
+        fprintf(p->out, "  … and %s more (-v)\n", kc_count(gaps - shown).s);
+}
+
+/* The file of the plug-in with this profiler; NULL: unknown. */
+static const char *find_plugin_file(const kc_plugins *all, kineto_string profiler)
+{
+    for (size_t i = 0; all && i < all->list.count; i++)
+        for (size_t k = 0; k < all->list.data[i].profilers.count; k++)
+            if (kb_string_is(profiler, all->list.data[i].profilers.data[k].name))
+                return all->list.data[i].path;
+    return NULL;
+}
+
+/* Events of `source` that end before they begin: nothing is lost, but tables and findings show them as no time. */
+static void print_bad_times(const page *p, kineto_string source, uint64_t bad)
+{
+    enum { MAX_PATH_BYTES = 200 };
+    char *text = NULL;
+    size_t size = 0;
+    uint64_t of = 0;
+    kineto_ledger_line line;
+    const char *file = find_plugin_file(p->report->plugins, source);
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return;
     for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++) {
         kineto_trace_ledger(p->trace, i, &line);
-        if (!kt_ledger_line_is_gap(&line) || find_reason(p->trace, line.reason) != i)
-            continue;
-        if (printed++ < MAX_GAPS)
-            print_gap(p, i, &line);
+        if (kb_string_equal(line.source, source) && kb_string_is(line.reason, kf_reason_text(KF_REASON_DELIVERED)))
+            of += line.count;
     }
-    if (printed > MAX_GAPS)
-        fprintf(p->out, "  … and %u more (-v)\n", printed - MAX_GAPS);
+    fprintf(out, "%s of %s %s of ", kc_count(bad).s, kc_count(KB_MAX(of, bad)).s, kc_noun(KB_MAX(of, bad), "event", "events"));
+    kc_put_name(out, source, 0);
+    fprintf(out, " %s, and %s shown without length", kc_noun(bad, "ends before it begins", "end before they begin"),
+            kc_noun(bad, "is", "are"));
+    if (file)
+        fprintf(out, ": ckineto plugin check %s", kc_command_word(kc_relative_path(file), MAX_PATH_BYTES));
+    if (fclose(out) == 0)
+        put_gap_line(p, (kineto_string){text, size});
+    free(text);
+}
+
+/* A line for each source with such events. */
+static void print_all_bad_times(const page *p)
+{
+    kineto_ledger_line line;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(p->trace); i++) {
+        kineto_trace_ledger(p->trace, i, &line);
+        if (line.count && kb_string_is(line.reason, kf_reason_text(KF_REASON_BAD_TIME)))
+            print_bad_times(p, line.source, line.count);
+    }
 }
 
 /* Recorded calls take longer, and those of short functions by the largest part of their time. */
@@ -272,6 +328,7 @@ static void print_page(const page *p)
     else
         print_account(p);
     print_python_cost(p);
+    print_all_bad_times(p);
     if (p->found && p->summary->activities)
         kc_findings_print_brief(p->found, r->verbose ? ALL_FINDINGS : SHORT_FINDINGS, p->width, p->out);
     if (count_own_activities(p->summary) == 0)

@@ -200,7 +200,9 @@ static void explain_silence(const kc_trigger_run *run, kc_target *t, bool polls)
         kc_target_fail(
             t, "it does not poll for requests: neither KINETO_USE_DAEMON nor CKINETO_CONTROL seems "
                "to be set in its environment; start it with one of them, or with 'ckineto record "
-               "--on-demand'; --discover SECONDS waits for a process that sets them itself");
+               "--on-demand'; --discover SECONDS waits for a process that sets them itself; now this "
+               "works: ckineto record --pid %lld --seconds 5",
+            (long long)t->pid);
 }
 
 /* The most specific reason why a selected process is not a target. */
@@ -213,7 +215,8 @@ static void explain_absence(const kc_trigger_run *run, kc_target *t)
         return;
     if (!can_use_wire(run))
         kc_target_fail(t, "it has no control socket (CKINETO_CONTROL=socket in its environment), "
-                          "which --dump and --cancel need");
+                          "which --dump and --cancel need; now this works: ckineto record --pid %lld --seconds 5",
+                       (long long)t->pid);
     else if (host)
         kc_target_fail(t, "the daemon at %s does not know it%s", host,
                        run->has_daemon ? "" : ", since it was not reached");

@@ -247,14 +247,15 @@ static void print_steps(const screen *s)
     for (uint64_t r = 0; r < info.row_count; r++)
         longest =
             kb_max_double(longest, get_fact_number(s, table, r, find_fact_column(s, table, "dur_us")));
-    uint64_t *order = info.row_count > MAX_STEPS
+    uint64_t shown = kc_count_shown(info.row_count, MAX_STEPS);
+    uint64_t *order = info.row_count > shown
                           ? sort_rows_by(s, table, find_fact_column(s, table, "dur_us"))
                           : NULL;
     print_chart_title(s, "Steps");
-    for (uint64_t r = 0; longest > 0 && r < KB_MIN(info.row_count, (uint64_t)MAX_STEPS); r++)
+    for (uint64_t r = 0; longest > 0 && r < shown; r++)
         print_step(s, table, order ? order[r] : r, longest);
-    if (info.row_count > MAX_STEPS)
-        fprintf(s->out, "  … and %s more\n", kc_count(info.row_count - MAX_STEPS).s);
+    if (info.row_count > shown)
+        fprintf(s->out, "  … and %s more\n", kc_count(info.row_count - shown).s);
     free(order);
     print_step_legend(s);
 }

@@ -147,7 +147,7 @@ static void print_counter_head(const kineto_trace *trace, uint32_t process, FILE
 /* At most MAX_LINES rows, with a head for each process. */
 void kc_counters_print(const kc_counters *all, const kineto_trace *trace, FILE *out)
 {
-    size_t count = KB_MIN(all->list.count, (size_t)MAX_LINES);
+    size_t count = kc_count_shown(all->list.count, MAX_LINES);
     for (size_t i = 0; i < count; i++) {
         const kc_counter *c = &all->list.data[i];
         if (i == 0 || c->process != all->list.data[i - 1].process)

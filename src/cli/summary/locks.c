@@ -42,10 +42,11 @@ void kc_locks_print(const kineto_trace *trace, FILE *out)
         fputs("\n  ", out);
         kc_put_styled(out, KC_BOLD, "%-40s %10s %12s   %s", "locks, by waiting time", "waits", "total", "held by");
         fputc('\n', out);
-        for (uint64_t row = 0; row < table.row_count && row < kc_shown_rows; row++)
+        uint64_t shown = kc_count_shown(table.row_count, kc_shown_rows);
+        for (uint64_t row = 0; row < shown; row++)
             print_lock_row(a, row, out);
-        if (table.row_count > kc_shown_rows)
-            kc_put_more(out, table.row_count - kc_shown_rows);
+        if (table.row_count > shown)
+            kc_put_more(out, table.row_count - shown);
     }
     kineto_analysis_destroy(a);
 }

@@ -148,7 +148,7 @@ static void print_memory_device(const kc_memory *m, const kc_memory_device *p,
 void kc_memory_print(const kc_memory *m, const kineto_trace *trace, FILE *out)
 {
     bool sampled = m->sampling_bytes > 1;
-    size_t count = KB_MIN(m->devices.count, (size_t)MAX_DEVICES);
+    size_t count = kc_count_shown(m->devices.count, MAX_DEVICES);
     if (count == 0)
         return;
     fputs("\n  ", out);

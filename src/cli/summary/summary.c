@@ -283,15 +283,16 @@ static void print_stat_table(const char *title, const kc_stat *stats, size_t cou
     if (count == 0)
         return;
     kc_put_table_head(out, title, "count", "total", "mean");
-    for (size_t i = 0; i < count && i < kc_shown_rows; i++) {
+    uint64_t shown = kc_count_shown(count, kc_shown_rows);
+    for (size_t i = 0; i < shown; i++) {
         char buffer[256];
         fputs("  ", out);
         kc_put_name(out, kb_drop_address(kineto_trace_string(trace, stats[i].name_id), buffer, sizeof buffer), 40);
         fprintf(out, " %10s %12s %12s\n", kc_count(stats[i].count).s,
                 kb_duration(stats[i].total_ns).s, kb_duration(kc_mean_ns(&stats[i])).s);
     }
-    if (count > kc_shown_rows)
-        kc_put_more(out, count - kc_shown_rows);
+    if (count > shown)
+        kc_put_more(out, count - shown);
 }
 
 /* Other tools write texts in place of pids, and mostly the same text as the name, which is then

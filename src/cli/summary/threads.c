@@ -5,8 +5,9 @@
 
 static void print_more(size_t count, FILE *out)
 {
-    if (count > kc_shown_rows)
-        kc_put_more(out, count - kc_shown_rows);
+    uint64_t shown = kc_count_shown(count, kc_shown_rows);
+    if (count > shown)
+        kc_put_more(out, count - shown);
 }
 
 static int compare_running(const void *left, const void *right, void *context)
@@ -41,7 +42,7 @@ static void print_threads(const ka_watched *w, const kc_folded *folded, FILE *ou
         kc_put_styled(out, KC_BOLD, "%-40s %10s %17s %12s", "threads", "running", "waiting for a CPU", "blocked");
         fputc('\n', out);
     }
-    for (size_t i = 0; i < count && i < kc_shown_rows; i++) {
+    for (size_t i = 0; i < kc_count_shown(count, kc_shown_rows); i++) {
         const ka_watched_thread *t = &w->threads.data[order[i]];
         fputs("  ", out);
         kc_put_name(out, t->name, 40);
@@ -89,7 +90,7 @@ static void print_functions(const ka_watched *w, FILE *out)
     if (!has_shares)
         snprintf(title, sizeof title, "functions (only %llu samples)", (unsigned long long)w->samples);
     kc_put_table_head(out, title, has_shares ? "share" : "", "self", "with callees");
-    for (size_t i = 0; i < w->of_all.count && i < kc_shown_rows; i++) {
+    for (size_t i = 0; i < kc_count_shown(w->of_all.count, kc_shown_rows); i++) {
         const ka_sampled *f = &w->of_all.data[i];
         double share = w->sampled_ns ? 100.0 * (double)f->self_ns / (double)w->sampled_ns : 0.0;
         fputs("  ", out);
@@ -110,7 +111,7 @@ static void print_blocked(const ka_watched *w, FILE *out)
     if (!w->blocked_of_all.count)
         return;
     kc_put_table_head(out, "threads blocked in", "count", "total", "mean");
-    for (size_t i = 0; i < w->blocked_of_all.count && i < kc_shown_rows; i++) {
+    for (size_t i = 0; i < kc_count_shown(w->blocked_of_all.count, kc_shown_rows); i++) {
         const ka_blocked *b = &w->blocked_of_all.data[i];
         fputs("  ", out);
         kc_put_name(out, ka_watched_text(w, b->function), 40);

@@ -2,6 +2,7 @@
  * reference count. All of them may be called from any thread. Indices out of range give
  * empty results where the public API promises it; internal functions rely on their callers. */
 #include "trace/model/model.h"
+#include "format/format.h"
 
 kineto_trace *kineto_trace_retain(const kineto_trace *trace)
 {
@@ -127,6 +128,20 @@ bool kt_ledger_line_is_gap(const kineto_ledger_line *line)
         if (kb_string_contains(line->reason, phrases[i]))
             return true;
     return false;
+}
+
+uint64_t kt_ledger_bad_times(const kineto_trace *t, const char *source)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(t, i, &line);
+        if (!matches_or_any(line.source, source) || !kb_string_is(line.reason, kf_reason_text(KF_REASON_BAD_TIME)))
+            continue;
+        if (__builtin_add_overflow(sum, line.count, &sum))
+            return UINT64_MAX;
+    }
+    return sum;
 }
 
 bool kt_ledger_is_cut(const kineto_trace *t)
