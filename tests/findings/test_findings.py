@@ -439,7 +439,7 @@ class Ranks(FindingsTest):
         found = of_rule(self.look(CASES["communication.imbalance"][0]), "communication.imbalance")
         self.assertEqual(len(found), 1)
         self.assertEqual(found[0]["rank"], 0)
-        self.assertIn("rank 1 waits", found[0]["sentence"])
+        self.assertIn("rank 0 computes 3.200 ms longer", found[0]["sentence"])
 
 
     def loads(self, waits):

@@ -441,7 +441,7 @@ static int compare_saved(const void *left, const void *right)
     return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank) : (a->group > b->group) - (a->group < b->group);
 }
 
-/* What candidates save that are none: the median of those of ranks. */
+/* What candidates save that are none: the lower quartile of those of ranks. */
 static int64_t find_noise(const ka_rank_causes *c)
 {
     double saved[2 * MAX_CANDIDATES];
@@ -449,7 +449,10 @@ static int64_t find_noise(const ka_rank_causes *c)
     for (size_t i = 0; i < c->list.count && n < KB_COUNT(saved); i++)
         if (c->list.data[i].rank != KA_NONE)
             saved[n++] = (double)KB_MAX(c->list.data[i].saved_ns, 0);
-    return n ? (int64_t)ka_median(saved, n) : 0;
+    if (n < 2)
+        return 0;
+    qsort(saved, n, sizeof *saved, kb_compare_doubles);
+    return (int64_t)saved[n / 4];
 }
 
 static void judge_candidates(searching *s)

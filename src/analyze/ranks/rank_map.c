@@ -265,6 +265,8 @@ static void end_part(mapping *m, ka_comm *row, uint32_t index)
                    (row->flags & KA_COMM_LATE_OWN ? row : before)->host_at_ns + row->late_ns + row->late_rest_ns ==
                        row->ready_ns;
     row->work_ns = by_host || is_binding(m, row) ? KB_MIN(work, length) : length;
+    if (!before) /* replayed as what follows its launch */
+        row->work_ns = work;
     m->pieces.count = m->ended.count = 0;
 }
 
