@@ -49,7 +49,7 @@ def check_parts_are_settled_as_gates_are():
 def check_conditions_come_first():
     a = write_trace("a.json", steps_of([100] * 5))
     b = write_trace("b.json", steps_of([100] * 5, batch=64, device="B", world=4, version="2.6"))
-    first = " ".join(run("diff", "--no-findings", a, b).partition("\n\n")[0].split())
+    first = " ".join(" ".join(run("diff", "--no-findings", a, b).split("\n\n")[:2]).split())
     for part in ("device A -> B", "world size 2 -> 4", "pytorch_version 2.5 -> 2.6", "batch shape [32, 64] -> [64, 64]"):
         if part not in first:
             failures.append(f"the first line is {first!r}, without {part!r}")
