@@ -49,6 +49,10 @@ def main():
     causes, clocks, damage = (tables.get(name, empty) for name in TABLES)
     answer = {"culprits": [culprit(row) for row in rows(causes)], "clocks": [clock(row) for row in rows(clocks)],
               "damage": [{key: row[key] for key in ("kind", "rank", "group", "seq")} for row in rows(damage)]}
+    files = {d["rank"]: os.path.join(folder, f"rank{d['rank']}.json") for d in answer["damage"] if d["kind"] == "missing"}
+    for d in answer["damage"]:  # the command names files that it cannot read, too
+        if os.path.exists(files.get(d["rank"], "")):
+            d["kind"] = "corrupt" if os.path.getsize(files[d["rank"]]) else "empty"
     if clocks["note"]:
         answer = {**answer, "refused": clocks["note"], "clocks": []}
     with open(out, "w", encoding="utf-8") as file:

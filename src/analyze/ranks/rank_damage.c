@@ -21,7 +21,8 @@ typedef struct damage_search {
 const char *ka_damage_name(ka_damage_kind kind)
 {
     static const char *const names[] = {
-        [KA_DAMAGE_MISSING] = "missing",       [KA_DAMAGE_TRUNCATED] = "truncated",   [KA_DAMAGE_RING_CUT] = "ring_cut",
+        [KA_DAMAGE_MISSING] = "missing",       [KA_DAMAGE_OTHER_RUN] = "other_run",
+        [KA_DAMAGE_TRUNCATED] = "truncated",   [KA_DAMAGE_RING_CUT] = "ring_cut",
         [KA_DAMAGE_WRONG_OP] = "wrong_op",     [KA_DAMAGE_WRONG_SIZE] = "wrong_size", [KA_DAMAGE_HOLE] = "hole",
         [KA_DAMAGE_DUPLICATE] = "duplicate",   [KA_DAMAGE_SHIFT] = "seq_shift"};
     return names[kind];
@@ -112,6 +113,29 @@ static uint32_t count_alike(const ka_rank_model *m, const ka_instance *x, const 
     return count;
 }
 
+/* What most groups of this kind call at this number; KA_OP_COUNT: there is no other. */
+static uint8_t usual_op(const ka_rank_model *m, const ka_instance *x)
+{
+    uint32_t counts[KA_OP_COUNT] = {0}, best = KA_OP_COUNT;
+    for (size_t i = 0; i < m->instances.count; i++) {
+        const ka_instance *other = &m->instances.data[i];
+        if (other->sequence == x->sequence && other->group != x->group && other->flags & KA_INSTANCE_WHOLE &&
+            m->groups.data[other->group].kind == m->groups.data[x->group].kind)
+            counts[other->op]++;
+    }
+    for (uint32_t op = 0; op < KA_OP_COUNT; op++)
+        if (counts[op] && (best == KA_OP_COUNT || counts[op] > counts[best]))
+            best = op;
+    return (uint8_t)best;
+}
+
+/* Of two members that differ: the one that other groups do not agree with. */
+static bool is_alone(const ka_rank_model *m, const ka_instance *x, const ka_comm *c)
+{
+    uint8_t usual = usual_op(m, x);
+    return usual == KA_OP_COUNT || c->op != usual;
+}
+
 /* The members that differ from most others. */
 static void find_mismatch(damage_search *s, const ka_instance *x)
 {
@@ -125,7 +149,7 @@ static void find_mismatch(damage_search *s, const ka_instance *x)
     for (uint32_t i = 0; i < x->count; i++) {
         uint32_t row = m->members[x->first + i];
         const ka_comm *c = ka_model_row(m, row);
-        bool op = count_alike(m, x, c, false) < most_op || (most_op < x->count && most_op * 2 <= x->count);
+        bool op = count_alike(m, x, c, false) < most_op || (most_op < x->count && most_op * 2 <= x->count && is_alone(m, x, c));
         bool size = !op && most_op == x->count && (count_alike(m, x, c, true) < most_size || most_size * 2 <= x->count);
         if (op || size)
             report_damage(s, (ka_rank_damage){.kind = op ? KA_DAMAGE_WRONG_OP : KA_DAMAGE_WRONG_SIZE,
@@ -191,6 +215,32 @@ static bool lacks_numbers(const damage_search *s, uint32_t rank, bool first)
     return false;
 }
 
+/* Ranks whose collectives no other rank has, while others have some in common. */
+static void find_other_runs(damage_search *s)
+{
+    const ka_rank_model *m = s->m;
+    uint32_t *shared = calloc((size_t)m->rank_count + 1, sizeof *shared), most = 0;
+    s->no_memory |= !shared;
+    for (size_t i = 0; shared && i < m->instances.count; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        for (uint32_t k = 0; x->count > 1 && k < x->count; k++)
+            most = KB_MAX(most, ++shared[m->rank_of[m->members[x->first + k]]]);
+    }
+    for (uint32_t r = 0; shared && r < m->rank_count; r++)
+        if (!shared[r] && most && m->base[r + 1] - m->base[r] > 1)
+            report_damage(s, (ka_rank_damage){.kind = KA_DAMAGE_OTHER_RUN, .rank = m->facts[r]->rank, .group = KA_NONE,
+                                              .sequence = KA_NO_SEQUENCE, .count = m->base[r + 1] - m->base[r] - 1});
+    free(shared);
+}
+
+static bool is_of_other_run(const damage_search *s, int64_t rank)
+{
+    for (size_t i = 0; i < s->out->count; i++)
+        if (s->out->data[i].kind == KA_DAMAGE_OTHER_RUN && s->out->data[i].rank == rank)
+            return true;
+    return false;
+}
+
 /* Ranks that begin later, or end earlier, than most. */
 #define CUT_SHARE 0.1
 static void find_cut_ranks(damage_search *s)
@@ -211,6 +261,8 @@ static void find_cut_ranks(damage_search *s)
         double end = ka_median(copy, m->rank_count), slack = CUT_SHARE * (end - begin);
         for (uint32_t r = 0; r < m->rank_count; r++) {
             ka_rank_damage d = {.rank = m->facts[r]->rank, .group = KA_NONE, .sequence = KA_NO_SEQUENCE, .count = 1};
+            if (is_of_other_run(s, d.rank))
+                continue;
             d.kind = KA_DAMAGE_TRUNCATED;
             if (last[r] < end - slack && lacks_numbers(s, r, false))
                 report_damage(s, d);
@@ -338,6 +390,7 @@ bool ka_find_rank_damage(const ka_rank_model *m, ka_rank_damages *out)
     list_memberships(&s);
     sort_members(&s);
     find_missing_ranks(&s);
+    find_other_runs(&s);
     find_cut_ranks(&s);
     check_instances(&s);
     report_holes(&s);

@@ -6,6 +6,7 @@
 
 typedef enum ka_damage_kind {
     KA_DAMAGE_MISSING,    /* there is no trace of the rank */
+    KA_DAMAGE_OTHER_RUN,  /* it has no collective in common with the others, which have some */
     KA_DAMAGE_TRUNCATED,  /* its trace ends before those of the others */
     KA_DAMAGE_RING_CUT,   /* its trace begins after those of the others */
     KA_DAMAGE_WRONG_OP,   /* another collective than the other members call */
