@@ -117,11 +117,12 @@ static double percent_failed(uint32_t runs, double change, bool medians, uint64_
 static void runs_of_one_program_rarely_fail(void **unused)
 {
     (void)unused;
+    enum { MOST = FEWER(6, 15) }; /* of few pairs two may fail by chance */
     for (uint32_t runs = 3; runs <= MAX_RUNS; runs += 3) {
-        assert_true(percent_failed(runs, 0, false, 1, "step>0.5%") <= 6);
-        assert_true(percent_failed(runs, 0, false, 2, "kernel:k>0.5%") <= 6);
+        assert_true(percent_failed(runs, 0, false, 1, "step>0.5%") <= MOST);
+        assert_true(percent_failed(runs, 0, false, 2, "kernel:k>0.5%") <= MOST);
     }
-    assert_true(percent_failed(5, 0, true, 3, "step>0.5%") <= 8);
+    assert_true(percent_failed(5, 0, true, 3, "step>0.5%") <= MOST + 2);
 }
 
 static void a_change_of_the_program_is_found(void **unused)
