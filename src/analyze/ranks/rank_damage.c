@@ -14,9 +14,14 @@ typedef struct damage_search {
     const ka_rank_model *m;
     KB_VEC(membership) members; /* by group, then rank */
     kb_map at;                  /* group and rank → index of members */
+    kb_map reported;            /* kind, rank and group → index of *out */
+    uint32_t *stamp;            /* by rank: 1 + the instance that was last found to have it */
+    uint32_t *least, *most;     /* by group: sequence numbers of all members */
+    uint32_t looks;             /* how often other groups were asked; at most MAX_LOOKS */
     ka_rank_damages *out;
     bool no_memory;
 } damage_search;
+#define MAX_LOOKS 1000u
 
 const char *ka_damage_name(ka_damage_kind kind)
 {
@@ -31,14 +36,12 @@ const char *ka_damage_name(ka_damage_kind kind)
 /* The same again is only counted. */
 static void report_damage(damage_search *s, ka_rank_damage d)
 {
-    for (size_t i = 0; i < s->out->count; i++) {
-        ka_rank_damage *old = &s->out->data[i];
-        if (old->kind == d.kind && old->rank == d.rank && old->group == d.group) {
-            old->count += d.count;
-            return;
-        }
-    }
-    s->no_memory |= !kb_vec_push(s->out, d);
+    uint64_t key[] = {d.kind, (uint64_t)d.rank, d.group};
+    bool created;
+    uint64_t *at = kb_map_insert(&s->reported, kb_hash(key, sizeof key), s->out->count, &created);
+    s->no_memory |= !at || (created && !kb_vec_push(s->out, d));
+    if (at && !created)
+        s->out->data[*at].count += d.count;
 }
 
 static uint64_t member_key(uint32_t group, uint32_t rank) { return (uint64_t)group << 32 | rank; }
@@ -80,24 +83,21 @@ static void list_memberships(damage_search *s)
             add_member(s, row);
 }
 
-static bool has_rank(const ka_rank_model *m, int64_t rank)
-{
-    for (uint32_t r = 0; r < m->rank_count; r++)
-        if (m->facts[r]->rank == rank)
-            return true;
-    return false;
-}
-
-#define MAX_WORLD 1000000
+#define MAX_WORLD 65536 /* a header may say anything */
 static void find_missing_ranks(damage_search *s)
 {
+    const ka_rank_model *m = s->m;
     int64_t world = 0;
-    for (uint32_t r = 0; r < s->m->rank_count; r++)
-        world = KB_MAX(world, s->m->facts[r]->world_size);
-    for (int64_t rank = 0; rank < KB_MIN(world, MAX_WORLD); rank++)
-        if (!has_rank(s->m, rank))
+    uint32_t at = 0; /* ranks are sorted */
+    for (uint32_t r = 0; r < m->rank_count; r++)
+        world = KB_MAX(world, m->facts[r]->world_size);
+    for (int64_t rank = 0; rank < KB_MIN(world, MAX_WORLD); rank++) {
+        while (at < m->rank_count && m->facts[at]->rank < rank)
+            at++;
+        if (at == m->rank_count || m->facts[at]->rank != rank)
             report_damage(s, (ka_rank_damage){.kind = KA_DAMAGE_MISSING, .rank = rank, .group = KA_NONE,
                                               .sequence = KA_NO_SEQUENCE, .count = 1});
+    }
 }
 
 /* ---- calls that differ ----------------------------------------------------------------------- */
@@ -130,9 +130,9 @@ static uint8_t usual_op(const ka_rank_model *m, const ka_instance *x)
 }
 
 /* Of two members that differ: the one that other groups do not agree with. */
-static bool is_alone(const ka_rank_model *m, const ka_instance *x, const ka_comm *c)
+static bool is_alone(damage_search *s, const ka_instance *x, const ka_comm *c)
 {
-    uint8_t usual = usual_op(m, x);
+    uint8_t usual = s->looks++ < MAX_LOOKS ? usual_op(s->m, x) : KA_OP_COUNT;
     return usual == KA_OP_COUNT || c->op != usual;
 }
 
@@ -149,7 +149,7 @@ static void find_mismatch(damage_search *s, const ka_instance *x)
     for (uint32_t i = 0; i < x->count; i++) {
         uint32_t row = m->members[x->first + i];
         const ka_comm *c = ka_model_row(m, row);
-        bool op = count_alike(m, x, c, false) < most_op || (most_op < x->count && most_op * 2 <= x->count && is_alone(m, x, c));
+        bool op = count_alike(m, x, c, false) < most_op || (most_op < x->count && most_op * 2 <= x->count && is_alone(s, x, c));
         bool size = !op && most_op == x->count && (count_alike(m, x, c, true) < most_size || most_size * 2 <= x->count);
         if (op || size)
             report_damage(s, (ka_rank_damage){.kind = op ? KA_DAMAGE_WRONG_OP : KA_DAMAGE_WRONG_SIZE,
@@ -171,23 +171,17 @@ static void find_duplicate(damage_search *s, const ka_instance *x)
 
 /* ---- records that are absent ----------------------------------------------------------------- */
 
-static bool has_row(const ka_rank_model *m, const ka_instance *x, uint32_t rank)
+/* Members of the group that have numbers before and after, but not this one. */
+static void find_hole(damage_search *s, const ka_instance *x, uint32_t stamp, size_t first, size_t end)
 {
     for (uint32_t i = 0; i < x->count; i++)
-        if (m->rank_of[m->members[x->first + i]] == rank)
-            return true;
-    return false;
-}
-
-/* Members of the group that have numbers before and after, but not this one. */
-static void find_hole(damage_search *s, const ka_instance *x, size_t first, size_t end)
-{
+        s->stamp[s->m->rank_of[s->m->members[x->first + i]]] = stamp;
     for (size_t i = first; i < end; i++) {
         membership *k = &s->members.data[i];
-        if (x->sequence > k->first && x->sequence < k->last && !has_row(s->m, x, k->rank) && !k->holes++)
-            k->first_hole = x->sequence;
-        else if (x->sequence > k->first && x->sequence < k->last && !has_row(s->m, x, k->rank))
-            k->first_hole = KB_MIN(k->first_hole, x->sequence);
+        if (x->sequence <= k->first || x->sequence >= k->last || s->stamp[k->rank] == stamp)
+            continue;
+        k->first_hole = k->holes ? KB_MIN(k->first_hole, x->sequence) : x->sequence;
+        k->holes++;
     }
 }
 
@@ -206,13 +200,20 @@ static bool lacks_numbers(const damage_search *s, uint32_t rank, bool first)
 {
     for (size_t i = 0; i < s->members.count; i++) {
         const membership *own = &s->members.data[i];
-        for (size_t k = 0; own->rank == rank && k < s->members.count; k++) {
-            const membership *other = &s->members.data[k];
-            if (other->group == own->group && (first ? other->first < own->first : other->last > own->last))
-                return true;
-        }
+        if (own->rank == rank && (first ? s->least[own->group] < own->first : s->most[own->group] > own->last))
+            return true;
     }
     return false;
+}
+
+static void find_ranges(damage_search *s)
+{
+    for (size_t i = 0; i < s->members.count; i++) {
+        const membership *k = &s->members.data[i];
+        bool is_first = !i || s->members.data[i - 1].group != k->group;
+        s->least[k->group] = is_first ? k->first : KB_MIN(s->least[k->group], k->first);
+        s->most[k->group] = is_first ? k->last : KB_MAX(s->most[k->group], k->last);
+    }
 }
 
 /* Ranks whose collectives no other rank has, while others have some in common. */
@@ -369,7 +370,7 @@ static void check_instances(damage_search *s)
         else if (x->flags & KA_INSTANCE_MISMATCH)
             find_mismatch(s, x);
         if (x->count < end - first)
-            find_hole(s, x, first, end);
+            find_hole(s, x, (uint32_t)i + 1, first, end);
         find_contradictions(s, x);
     }
 }
@@ -387,8 +388,17 @@ static int compare_damages(const void *left, const void *right)
 bool ka_find_rank_damage(const ka_rank_model *m, ka_rank_damages *out)
 {
     damage_search s = {.m = m, .out = out};
+    s.stamp = calloc((size_t)m->rank_count + 1, sizeof *s.stamp);
+    s.least = calloc(2 * m->groups.count + 1, sizeof *s.least);
+    if (!s.stamp || !s.least) {
+        free(s.stamp);
+        free(s.least);
+        return false;
+    }
+    s.most = s.least + m->groups.count;
     list_memberships(&s);
     sort_members(&s);
+    find_ranges(&s);
     find_missing_ranks(&s);
     find_other_runs(&s);
     find_cut_ranks(&s);
@@ -399,5 +409,8 @@ bool ka_find_rank_damage(const ka_rank_model *m, ka_rank_damages *out)
         qsort(out->data, out->count, sizeof *out->data, compare_damages);
     kb_vec_free(&s.members);
     kb_map_free(&s.at);
+    kb_map_free(&s.reported);
+    free(s.stamp);
+    free(s.least);
     return !s.no_memory;
 }

@@ -8,6 +8,8 @@
 #define TOLERANCE_NS 1000
 /* Between the end of what was waited for and the start of what waited. */
 #define WAKE_NS 20000
+/* Collectives that are looked at as what computation may wait for: the last ones. */
+#define MAX_RUNNING 64u
 
 /* Computation since the last collective. */
 typedef struct piece {
@@ -384,6 +386,10 @@ static void append_row(mapping *m, ka_comm *row, uint32_t stream)
     row->wait_row = KA_NO_COMM;
     end_part(m, row, index);
     set_host(m, row, index);
+    if (m->running.count == MAX_RUNNING) {
+        m->running.count--;
+        memmove(m->running.data, m->running.data + 1, m->running.count * sizeof *m->running.data);
+    }
     m->no_memory |= !kb_vec_push(&f->rows, (*row)) || !kb_vec_push(&m->running, index);
     if (stream != KA_NONE)
         m->last_of[stream] = (int32_t)index;
