@@ -96,7 +96,8 @@ function describe(summary) {
 
 function ranksOf(tables) {
   const ranks = new Set();
-  for (const table of Object.values(tables)) {
+  for (const [name, table] of Object.entries(tables)) {
+    if (name === 'rank_damage') continue; /* names ranks that are missing */
     const at = table.columns.indexOf('rank');
     if (at >= 0) for (const row of table.rows) if (row[at] !== null) ranks.add(row[at]);
   }

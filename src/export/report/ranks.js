@@ -119,9 +119,11 @@ function markRanks(ranks, tables) {
   const means = meanBy((s) => s.dur_us);
   const own = meanBy((s) => s.dur_us - s.communication_us);
   const usual = median([...own.values()]);
-  const awaited = rowsOf(tables, 'stragglers')
-    .filter((r) => r.score >= WAITED_FOR)
-    .map((r) => r.rank);
+  const awaited = rowsOf(tables, 'kernels').length
+    ? rowsOf(tables, 'rank_causes').map((r) => r.rank)
+    : rowsOf(tables, 'stragglers')
+        .filter((r) => r.score >= WAITED_FOR)
+        .map((r) => r.rank);
   for (const r of ranks) {
     r.mean = means.get(r.rank) ?? NaN;
     r.mark = '';
@@ -135,7 +137,7 @@ function markRanks(ranks, tables) {
 const MARK_WORDS = {
   missing: 'missing: the world size counts this rank, but there is no trace of it',
   'cut off': 'cut off: the end of the file is missing',
-  'waited for': 'waited for: most waiting in collectives is for this rank',
+  'waited for': 'waited for: the others wait for this rank',
   slow: 'slow: without communication its steps take 10 % longer than those of the median rank',
 };
 
