@@ -462,9 +462,9 @@ static void test_perf_script(void **state)
         "\t    118e operator()(int, char (*)())+0x36 (/opt/a (b)/lib x.so)\n"
         "\t    1299 main+0x32 (/tmp/prog)\n"
         "\n"
-        "one 12 1.002001:    1000000 cpu-clock:ppp:   56401d9291ef inner_hot+0x3f (/tmp/w/pr/hot)\n"
-        "one 12 1.003001:    1 page-faults:   56401d9291ef inner_hot+0x3f (/tmp/w/pr/hot)\n"
-        "one 12 1.003001:    1000000 cpu-clock:ppp:   56 [unknown] (/tmp/w/pr/hot)\n");
+        "one 12 1.002001:    1000000 cpu-clock:ppp:   56401d9291ef inner_hot+0x3f (/usr/bin/hot)\n"
+        "one 12 1.003001:    1 page-faults:   56401d9291ef inner_hot+0x3f (/usr/bin/hot)\n"
+        "one 12 1.003001:    1000000 cpu-clock:ppp:   56 [unknown] (/usr/bin/hot)\n");
     uint32_t count;
     (void)sum_ns(t, KINETO_KIND_CPU_SAMPLE, "operator()(int, char (*)())", &count);
     assert_int_equal(count, 1);
