@@ -284,11 +284,6 @@ ka_collective_args ka_read_collective_call(ka_collective_reader *r, const ka_sli
 
 /* ---- several messages at once ---------------------------------------------------------------- */
 
-static bool is_message_op(ka_collective_op op)
-{
-    return op == KA_OP_SEND || op == KA_OP_RECV || op == KA_OP_SEND_RECV;
-}
-
 /* Reads a range if it is a message. */
 static bool read_message(ka_collective_reader *r, uint32_t slice, ka_collective_args *out)
 {
@@ -296,7 +291,7 @@ static bool read_message(ka_collective_reader *r, uint32_t slice, ka_collective_
     if (!kb_string_equal(ka_name(r->s, s->name), kb_string("record_param_comms")))
         return false;
     *out = ka_read_collective_call(r, s);
-    return is_message_op(out->op) &&
+    return ka_is_message(out->op) &&
            (out->source != KA_UNKNOWN_NUMBER || out->destination != KA_UNKNOWN_NUMBER);
 }
 
@@ -304,7 +299,7 @@ uint32_t ka_read_messages(ka_collective_reader *r, const ka_work *w, ka_collecti
 {
     const ka_dataset *s = r->s;
     uint32_t count = 0;
-    if (w->call == KA_NONE || !is_message_op(ka_collective_op_of(ka_name(s, w->name))))
+    if (w->call == KA_NONE || !ka_is_message(ka_collective_op_of(ka_name(s, w->name))))
         return 0;
     uint32_t first = s->threads[s->slices[w->call].thread].first;
     for (uint32_t at = w->call, left = 64; at-- > first && count < room && left--;) {

@@ -23,6 +23,9 @@ typedef enum ka_collective_op {
     KA_OP_COUNT
 } ka_collective_op;
 
+/** Between two ranks: the last of the operations. */
+static inline bool ka_is_message(uint32_t op) { return op >= KA_OP_SEND_RECV && op < KA_OP_COUNT; }
+
 /** A number that the trace does not have. */
 #define KA_UNKNOWN_NUMBER INT64_MIN
 typedef struct ka_collective_args {

@@ -85,9 +85,8 @@ static void advise_cause(ka_finder *f, ka_found *x, const ka_rank_cause *c)
     }
 }
 
-static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_cause *c)
+static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_cause *c, double confidence)
 {
-    double confidence = is_by_order(&v->model) ? 0.6 : 0.9;
     ka_found *x = ka_open_finding(f, of_all_steps(f, v, c->saved_ns), confidence, kb_string(name_place(v, c).s));
     if (!x)
         return;
@@ -111,6 +110,7 @@ void ka_find_communication_imbalance(ka_finder *f)
     const char *refused = v->model.refused[0] ? v->model.refused : v->causes.refused;
     if (refused[0])
         ka_skip_rule(f, "%s", refused);
+    double confidence = is_by_order(&v->model) ? 0.6 : 0.9;
     for (size_t i = 0; !refused[0] && i < v->causes.list.count && i < MAX_CAUSES; i++)
-        report_cause(f, v, &v->causes.list.data[i]);
+        report_cause(f, v, &v->causes.list.data[i], confidence);
 }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define MIN_PART_SHARE 0.005 /* of the run: less is not worth a word */
+#define MIN_PART_SHARE 0.005 /* of the run: less is left out */
 #define MAX_CANDIDATES 12u   /* of each kind */
 #define FAR_DEVIATIONS 6.0   /* a transfer beyond these, … */
 #define FAR_NS         2000  /* … and by this, is slow */
@@ -165,15 +165,15 @@ static bool find_usual_loads(const searching *s)
 
 /* ---- what is beyond -------------------------------------------------------------------------- */
 
-static double beyond(const double *usual, uint32_t row, const int64_t *of)
+static double measure_excess(const double *usual, uint32_t row, const int64_t *of)
 {
     return of[row] == KA_UNKNOWN_NUMBER ? 0 : (double)of[row] - usual[row];
 }
 
 static double host_beyond(const searching *s, uint32_t row)
 {
-    double by = ka_model_row(s->m, row)->sync_row == KA_NO_COMM ? beyond(s->host, row, s->replay.host_ns)
-                                                                 : beyond(s->sync, row, s->replay.sync_ns);
+    double by = ka_model_row(s->m, row)->sync_row == KA_NO_COMM ? measure_excess(s->host, row, s->replay.host_ns)
+                                                                 : measure_excess(s->sync, row, s->replay.sync_ns);
     return fmax(by, 0);
 }
 
@@ -181,7 +181,7 @@ static void add_rank_excess(searching *s)
 {
     const ka_rank_model *m = s->m;
     for (uint32_t row = 0; row < m->row_count; row++) {
-        s->device_excess[m->rank_of[row]] += beyond(s->work, row, s->replay.work_ns);
+        s->device_excess[m->rank_of[row]] += measure_excess(s->work, row, s->replay.work_ns);
         s->host_excess[m->rank_of[row]] += host_beyond(s, row);
     }
 }
@@ -404,7 +404,7 @@ static void sum_steps(const searching *s, const ka_rank_cause *c, double *by_ste
         const ka_comm *k = ka_model_row(s->m, row);
         uint32_t step = k->step - s->first_step;
         if (k->step != UINT32_MAX && step < count)
-            by_step[step] += c->kind == KA_CAUSE_DEVICE ? beyond(s->work, row, s->replay.work_ns) : host_beyond(s, row);
+            by_step[step] += c->kind == KA_CAUSE_DEVICE ? measure_excess(s->work, row, s->replay.work_ns) : host_beyond(s, row);
     }
 }
 
@@ -497,7 +497,7 @@ static int64_t recorded_length(const ka_rank_model *m)
     return last;
 }
 
-static bool search(searching *s)
+static bool search_causes(searching *s)
 {
     ka_rank_causes *c = s->out;
     if (!ka_replay_create(&s->replay, s->m) || !allocate_search(s) || !place_alike(s))
@@ -527,7 +527,7 @@ bool ka_find_rank_causes(const ka_rank_model *m, ka_rank_causes *c)
 {
     searching s = {.m = m, .out = c};
     *c = (ka_rank_causes){0};
-    bool ok = search(&s);
+    bool ok = search_causes(&s);
     ka_replay_free(&s.replay);
     free(s.place);
     free(s.work);

@@ -18,7 +18,6 @@ typedef struct ka_rank_cause {
     uint32_t step;     /* its number; UINT32_MAX: of all */
     int64_t excess_ns; /* beyond its like, of all its parts */
     int64_t saved_ns;  /* by which the run is shorter without */
-    uint32_t leads, steps; /* in how many of the steps its excess is the largest of all causes of its kind */
 } ka_rank_cause;
 
 typedef struct ka_rank_causes {
@@ -26,7 +25,7 @@ typedef struct ka_rank_causes {
     int64_t length_ns;          /* of the run, as recorded */
     int64_t replayed_ns;        /* and as the model has it */
     int64_t noise_ns;           /* what is saved where nothing is wrong */
-    char refused[200];          /* why nobody can be blamed; "": it can be judged */
+    char refused[200];          /* why no rank is blamed; "": causes were looked for */
 } ka_rank_causes;
 
 /** @param c  to be freed, also on failure. False: out of memory. */

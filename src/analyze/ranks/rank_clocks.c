@@ -14,7 +14,8 @@
 
 /* An end of an instance that several clocks share. */
 typedef struct shared_end {
-    uint32_t clock, instance; /* index of the instances of the fit */
+    uint32_t rank, clock;
+    uint32_t instance;        /* index of the instances of the fit */
     double end_ns, at;        /* at: from -1 to 1 over the window */
     double weight, residual;
 } shared_end;
@@ -59,8 +60,7 @@ static bool list_clocks(ka_rank_model *m)
 
 static bool is_shared(const ka_rank_model *m, const ka_instance *x)
 {
-    bool is_message = x->op >= KA_OP_SEND_RECV;
-    if (!(x->flags & KA_INSTANCE_WHOLE) || !(ka_is_synchronizing(x->op) || (m->by_messages && is_message)))
+    if (!(x->flags & KA_INSTANCE_WHOLE) || !(ka_is_synchronizing(x->op) || (m->by_messages && ka_is_message(x->op))))
         return false;
     uint32_t first = m->clock_of[m->rank_of[m->members[x->first]]];
     for (uint32_t i = 1; i < x->count; i++)
@@ -74,7 +74,8 @@ static bool take_ends(fitting *f, const ka_instance *x)
     ka_rank_model *m = f->m;
     for (uint32_t i = 0; i < x->count; i++) {
         uint32_t row = m->members[x->first + i], clock = m->clock_of[m->rank_of[row]];
-        shared_end e = {.clock = clock,
+        shared_end e = {.rank = m->rank_of[row],
+                        .clock = clock,
                         .instance = f->instance_count,
                         .end_ns = (double)m->end_ns[row],
                         .at = (double)(m->end_ns[row] - m->middle_ns) / f->half_ns,
@@ -112,7 +113,7 @@ static bool list_ends(fitting *f)
 
 /* ---- least squares --------------------------------------------------------------------------- */
 
-static double dot(const double *a, const double *b, uint32_t n)
+static double multiply_vectors(const double *a, const double *b, uint32_t n)
 {
     double sum = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -166,32 +167,32 @@ static void add_up_clocks(const fitting *f, const double *x, double *out)
 }
 
 /* Conjugate gradients: the matrix is the sum over instances, never stored. */
-static void solve(fitting *f)
+static void solve_squares(fitting *f)
 {
     uint32_t n = 2 * (uint32_t)f->m->clocks.count;
     average_instances(f, f->x, true);
     add_up_clocks(f, f->x, f->r);
     for (uint32_t i = 0; i < n; i++)
         f->p[i] = f->r[i] = -f->r[i];
-    double now = dot(f->r, f->r, n), enough = now * 1e-20; /* rounding of doubles, squared, is 1e-32 */
+    double now = multiply_vectors(f->r, f->r, n), enough = now * 1e-20; /* rounding of doubles, squared, is 1e-32 */
     for (uint32_t round = 0; round < SOLVE_ROUNDS && now > enough && now > 1e-9; round++) {
         average_instances(f, f->p, false);
         add_up_clocks(f, f->p, f->q);
-        double curve = dot(f->p, f->q, n);
+        double curve = multiply_vectors(f->p, f->q, n);
         if (!(curve > 0))
             break;
         for (uint32_t i = 0; i < n; i++) {
             f->x[i] += now / curve * f->p[i];
             f->r[i] -= now / curve * f->q[i];
         }
-        double next = dot(f->r, f->r, n);
+        double next = multiply_vectors(f->r, f->r, n);
         for (uint32_t i = 0; i < n; i++)
             f->p[i] = f->r[i] + next / now * f->p[i];
         now = next;
     }
 }
 
-static double deviation(fitting *f)
+static double measure_deviation(fitting *f)
 {
     double *all = malloc((f->ends.count + 1) * sizeof *all);
     average_instances(f, f->x, true);
@@ -208,8 +209,8 @@ static void fit_clocks(fitting *f)
     for (uint32_t round = 0; round < FIT_ROUNDS; round++) {
         double usual = USUAL_DRIFT * f->half_ns / deviation_ns;
         f->drift_weight = usual > 0 ? 1 / (usual * usual) : 0;
-        solve(f);
-        deviation_ns = f->m->residual_ns = deviation(f);
+        solve_squares(f);
+        deviation_ns = f->m->residual_ns = measure_deviation(f);
         for (size_t i = 0; i < f->ends.count; i++) {
             double far = fabs(f->ends.data[i].residual) / (OUTLIER * f->m->residual_ns);
             f->ends.data[i].weight = far > 1 ? 1 / far : 1;
@@ -231,21 +232,14 @@ static bool find_biases(fitting *f, rank_bias *b)
     uint32_t *count = calloc((size_t)m->rank_count + 2, sizeof *count);
     double *sorted = malloc((f->ends.count + 1) * sizeof *sorted);
     double *sizes = malloc(((size_t)m->rank_count + 1) * sizeof *sizes);
-    uint32_t *rank = malloc((f->ends.count + 1) * sizeof *rank), some = 0;
-    bool ok = count && sorted && sizes && rank && b->of_rank;
-    size_t at = 0;
-    uint32_t every = m->shared_count / MAX_SHARED + 1, nth = 0;
-    for (size_t i = 0; ok && i < m->instances.count; i++) {
-        const ka_instance *x = &m->instances.data[i];
-        if (!is_shared(m, x) || nth++ % every)
-            continue;
-        for (uint32_t k = 0; k < x->count; k++)
-            count[(rank[at++] = m->rank_of[m->members[x->first + k]]) + 1]++;
-    }
+    uint32_t some = 0;
+    bool ok = count && sorted && sizes && b->of_rank;
+    for (size_t i = 0; ok && i < f->ends.count; i++)
+        count[f->ends.data[i].rank + 1]++;
     for (uint32_t r = 0; ok && r < m->rank_count; r++)
         count[r + 1] += count[r];
     for (size_t i = f->ends.count; ok && i-- > 0;)
-        sorted[--count[rank[i] + 1]] = f->ends.data[i].residual;
+        sorted[--count[f->ends.data[i].rank + 1]] = f->ends.data[i].residual;
     for (uint32_t r = 0; ok && r < m->rank_count; r++) {
         size_t first = count[r + 1], end = r + 1 < m->rank_count ? count[r + 2] : f->ends.count;
         b->of_rank[r] = end > first ? ka_median(sorted + first, end - first) : NAN;
@@ -257,7 +251,6 @@ static bool find_biases(fitting *f, rank_bias *b)
     free(count);
     free(sorted);
     free(sizes);
-    free(rank);
     return ok;
 }
 
@@ -344,8 +337,8 @@ static bool bound_clocks(ka_rank_model *m)
 #define MAX_DRIFT      200e-6
 #define SLACK_NS       2000.0 /* ends of one collective differ by themselves */
 
-static void refuse(ka_rank_model *m, const char *fmt, ...) KINETO_PRINTF(2, 3);
-static void refuse(ka_rank_model *m, const char *fmt, ...)
+static void refuse_clocks(ka_rank_model *m, const char *fmt, ...) KINETO_PRINTF(2, 3);
+static void refuse_clocks(ka_rank_model *m, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -357,21 +350,21 @@ static void refuse(ka_rank_model *m, const char *fmt, ...)
 static void judge_clocks(ka_rank_model *m)
 {
     if (m->shared_count < MIN_SHARED)
-        refuse(m, "hosts have %u collectives in common, of which at least %u are needed", m->shared_count, MIN_SHARED);
+        refuse_clocks(m, "hosts have %u collectives in common, of which at least %u are needed", m->shared_count, MIN_SHARED);
     if (m->residual_ns > MAX_DEVIATION)
-        refuse(m, "ends of collectives differ by %s on different ranks", kb_duration((int64_t)m->residual_ns).s);
+        refuse_clocks(m, "ends of collectives differ by %s on different ranks", kb_duration((int64_t)m->residual_ns).s);
     for (size_t i = 0; i < m->clocks.count; i++) {
         const ka_rank_clock *c = &m->clocks.data[i];
         int size = (int)KB_MIN(c->host.size, (size_t)60);
         if (!c->row_count)
-            refuse(m, "host %.*s has no collective in common with other hosts", size, c->host.data);
+            refuse_clocks(m, "host %.*s has no collective in common with other hosts", size, c->host.data);
         else if (fabs(c->drift) > MAX_DRIFT)
-            refuse(m, "the clock of host %.*s gains %.0f us a second", size, c->host.data, c->drift * 1e6);
+            refuse_clocks(m, "the clock of host %.*s gains %.0f us a second", size, c->host.data, c->drift * 1e6);
         else if (c->most_ns == INFINITY || c->least_ns == -INFINITY)
-            refuse(m, "no collectives connect host %.*s with the first host", size, c->host.data);
+            refuse_clocks(m, "no collectives connect host %.*s with the first host", size, c->host.data);
         else if (c->least_ns > c->bar_ns + SLACK_NS || c->most_ns < -c->bar_ns - SLACK_NS ||
                  c->least_ns > c->most_ns + 2 * SLACK_NS)
-            refuse(m, "collectives of host %.*s contradict each other: on no clock does each end after its begin on all ranks",
+            refuse_clocks(m, "collectives of host %.*s contradict each other: on no clock does each end after its begin on all ranks",
                    size, c->host.data);
     }
 }
@@ -388,7 +381,7 @@ static void set_clocks(fitting *f)
     }
 }
 
-static int64_t correct(const ka_rank_model *m, const ka_rank_clock *c, int64_t ns)
+static int64_t correct_time(const ka_rank_model *m, const ka_rank_clock *c, int64_t ns)
 {
     return ns + llround(c->offset_ns + c->drift * (double)(ns - m->middle_ns));
 }
@@ -397,8 +390,8 @@ static void move_rows(ka_rank_model *m)
 {
     for (uint32_t row = 0; row < m->row_count; row++) {
         const ka_rank_clock *c = &m->clocks.data[m->clock_of[m->rank_of[row]]];
-        m->start_ns[row] = correct(m, c, m->start_ns[row]);
-        m->end_ns[row] = correct(m, c, m->end_ns[row]);
+        m->start_ns[row] = correct_time(m, c, m->start_ns[row]);
+        m->end_ns[row] = correct_time(m, c, m->end_ns[row]);
     }
 }
 

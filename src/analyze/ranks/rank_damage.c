@@ -56,7 +56,7 @@ static membership *find_member(const damage_search *s, uint32_t group, uint32_t 
 
 static bool is_numbered(const ka_comm *c)
 {
-    return !(c->flags & KA_COMM_BY_ORDER) && c->op < KA_OP_SEND_RECV;
+    return !(c->flags & KA_COMM_BY_ORDER) && !ka_is_message(c->op);
 }
 
 static void add_member(damage_search *s, uint32_t row)
@@ -154,7 +154,7 @@ static void find_mismatch(damage_search *s, const ka_instance *x)
         if (op || size)
             report_damage(s, (ka_rank_damage){.kind = op ? KA_DAMAGE_WRONG_OP : KA_DAMAGE_WRONG_SIZE,
                                               .rank = m->facts[m->rank_of[row]]->rank, .group = x->group,
-                                              .sequence = x->sequence, .count = 1, .op = c->op});
+                                              .sequence = x->sequence, .count = 1});
     }
 }
 
@@ -300,26 +300,6 @@ static void find_contradictions(damage_search *s, const ka_instance *x)
     }
 }
 
-/* Of the time between two collectives of the group, how many it is ahead. */
-static int32_t measure_shift(const damage_search *s, const membership *k)
-{
-    const ka_rank_model *m = s->m;
-    int64_t gap = 0;
-    uint32_t count = 0;
-    double ahead = 0;
-    for (size_t i = 0; i < m->instances.count; i++) {
-        const ka_instance *x = &m->instances.data[i];
-        if (x->group != k->group || !(x->flags & KA_INSTANCE_WHOLE) || x->sequence < k->first_contradiction)
-            continue;
-        for (uint32_t n = 0; n < x->count; n++)
-            if (m->rank_of[m->members[x->first + n]] == k->rank)
-                gap += m->end_ns[m->members[x->first + n]] - m->end_ns[m->members[x->first + (n ? 0 : 1)]];
-        count++;
-    }
-    ahead = count ? (double)gap / count : 0;
-    return ahead < 0 ? 1 : -1;
-}
-
 #define MIN_CONTRADICTIONS 3u
 static void report_shifts(damage_search *s)
 {
@@ -327,8 +307,7 @@ static void report_shifts(damage_search *s)
         const membership *k = &s->members.data[i];
         if (k->contradictions >= MIN_CONTRADICTIONS)
             report_damage(s, (ka_rank_damage){.kind = KA_DAMAGE_SHIFT, .rank = s->m->facts[k->rank]->rank, .group = k->group,
-                                              .sequence = k->first_contradiction, .count = k->contradictions,
-                                              .shift = measure_shift(s, k)});
+                                              .sequence = k->first_contradiction, .count = k->contradictions});
     }
 }
 

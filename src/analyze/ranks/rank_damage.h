@@ -22,8 +22,6 @@ typedef struct ka_rank_damage {
     uint32_t group;    /* index; KA_NONE: of all */
     uint32_t sequence; /* the first one; KA_NO_SEQUENCE */
     uint32_t count;    /* of collectives */
-    int32_t shift;     /* KA_DAMAGE_SHIFT: by how many calls it is ahead */
-    uint8_t op;        /* KA_DAMAGE_WRONG_OP: what it called */
 } ka_rank_damage;
 typedef KB_VEC(ka_rank_damage) ka_rank_damages;
 

@@ -85,11 +85,6 @@ static uint64_t hash_text(uint64_t seed, kineto_string text)
     return kb_hash_seeded(seed, text.data, text.size);
 }
 
-static bool is_message(ka_collective_op op)
-{
-    return op == KA_OP_SEND || op == KA_OP_RECV || op == KA_OP_SEND_RECV;
-}
-
 /* The pair of ranks in its direction. False: the peer is not known. */
 static bool name_pair(const mapping *m, const ka_collective_args *c, ka_comm_group *g)
 {
@@ -114,7 +109,7 @@ static ka_comm_group name_group(mapping *m, const ka_collective_args *c, uint32_
                        .members = keep_text(m, members),
                        .description = keep_text(m, kb_intern_get(texts, c->description)),
                        .size = c->ranks > 0 && c->ranks < UINT32_MAX ? (uint32_t)c->ranks : 0};
-    if (is_message(c->op) && name_pair(m, c, &g))
+    if (ka_is_message(c->op) && name_pair(m, c, &g))
         return g;
     if (!name.size && m->only.size) {
         g.id = hash_text(4, m->only.members);
@@ -136,12 +131,12 @@ static ka_comm_group name_group(mapping *m, const ka_collective_args *c, uint32_
 static uint32_t number_comm(mapping *m, const ka_collective_args *c, const ka_comm_group *g, ka_comm *row)
 {
     uint64_t key[] = {g->id, row->step};
-    bool has_number = c->sequence >= 0 && c->sequence < KA_NO_SEQUENCE && !is_message(c->op);
+    bool has_number = c->sequence >= 0 && c->sequence < KA_NO_SEQUENCE && !ka_is_message(c->op);
     if (has_number)
         return (uint32_t)c->sequence;
     uint64_t *count = kb_map_insert(&m->counts, kb_hash(key, sizeof key), 0, NULL);
     m->no_memory |= !count;
-    row->flags |= is_message(c->op) ? 0 : KA_COMM_BY_ORDER;
+    row->flags |= ka_is_message(c->op) ? 0 : KA_COMM_BY_ORDER;
     return count ? (uint32_t)(*count)++ : 0;
 }
 
@@ -520,10 +515,23 @@ static uint32_t find_main_stream(const ka_dataset *s, ka_rank_facts *f)
     return best;
 }
 
+static bool has_collectives(const ka_dataset *s)
+{
+    for (uint32_t i = 0; i < s->work_count; i++)
+        if (s->work[i].type == KA_TYPE_COMMUNICATION)
+            return true;
+    return false;
+}
+
 static bool map_work(mapping *m)
 {
     const ka_dataset *s = m->s;
     uint32_t main_stream = find_main_stream(s, m->out);
+    if (!has_collectives(s)) { /* nothing to cut the chains at */
+        m->computed_ns = m->out->end_ns;
+        append_end(m);
+        return !m->no_memory;
+    }
     m->order = malloc(((size_t)s->work_count + 1) * sizeof *m->order);
     m->last_of = malloc(((size_t)s->stream_count + 1) * sizeof *m->last_of);
     if (!m->order || !m->last_of)
@@ -575,7 +583,6 @@ kineto_status ka_rank_facts_create(const ka_dataset *s, ka_rank_facts **out, kin
     m.out->host = keep_text(&m, kb_string(identity.host));
     m.out->step_count = s->step_count;
     m.out->begin_ns = s->step_count ? s->steps[0].start_ns : s->start_ns;
-    m.out->lost = kineto_trace_lost(s->trace);
     ka_collective_reader_create(&m.reader, s);
     m.only = ka_find_only_group(s->trace);
     bool ok = map_work(&m);

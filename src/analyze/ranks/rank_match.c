@@ -56,10 +56,9 @@ static bool join_groups(ka_rank_model *m)
 static uint64_t key_of(const ka_rank_model *m, uint32_t row)
 {
     const ka_comm *c = ka_model_row(m, row);
-    bool is_message = c->op == KA_OP_SEND || c->op == KA_OP_RECV || c->op == KA_OP_SEND_RECV;
     /* what was counted begins anew in each step */
     uint64_t key[] = {m->group_of[row], c->sequence,
-                      is_message || (c->flags & KA_COMM_BY_ORDER) ? c->step : UINT64_MAX};
+                      ka_is_message(c->op) || (c->flags & KA_COMM_BY_ORDER) ? c->step : UINT64_MAX};
     return kb_hash(key, sizeof key);
 }
 
@@ -115,8 +114,7 @@ static bool must_agree(uint8_t op) { return op != KA_OP_ALL_TO_ALL && op != KA_O
 
 static bool are_alike(const ka_comm *a, const ka_comm *b)
 {
-    bool message = a->op >= KA_OP_SEND_RECV && b->op >= KA_OP_SEND_RECV;
-    if (a->op != b->op && !message)
+    if (a->op != b->op && !(ka_is_message(a->op) && ka_is_message(b->op)))
         return false;
     return !must_agree(a->op) || a->elements == b->elements;
 }
@@ -161,10 +159,7 @@ bool ka_match_ranks(ka_rank_model *m)
     if (!m->members)
         return false;
     list_members(m);
-    for (size_t i = 0; i < m->instances.count; i++) {
-        ka_instance *x = &m->instances.data[i];
-        check_instance(m, x);
-        m->groups.data[x->group].instance_count++;
-    }
+    for (size_t i = 0; i < m->instances.count; i++)
+        check_instance(m, &m->instances.data[i]);
     return true;
 }

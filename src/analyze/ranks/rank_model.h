@@ -29,7 +29,6 @@ typedef struct ka_rank_group {
     uint32_t size;
     uint32_t kind; /* groups with equal descriptions and sizes have the same */
     kineto_string name, description;
-    uint32_t instance_count;
 } ka_rank_group;
 
 /** The clock of a host: what is added to its times, offset_ns + drift * (t - middle_ns). */
@@ -49,7 +48,6 @@ typedef struct ka_rank_model {
     int64_t *start_ns, *end_ns;                 /* aligned, from origin_ns */
     uint32_t *members;                          /* rows of instances */
     uint32_t *role;                             /* by rank */
-    uint32_t role_count;
     KB_VEC(ka_instance) instances; /* by arrival */
     KB_VEC(ka_rank_group) groups;
     KB_VEC(ka_rank_clock) clocks;

@@ -34,7 +34,7 @@ void ka_replay_free(ka_replay *r)
 }
 
 /* Of the trace, aligned. */
-static int64_t moved(const ka_rank_model *m, uint32_t row, int64_t ns)
+static int64_t align_time(const ka_rank_model *m, uint32_t row, int64_t ns)
 {
     return m->start_ns[row] + (ns - ka_model_row(m, row)->start_ns);
 }
@@ -109,8 +109,8 @@ void ka_replay_reset(ka_replay *r)
         r->sync_ns[row] = c->sync_ns;
         r->wait_ns[row] = c->wait_ns;
         r->transfer_ns[row] = m->end_ns[row] - kernel_arrival(m, row);
-        r->gap_ns[row] = m->start_ns[row] - earliest_begin(r, row, moved(m, row, c->ready_ns),
-                                                           moved(m, row, c->host_at_ns), m->end_ns);
+        r->gap_ns[row] = m->start_ns[row] - earliest_begin(r, row, align_time(m, row, c->ready_ns),
+                                                           align_time(m, row, c->host_at_ns), m->end_ns);
     }
 }
 
@@ -120,9 +120,9 @@ static int64_t next_host(const ka_replay *r, uint32_t row, bool is_first)
 {
     const ka_comm *c = ka_model_row(r->m, row);
     if ((c->flags & KA_COMM_NO_LAUNCH) || (!is_first && (ka_model_row(r->m, row - 1)->flags & KA_COMM_NO_LAUNCH)))
-        return moved(r->m, row, c->host_at_ns);
+        return align_time(r->m, row, c->host_at_ns);
     if (is_first) /* by how much it begins later than its like is its host's */
-        return moved(r->m, row, c->host_at_ns) - c->host_ns + r->host_ns[row];
+        return align_time(r->m, row, c->host_at_ns) - c->host_ns + r->host_ns[row];
     int64_t host = r->host[row - 1] + r->host_ns[row];
     return c->sync_row == KA_NO_COMM ? host
                                      : KB_MAX(host, r->end[global_row(r->m, row, c->sync_row)] + r->sync_ns[row]);
@@ -132,7 +132,7 @@ static int64_t next_ready(const ka_replay *r, uint32_t row, bool is_first)
 {
     const ka_comm *c = ka_model_row(r->m, row);
     if (is_first && r->late_ns[row] == KA_UNKNOWN_NUMBER)
-        return moved(r->m, row, c->ready_ns);
+        return align_time(r->m, row, c->ready_ns);
     if (is_first)
         return r->host[row] + r->late_ns[row] + r->late_rest_ns[row];
     int64_t ready = KB_MAX(r->ready[row - 1] + r->work_ns[row], r->waited[row]);
@@ -142,7 +142,7 @@ static int64_t next_ready(const ka_replay *r, uint32_t row, bool is_first)
 }
 
 /* `host` and `ready` of all rows of its rank up to this one. */
-static void advance(ka_replay *r, uint32_t row)
+static void advance_rank(ka_replay *r, uint32_t row)
 {
     uint32_t rank = r->m->rank_of[row];
     for (uint32_t *at = &r->next[rank]; *at <= row; ++*at) {
@@ -154,7 +154,7 @@ static void advance(ka_replay *r, uint32_t row)
 
 static void begin_row(ka_replay *r, uint32_t row)
 {
-    advance(r, row);
+    advance_rank(r, row);
     if (ka_model_row(r->m, row)->flags & KA_COMM_PART) {
         begin_row(r, row - 1); /* the same kernel, whose other message may come later */
         r->begin[row] = r->begin[row - 1];

@@ -67,7 +67,6 @@ bool ka_find_roles(ka_rank_model *m)
         ok = role != NULL;
         m->role[r] = role ? (uint32_t)*role : 0;
     }
-    m->role_count = (uint32_t)roles.count;
     kb_map_free(&roles);
     return ok;
 }
