@@ -511,6 +511,10 @@ static uint32_t find_main_stream(const ka_dataset *s, ka_rank_facts *f)
         f->end_ns = KB_MAX(f->end_ns, w->end_ns);
     }
     f->latency_ns = f->latency_ns == INT64_MAX ? 0 : f->latency_ns;
+    if (!s->work_count) { /* the host's times; there are no others */
+        f->start_ns = s->start_ns;
+        f->end_ns = s->end_ns;
+    }
     free(sums);
     return best;
 }
