@@ -24,6 +24,12 @@ endif()
 install(DIRECTORY include/ckineto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(TARGETS ckineto-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+if(NOT CKINETO_WHEEL)
+  install(PROGRAMS integrations/slurm/ckineto-slurm DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+  install(FILES integrations/kubernetes/ckineto-ranks.yaml integrations/kubernetes/ckineto-reduce.yaml
+    integrations/dask/ckineto_dask.py integrations/ray/ckineto_ray.py
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/ckineto/cluster COMPONENT command)
+endif()
 install(TARGETS ${installed_libraries} EXPORT ckineto
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime ${namelink}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
