@@ -75,9 +75,9 @@ class Engine(unittest.TestCase):
         reduced = self.run_command(CKINETO, "reduce", facts, "-o", self.wanted)
         self.assertEqual(reduced.returncode, 3, reduced.stderr)
 
-    def run_command(self, *command, **more):
+    def run_command(self, *command, ckineto=CKINETO):
         return subprocess.run([str(one) for one in command], capture_output=True, text=True, check=False, timeout=500,
-                              env=dict(os.environ, CKINETO=CKINETO, **more))
+                              env=dict(os.environ, CKINETO=ckineto))
 
     def check_result(self, path, said):
         self.assertIn(str(UNREADABLE), said)
@@ -126,9 +126,10 @@ exec {CKINETO} "$@"
         said = (self.folder / "run.facts/reduce.log").read_text(encoding="utf-8")
         self.assertIn("facts", said)
         self.assertFalse((self.folder / "run.ckrun").exists())
-        again = self.submit(CKINETO, "--wait")
-        self.assertEqual(again.returncode, 3, again.stdout + again.stderr)
-        self.check_result(self.folder / "run.ckrun", again.stdout)
+        self.submit(CKINETO)
+        self.slurm.wait_for_jobs()
+        self.check_result(self.folder / "run.ckrun",
+                          (self.folder / "run.facts/reduce.log").read_text(encoding="utf-8"))
 
     def test_mistakes_are_told_before_anything_is_submitted(self):
         for options, word in ((["--tasks", "0"], "--tasks"), (["--nonsense"], "--nonsense"), (["-o"], "-o")):
@@ -140,11 +141,9 @@ exec {CKINETO} "$@"
 class Mpi(Engine):
     launch, command = [], ""
 
-    def run_job(self, count, name, command=CKINETO):
+    def run_job(self, count, name, ckineto=CKINETO):
         return self.run_command(*self.launch, "-n", count, self.command, "-o", self.folder / name, self.run_folder,
-                                CKINETO=command) if command == CKINETO else subprocess.run(
-            [*self.launch, "-n", str(count), self.command, "-o", str(self.folder / name), str(self.run_folder)],
-            capture_output=True, text=True, check=False, timeout=500, env=dict(os.environ, CKINETO=command))
+                                ckineto=ckineto)
 
     def test_same_bytes_for_any_number_of_processes(self):
         for count in (1, 2, 4):
@@ -179,19 +178,16 @@ class Mpich(Mpi):
 class Recipe(Engine):
     script = None
 
+    def run_recipe(self, name, ckineto=CKINETO):
+        done = self.run_command(sys.executable, "-B", self.script, "--shards", 4, "-o", self.folder / name,
+                                self.run_folder, ckineto=ckineto)
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.check_result(self.folder / name, done.stdout + done.stderr)
+
     def test_bad_rank_and_killed_worker(self):
-        done = self.run_command(sys.executable, "-B", self.script, "--shards", 4, "-o", self.folder / "run.ckrun",
-                                self.run_folder, CKINETO_REAL=CKINETO)
-        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
-        self.check_result(self.folder / "run.ckrun", done.stdout + done.stderr)
-        shutil.rmtree(self.folder / "run.facts")
-        dying = self.write_command_that_dies_once("$PPID")
-        done = subprocess.run([sys.executable, "-B", str(self.script), "--shards", "4", "-o",
-                               str(self.folder / "again.ckrun"), str(self.run_folder)], capture_output=True, text=True,
-                              check=False, timeout=500, env=dict(os.environ, CKINETO=dying))
+        self.run_recipe("run.ckrun")
+        self.run_recipe("again.ckrun", self.write_command_that_dies_once("$PPID"))
         self.assertTrue((self.folder / "died").exists())
-        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
-        self.check_result(self.folder / "again.ckrun", done.stdout + done.stderr)
 
 
 class Dask(Recipe):
