@@ -84,6 +84,9 @@ static const foreign_format formats[] = {
     {"\n", 1, NULL, EXPECTED
      "binary, a Perfetto trace perhaps: ui.perfetto.dev opens it, and 'traceconv json FILE FILE.json' "
      "makes a .json that ckineto reads"},
+    {"\x93""CKF\r\n", 6, NULL,
+     "a facts file, which has no events: name the trace that it was made of; 'ckineto analyze', 'reduce', 'info' and "
+     "'verify' take facts"},
     /* ---- other compression ---- */
     {"\xfd"
      "7zXZ", 5, NULL, EXPECTED "compressed with xz; decompress it with 'xz -d'"},

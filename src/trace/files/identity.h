@@ -42,6 +42,8 @@ bool kt_add_trace_ranks(kt_ranks *ranks, const kineto_trace *trace);
 void kt_format_ranks(const kt_ranks *ranks, char *text, size_t size);
 
 /* ---- files.c --------------------------------------------------------------------------------- */
+/** Has a file of a directory the name of a trace? Hidden ones have not. */
+bool kt_is_trace_name(const char *name);
 /** The number of repeated files that were dropped; *first: path of the first one. */
 uint32_t kt_files_repeated(const kineto_files *files, const char **first);
 
