@@ -19,7 +19,7 @@ static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "DIR", "write the facts files to this directory, which is made"},
     {"shard", 0, KC_TEXT, &shard, "I/N", "only every N-th trace, beginning with the I-th; I counts from 0"},
     {"list", 0, KC_TEXT, &list_path, "FILE", "also the traces whose names are in FILE (-: the standard input), one a line"},
-    {"all", 'a', KC_FLAG, &every, NULL, "keep all tables but those with a row for each event, not only what\ncompares ranks"},
+    {"all", 'a', KC_FLAG, &every, NULL, "also the overview, findings, and all tables but those with a row for\neach event, not only what compares ranks"},
     {"force", 0, KC_FLAG, &force, NULL, "also traces whose facts are there and up to date"},
     KC_READING_OPTIONS,
 };
@@ -177,9 +177,8 @@ static void name_facts(const ka_facts_source *s, char *out, size_t size)
 /* What the tables that compare ranks are made of, and steps. */
 static ka_table_set choose_facts_tables(void)
 {
-    ka_table_set set = KA_TABLE_BIT(KA_TABLE_rank_marks) | KA_TABLE_BIT(KA_TABLE_steps) |
-                       KA_TABLE_BIT(KA_TABLE_mpi_messages) | KA_TABLE_BIT(KA_TABLE_distributed_overlap);
-    return every ? ~ka_tables_with(KA_HIDDEN | KA_DIFF | KA_PER_EVENT) : set;
+    return KA_TABLE_BIT(KA_TABLE_rank_marks) | KA_TABLE_BIT(KA_TABLE_steps) | KA_TABLE_BIT(KA_TABLE_mpi_messages) |
+           KA_TABLE_BIT(KA_TABLE_distributed_overlap);
 }
 
 /* A trace that cannot be read is no failure: its facts say why. Only lack of memory is one, as it may go away. */
@@ -194,7 +193,8 @@ static kineto_status measure_trace(const char *path, uint32_t index, ka_trace_fa
                     !ka_measure_health(trace, &rank, &facts->health)))
         status = kb_fail_memory(why, path);
     if (!status)
-        status = ka_analyze_tables(trace, &how, choose_facts_tables(), &facts->analysis, why);
+        status = every ? kineto_overview_create(trace, &how, &facts->overview, why)
+                       : ka_analyze_tables(trace, &how, choose_facts_tables(), &facts->analysis, why);
     kineto_trace_release(trace);
     facts->status = status;
     facts->message = why->message;
@@ -264,6 +264,7 @@ static kineto_status make_facts(facts_work *w, uint32_t index, kineto_error *err
             kc_complain("facts: %s", facts.message);
     }
     kineto_analysis_destroy(facts.analysis);
+    kineto_overview_destroy(facts.overview);
     ka_trace_health_free(&facts.health);
     kb_arena_free(&arena);
     free(name);

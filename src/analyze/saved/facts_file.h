@@ -7,6 +7,7 @@
 #define KA_FACTS_FILE_H
 
 #include "analyze/facts/analyses.h"
+#include "analyze/overview/overview.h"
 #include "analyze/ranks/rank_facts.h"
 #include "analyze/saved/facts_source.h"
 #include "analyze/saved/sections.h"
@@ -20,7 +21,8 @@ typedef struct ka_trace_facts {
     kineto_status status;      /* why it could not be read, and in words; else KINETO_OK */
     const char *message;
     ka_trace_health health;
-    kineto_analysis *analysis; /* its wanted tables and its ranks; NULL: none */
+    kineto_analysis *analysis; /* its wanted tables and its ranks; NULL: none, or those of … */
+    kineto_overview *overview; /* all, with findings; NULL: none */
 } ka_trace_facts;
 /** Write it; the file appears whole or not at all. threads: one for each file. */
 kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, kineto_error *err);
@@ -56,6 +58,10 @@ kineto_status ka_facts_file_tables(ka_facts_file *f, uint32_t trace, ka_table_se
 /** Fill the wanted tables of `to`, which has no rows, and if rank_marks is wanted its ranks. A wanted table that the file
  *  lacks is KINETO_E_NOT_FOUND, unless it is made of others. */
 kineto_status ka_facts_file_load(ka_facts_file *f, uint32_t trace, kineto_analysis *to, kineto_error *err);
+/** Findings, of these rules, and the overview: of facts that were made with all. KINETO_E_NOT_FOUND: they are not there. */
+kineto_status ka_facts_file_findings(ka_facts_file *f, uint32_t trace, ka_rule_set rules, kineto_findings **out,
+                                     kineto_error *err);
+kineto_status ka_facts_file_overview(ka_facts_file *f, uint32_t trace, kineto_overview **out, kineto_error *err);
 /** The same of the tables over all ranks of a run. */
 kineto_status ka_facts_file_load_results(ka_facts_file *f, kineto_analysis *to, kineto_error *err);
 
@@ -85,6 +91,8 @@ uint32_t ka_facts_set_count(const ka_facts_set *s);
 ka_facts_entry ka_facts_set_entry(const ka_facts_set *s, uint32_t index);
 /** KINETO_OK: it could be read; else as ka_facts_file_error. */
 kineto_status ka_facts_set_error(const ka_facts_set *s, uint32_t index, kineto_error *message);
+/** As ka_facts_file_health. */
+kineto_status ka_facts_set_health(const ka_facts_set *s, uint32_t index, ka_trace_health *out, kineto_error *err);
 /** How many could be read. */
 uint32_t ka_facts_set_readable(const ka_facts_set *s);
 /** Why a facts file is damaged, and left out; NULL: there are not as many. */
@@ -98,6 +106,10 @@ kineto_status ka_facts_set_tables(const ka_facts_set *s, ka_table_set *out, kine
  *  wanted. @param tables  0: those of options->tables, which may not be NULL then. */
 kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
                                    kineto_analysis **out, kineto_error *err);
+/** Do all traces that could be read have findings? */
+bool ka_facts_set_has_findings(const ka_facts_set *s);
+kineto_status ka_facts_set_find(const ka_facts_set *s, ka_rule_set rules, kineto_findings **out, kineto_error *err);
+kineto_status ka_facts_set_overview(const ka_facts_set *s, kineto_overview **out, kineto_error *err);
 /** How many bytes of memory comparing all ranks needs, about. */
 kineto_status ka_facts_set_memory(const ka_facts_set *s, uint64_t *bytes, kineto_error *err);
 /** Write the file of the run. Equal sets give equal bytes. */

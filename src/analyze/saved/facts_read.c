@@ -3,6 +3,7 @@
 #include "analyze/ranks/rank_set.h"
 #include "analyze/saved/analysis_section.h"
 #include "analyze/saved/facts_read.h"
+#include "analyze/saved/findings_section.h"
 #include "analyze/saved/row_blocks.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@ typedef struct stored_rank {
 typedef struct stored_trace {
     ka_facts_source source;
     uint64_t at, end; /* its sections */
-    uint64_t error_at, health_at, tables_at; /* 0: none */
+    uint64_t error_at, health_at, tables_at, findings_at; /* 0: none */
     uint32_t first_rank, rank_count;
 } stored_trace;
 
@@ -169,6 +170,8 @@ static kineto_status add_part(ka_facts_file *f, const ka_section_head *head, uin
         t->health_at = at;
     else if (head->id == KA_SECTION_TABLES)
         t->tables_at = at;
+    else if (head->id == KA_SECTION_FINDINGS)
+        t->findings_at = at;
     else if (head->id == KA_SECTION_RANK && (ok = kb_vec_push(&f->ranks, (stored_rank){.head_at = at})))
         t->rank_count++, f->ranks.data[f->ranks.count - 1].trace = (uint32_t)f->traces.count - 1;
     else if (head->id == KA_SECTION_ROWS && t->rank_count)
@@ -399,6 +402,98 @@ kineto_status ka_facts_file_load_results(ka_facts_file *f, kineto_analysis *to, 
 }
 
 bool ka_facts_file_has_results(const ka_facts_file *f) { return f->results_at != 0; }
+
+/* ---- findings -------------------------------------------------------------------------------- */
+
+bool ka_facts_file_has_findings(const ka_facts_file *f, uint32_t trace) { return f->traces.data[trace].findings_at != 0; }
+
+/* @param repeated_steps  receives kineto_overview.repeated_steps; may be NULL. */
+static kineto_status read_findings(ka_facts_file *f, uint64_t at, kineto_findings *out, char *repeated_steps,
+                                   size_t size, kineto_error *err)
+{
+    ka_byte_reader r;
+    kineto_string text;
+    kineto_status status = at ? load_section(f, at, &r, err)
+                              : kb_fail(err, KINETO_E_NOT_FOUND,
+                                        "%s: the facts have no findings; 'ckineto facts --all' keeps them", f->path);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < KA_FIND_COUNT; i++)
+        out->verdicts[i] = (ka_verdict){KINETO_RULE_NOT_SELECTED, {"", 0}};
+    status = check_decoded(f, &r, ka_read_findings(&r, out, &text), at, err);
+    if (!status && repeated_steps)
+        snprintf(repeated_steps, size, "%.*s", (int)KB_MIN(text.size, size - 1), text.data);
+    return status;
+}
+
+static kineto_status load_findings(ka_facts_file *f, uint32_t trace, kineto_findings *out, char *repeated_steps,
+                                   size_t size, kineto_error *err)
+{
+    kineto_status status = read_findings(f, f->traces.data[trace].findings_at, out, repeated_steps, size, err);
+    if (!status)
+        status = ka_findings_create_across(&out->across, err);
+    return status ? status : ka_facts_file_load(f, trace, out->across, err);
+}
+
+kineto_status ka_facts_file_findings(ka_facts_file *f, uint32_t trace, ka_rule_set rules, kineto_findings **out,
+                                     kineto_error *err)
+{
+    kineto_findings *found = calloc(1, sizeof *found);
+    *out = NULL;
+    if (!found)
+        return kb_fail_memory(err, f->path);
+    found->chosen = rules;
+    kineto_status status = load_findings(f, trace, found, NULL, 0, err);
+    if (status)
+        kineto_findings_destroy(found);
+    else
+        *out = found;
+    return status;
+}
+
+static ka_table_set list_overview_tables(void)
+{
+    const ka_section_spec *spec;
+    ka_table_set set = ka_findings_tables(UINT64_MAX) | KA_TABLE_BIT(KA_TABLE_steps) | KA_TABLE_BIT(KA_TABLE_memory);
+    for (uint32_t i = 0; (spec = ka_section_spec_of(i)) != NULL; i++)
+        set |= KA_TABLE_BIT(spec->source);
+    return set;
+}
+
+static kineto_status load_overview(ka_facts_file *f, uint32_t trace, kineto_overview *o, kineto_error *err)
+{
+    ka_trace_health health;
+    const kineto_analysis_options usual = {.size = sizeof usual};
+    o->found = calloc(1, sizeof *o->found);
+    if (!o->found)
+        return kb_fail_memory(err, f->path);
+    o->found->chosen = UINT64_MAX;
+    kineto_status status =
+        load_findings(f, trace, o->found, o->repeated_steps, sizeof o->repeated_steps, err);
+    if (!status)
+        status = ka_facts_create_for(&usual, list_overview_tables(), &o->facts, err);
+    if (!status)
+        status = ka_facts_file_load(f, trace, o->facts, err);
+    if (status)
+        return status;
+    status = ka_facts_file_health(f, trace, &health, err);
+    if (!status && !ka_coverage_merge(&o->coverage, &health.coverage))
+        status = kb_fail_memory(err, f->path);
+    ka_trace_health_free(&health);
+    return status;
+}
+
+kineto_status ka_facts_file_overview(ka_facts_file *f, uint32_t trace, kineto_overview **out, kineto_error *err)
+{
+    kineto_overview *o = calloc(1, sizeof *o);
+    *out = NULL;
+    kineto_status status = o ? load_overview(f, trace, o, err) : kb_fail_memory(err, f->path);
+    if (status)
+        kineto_overview_destroy(o);
+    else
+        *out = o;
+    return status;
+}
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 

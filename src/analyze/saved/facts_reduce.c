@@ -196,6 +196,14 @@ kineto_status ka_facts_set_error(const ka_facts_set *s, uint32_t index, kineto_e
     return status;
 }
 
+kineto_status ka_facts_set_health(const ka_facts_set *s, uint32_t index, ka_trace_health *out, kineto_error *err)
+{
+    const set_entry *e = &s->entries.data[index];
+    kineto_status status = ka_facts_file_health(e->at.file, e->at.trace, out, err);
+    ka_facts_file_rest(e->at.file);
+    return status;
+}
+
 const char *ka_facts_set_damaged(const ka_facts_set *s, uint32_t index)
 {
     return index < s->damaged.count ? s->damaged.data[index].message : NULL;
@@ -316,6 +324,86 @@ kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_
         kineto_analysis_destroy(*out);
         *out = NULL;
     }
+    return status;
+}
+
+/* ---- findings -------------------------------------------------------------------------------- */
+
+bool ka_facts_set_has_findings(const ka_facts_set *s)
+{
+    bool has = ka_facts_set_readable(s) > 0;
+    for (size_t i = 0; i < s->entries.count && has; i++)
+        has = s->entries.data[i].has_error ||
+              ka_facts_file_has_findings(s->entries.data[i].at.file, s->entries.data[i].at.trace);
+    return has;
+}
+
+/* Takes over `one`, also on failure. */
+static kineto_status add_findings(kineto_findings **to, kineto_findings *one, kineto_error *err)
+{
+    if (!*to) {
+        *to = one;
+        return KINETO_OK;
+    }
+    ka_findings_defer(*to);
+    kineto_status status = kineto_findings_add(*to, one, err);
+    kineto_findings_destroy(one);
+    return status;
+}
+
+kineto_status ka_facts_set_find(const ka_facts_set *s, ka_rule_set rules, kineto_findings **out, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    *out = NULL;
+    for (size_t i = 0; i < s->entries.count && !status; i++) {
+        const set_entry *e = &s->entries.data[i];
+        kineto_findings *one;
+        if (e->has_error)
+            continue;
+        status = ka_facts_file_findings(e->at.file, e->at.trace, rules, &one, err);
+        ka_facts_file_rest(e->at.file);
+        if (!status)
+            status = add_findings(out, one, err);
+    }
+    if (!status && *out)
+        status = ka_findings_complete(*out, err);
+    if (!status)
+        return KINETO_OK;
+    kineto_findings_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+/* Takes over `one`, also on failure. */
+static kineto_status add_overview(kineto_overview **to, kineto_overview *one, kineto_error *err)
+{
+    if (!*to) {
+        *to = one;
+        return KINETO_OK;
+    }
+    kineto_status status = kineto_overview_add(*to, one, err);
+    kineto_overview_destroy(one);
+    return status;
+}
+
+kineto_status ka_facts_set_overview(const ka_facts_set *s, kineto_overview **out, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    *out = NULL;
+    for (size_t i = 0; i < s->entries.count && !status; i++) {
+        const set_entry *e = &s->entries.data[i];
+        kineto_overview *one;
+        if (e->has_error)
+            continue;
+        status = ka_facts_file_overview(e->at.file, e->at.trace, &one, err);
+        ka_facts_file_rest(e->at.file);
+        if (!status)
+            status = add_overview(out, one, err);
+    }
+    if (!status)
+        return KINETO_OK;
+    kineto_overview_destroy(*out);
+    *out = NULL;
     return status;
 }
 

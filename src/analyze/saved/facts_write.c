@@ -2,6 +2,7 @@
 #include "analyze/saved/facts_file.h"
 #include "analyze/ranks/rank_set.h"
 #include "analyze/saved/analysis_section.h"
+#include "analyze/saved/findings_section.h"
 #include "analyze/saved/row_blocks.h"
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
@@ -104,6 +105,14 @@ static void put_tables(ka_section_writer *w, const kineto_analysis *a)
     ka_byte_writer_free(&content);
 }
 
+static void put_findings(ka_section_writer *w, const kineto_overview *o)
+{
+    ka_byte_writer content = {.no_memory = false};
+    ka_write_findings(&content, o->found, o->repeated_steps);
+    ka_put_section(w, KA_SECTION_FINDINGS, &content);
+    ka_byte_writer_free(&content);
+}
+
 void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts)
 {
     ka_section_writer w = {.sink = sink};
@@ -112,12 +121,15 @@ void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts)
     if (facts->status) {
         put_error(&w, facts);
     } else {
-        const ka_rank_set *ranks = facts->analysis ? facts->analysis->ranks : NULL;
+        const kineto_analysis *analysis = facts->overview ? facts->overview->facts : facts->analysis;
+        const ka_rank_set *ranks = analysis ? analysis->ranks : NULL;
         put_health(&w, &facts->health);
         for (size_t i = 0; ranks && i < ranks->ranks.count; i++)
             put_rank(&w, ranks->ranks.data[i]);
-        if (facts->analysis)
-            put_tables(&w, facts->analysis);
+        if (analysis)
+            put_tables(&w, analysis);
+        if (facts->overview)
+            put_findings(&w, facts->overview);
     }
     ka_end_sections(&w);
     ka_section_writer_free(&w);

@@ -23,6 +23,7 @@ typedef enum ka_section_id {
     KA_SECTION_RANK = KA_SECTION_ID('R', 'A', 'N', 'K'),     /* head of ka_rank_facts, and where its blocks are */
     KA_SECTION_ROWS = KA_SECTION_ID('R', 'O', 'W', 'S'),     /* blocks of the rank before */
     KA_SECTION_TABLES = KA_SECTION_ID('T', 'A', 'B', 'L'),   /* kineto_analysis */
+    KA_SECTION_FINDINGS = KA_SECTION_ID('F', 'I', 'N', 'D'), /* kineto_findings */
     KA_SECTION_RESULTS = KA_SECTION_ID('R', 'S', 'L', 'T'),  /* of a run: kineto_analysis of all ranks */
     KA_SECTION_END = KA_SECTION_ID('E', 'N', 'D', ' ')
 } ka_section_id;
