@@ -4,7 +4,7 @@
  * failed or the output could not be written, 2 if options are wrong or a trace cannot be read. */
 #include "cli/open_many.h"
 
-#include "cli/facts/facts_files.h"
+#include "cli/facts/facts_health.h"
 #include "cli/names.h"
 #include "cli/time_range.h"
 #include "cli/what_if_option.h"
@@ -439,31 +439,6 @@ static kineto_status check_facts_options(kineto_error *err)
     return KINETO_OK;
 }
 
-/* How sound the traces are, as when they are read, and which could not be. */
-static kineto_status add_facts_health(work *w, const ka_facts_set *s, uint32_t of, kineto_error *err)
-{
-    kineto_status status = KINETO_OK;
-    for (uint32_t i = 0; i < ka_facts_set_count(s) && !status; i++) {
-        kineto_error why = {.message = ""};
-        ka_trace_health one;
-        if (ka_facts_set_error(s, i, &why)) {
-            *err = why;
-            status = kc_unread_add(&w->unread, err, of);
-            continue;
-        }
-        status = ka_facts_set_health(s, i, &one, err);
-        if (!status)
-            kc_health_add_measured(&w->health, &one, w->many ? (int32_t)ka_facts_set_source(s, i)->rank : -1);
-        ka_trace_health_free(&one);
-    }
-    for (uint32_t i = 0; ka_facts_set_damaged(s, i) && !status; i++) {
-        (void)kb_fail(err, KINETO_E_FORMAT, "%s", ka_facts_set_damaged(s, i));
-        status = kc_unread_add(&w->unread, err, of);
-    }
-    w->health.coverage.unreadable = w->unread.count;
-    return status;
-}
-
 /* The tables that the facts have; without options those that say most. */
 static kineto_status analyze_fact_tables(work *w, const ka_facts_set *s, bool *lacks_some, kineto_error *err)
 {
@@ -491,7 +466,7 @@ static kineto_status analyze_fact_set(work *w, const ka_facts_set *s, bool *lack
     w->overview = w->overview && (brief || ka_facts_set_has_findings(s));
     if (!w->overview)
         return analyze_fact_tables(w, s, lacks_some, err);
-    kineto_status status = ka_facts_set_overview(s, &w->seen, err);
+    kineto_status status = ka_facts_set_overview(s, 0, &w->seen, err);
     if (!status)
         w->seen->coverage.unreadable = w->unread.count;
     return status;
@@ -507,11 +482,8 @@ static kineto_status analyze_facts(work *w, char *const *paths, int count, kinet
         status = kc_open_facts(paths, count, &s, err);
     if (status)
         return status;
-    uint32_t of = ka_facts_set_count(s);
-    while (ka_facts_set_damaged(s, of - ka_facts_set_count(s)))
-        of++;
-    w->many = of > 1;
-    status = add_facts_health(w, s, of, err);
+    w->many = kc_count_facts(s) > 1;
+    status = kc_add_facts_health(s, &w->health, &w->unread, err);
     if (!status)
         status = analyze_fact_set(w, s, &lacks_some, err);
     w->is_read = !status;

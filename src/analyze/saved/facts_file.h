@@ -61,7 +61,9 @@ kineto_status ka_facts_file_load(ka_facts_file *f, uint32_t trace, kineto_analys
 /** Findings, of these rules, and the overview: of facts that were made with all. KINETO_E_NOT_FOUND: they are not there. */
 kineto_status ka_facts_file_findings(ka_facts_file *f, uint32_t trace, ka_rule_set rules, kineto_findings **out,
                                      kineto_error *err);
-kineto_status ka_facts_file_overview(ka_facts_file *f, uint32_t trace, kineto_overview **out, kineto_error *err);
+/** @param tables  also these, of the facts of the overview; 0: those that it shows. */
+kineto_status ka_facts_file_overview(ka_facts_file *f, uint32_t trace, ka_table_set tables, kineto_overview **out,
+                                     kineto_error *err);
 /** The same of the tables over all ranks of a run. */
 kineto_status ka_facts_file_load_results(ka_facts_file *f, kineto_analysis *to, kineto_error *err);
 
@@ -106,10 +108,13 @@ kineto_status ka_facts_set_tables(const ka_facts_set *s, ka_table_set *out, kine
  *  wanted. @param tables  0: those of options->tables, which may not be NULL then. */
 kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
                                    kineto_analysis **out, kineto_error *err);
+/** The set as a survey of files, see <ckineto/files.h>. */
+kineto_status ka_facts_set_survey(const ka_facts_set *s, kineto_survey **out, kineto_error *err);
 /** Do all traces that could be read have findings? */
 bool ka_facts_set_has_findings(const ka_facts_set *s);
 kineto_status ka_facts_set_find(const ka_facts_set *s, ka_rule_set rules, kineto_findings **out, kineto_error *err);
-kineto_status ka_facts_set_overview(const ka_facts_set *s, kineto_overview **out, kineto_error *err);
+kineto_status ka_facts_set_overview(const ka_facts_set *s, ka_table_set tables, kineto_overview **out,
+                                    kineto_error *err);
 /** How many bytes of memory comparing all ranks needs, about. */
 kineto_status ka_facts_set_memory(const ka_facts_set *s, uint64_t *bytes, kineto_error *err);
 /** Write the file of the run. Equal sets give equal bytes. */

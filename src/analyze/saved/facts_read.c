@@ -460,7 +460,8 @@ static ka_table_set list_overview_tables(void)
     return set;
 }
 
-static kineto_status load_overview(ka_facts_file *f, uint32_t trace, kineto_overview *o, kineto_error *err)
+static kineto_status load_overview(ka_facts_file *f, uint32_t trace, ka_table_set tables, kineto_overview *o,
+                                   kineto_error *err)
 {
     ka_trace_health health;
     const kineto_analysis_options usual = {.size = sizeof usual};
@@ -471,7 +472,7 @@ static kineto_status load_overview(ka_facts_file *f, uint32_t trace, kineto_over
     kineto_status status =
         load_findings(f, trace, o->found, o->repeated_steps, sizeof o->repeated_steps, err);
     if (!status)
-        status = ka_facts_create_for(&usual, list_overview_tables(), &o->facts, err);
+        status = ka_facts_create_for(&usual, tables | list_overview_tables(), &o->facts, err);
     if (!status)
         status = ka_facts_file_load(f, trace, o->facts, err);
     if (status)
@@ -483,11 +484,12 @@ static kineto_status load_overview(ka_facts_file *f, uint32_t trace, kineto_over
     return status;
 }
 
-kineto_status ka_facts_file_overview(ka_facts_file *f, uint32_t trace, kineto_overview **out, kineto_error *err)
+kineto_status ka_facts_file_overview(ka_facts_file *f, uint32_t trace, ka_table_set tables, kineto_overview **out,
+                                     kineto_error *err)
 {
     kineto_overview *o = calloc(1, sizeof *o);
     *out = NULL;
-    kineto_status status = o ? load_overview(f, trace, o, err) : kb_fail_memory(err, f->path);
+    kineto_status status = o ? load_overview(f, trace, tables, o, err) : kb_fail_memory(err, f->path);
     if (status)
         kineto_overview_destroy(o);
     else

@@ -5,6 +5,7 @@
 #include "analyze/saved/facts_file.h"
 #include "analyze/saved/analysis_section.h"
 #include "analyze/saved/facts_read.h"
+#include "trace/files/identity.h"
 
 typedef struct set_entry {
     ka_facts_entry at;
@@ -238,6 +239,41 @@ kineto_status ka_facts_set_coverage(const ka_facts_set *s, ka_coverage *to, kine
     return status;
 }
 
+static bool survey_entry(const set_entry *e, kineto_survey *to)
+{
+    kineto_error why = {.message = ""};
+    kineto_identity identity;
+    const ka_facts_source *s = e->source;
+    ka_source_identity(s, &identity);
+    if (e->has_error) {
+        (void)ka_facts_file_error(e->at.file, e->at.trace, &why);
+        ka_facts_file_rest(e->at.file);
+        return kt_survey_add(to, s->path.data, NULL, &identity, &why);
+    }
+    const kineto_survey_file numbers = {.path = s->path.data,
+                                        .activities = s->activities,
+                                        .lost = s->lost,
+                                        .window_start_ns = s->start_ns,
+                                        .window_end_ns = s->end_ns,
+                                        .text_bytes = s->text_bytes,
+                                        .is_cut = s->is_cut};
+    return kt_survey_add_measured(to, &numbers, &identity, s->fingerprint);
+}
+
+kineto_status ka_facts_set_survey(const ka_facts_set *s, kineto_survey **out, kineto_error *err)
+{
+    bool ok = (*out = kt_survey_create()) != NULL;
+    for (size_t i = 0; i < s->entries.count && ok; i++)
+        ok = survey_entry(&s->entries.data[i], *out);
+    for (size_t i = 0; i < s->damaged.count && ok; i++)
+        ok = kt_survey_add(*out, "damaged facts file", NULL, NULL, &s->damaged.data[i]);
+    if (ok && kt_survey_settle(*out, NULL, s->entries.count + s->damaged.count > 1))
+        return KINETO_OK;
+    kineto_survey_destroy(*out);
+    *out = NULL;
+    return kb_fail_memory(err, NULL);
+}
+
 kineto_status ka_facts_set_tables(const ka_facts_set *s, ka_table_set *out, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -386,7 +422,8 @@ static kineto_status add_overview(kineto_overview **to, kineto_overview *one, ki
     return status;
 }
 
-kineto_status ka_facts_set_overview(const ka_facts_set *s, kineto_overview **out, kineto_error *err)
+kineto_status ka_facts_set_overview(const ka_facts_set *s, ka_table_set tables, kineto_overview **out,
+                                    kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     *out = NULL;
@@ -395,7 +432,7 @@ kineto_status ka_facts_set_overview(const ka_facts_set *s, kineto_overview **out
         kineto_overview *one;
         if (e->has_error)
             continue;
-        status = ka_facts_file_overview(e->at.file, e->at.trace, &one, err);
+        status = ka_facts_file_overview(e->at.file, e->at.trace, tables, &one, err);
         ka_facts_file_rest(e->at.file);
         if (!status)
             status = add_overview(out, one, err);

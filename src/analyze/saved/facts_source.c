@@ -1,5 +1,6 @@
 /* Describes the trace that facts are of. */
 #include "analyze/saved/facts_source.h"
+#include "trace/files/identity.h"
 #include "trace/trace.h"
 
 #include <limits.h>
@@ -25,6 +26,8 @@ void ka_write_source(ka_byte_writer *w, const ka_facts_source *s)
     ka_write_varint(w, s->lost);
     ka_write_varint(w, s->text_bytes);
     ka_write_varint(w, s->is_cut);
+    ka_write_fixed(w, s->fingerprint, 8);
+    ka_write_bytes(w, s->learned, sizeof s->learned);
 }
 
 static bool keep_text(kb_arena *arena, kineto_string *s)
@@ -54,6 +57,10 @@ bool ka_read_source(ka_byte_reader *r, kb_arena *arena, ka_facts_source *s)
     s->lost = ka_read_varint(r);
     s->text_bytes = ka_read_varint(r);
     s->is_cut = ka_read_varint(r) != 0;
+    s->fingerprint = ka_read_fixed(r, 8);
+    const uint8_t *learned = ka_read_bytes(r, sizeof s->learned);
+    for (size_t i = 0; learned && i < sizeof s->learned; i++)
+        s->learned[i] = learned[i];
     r->is_bad |= s->rank < -1 || s->rank > INT32_MAX || s->world_size > INT32_MAX;
     kineto_string *const texts[] = {&s->version, &s->path, &s->options, &s->host, &s->backend, &s->conflict};
     bool ok = !r->is_bad;
@@ -92,8 +99,33 @@ bool ka_describe_source_trace(const kineto_trace *trace, int32_t rank, kb_arena 
     s->lost = kineto_trace_lost(trace);
     s->text_bytes = kineto_trace_text_bytes(trace);
     s->is_cut = kt_ledger_is_cut(trace);
+    s->fingerprint = kt_trace_fingerprint(trace, &id);
+    const uint8_t learned[] = {id.rank_learned, id.world_size_learned, id.pid_learned, id.host_learned, id.backend_learned};
+    memcpy(s->learned, learned, sizeof s->learned);
     kineto_trace_window(trace, &s->start_ns, &s->end_ns);
     return keep_text(arena, &s->host) && keep_text(arena, &s->backend) && keep_text(arena, &s->conflict);
+}
+
+static void copy_text(char *out, size_t size, kineto_string s)
+{
+    snprintf(out, size, "%.*s", (int)KB_MIN(s.size, size - 1), s.data);
+}
+
+void ka_source_identity(const ka_facts_source *s, kineto_identity *out)
+{
+    *out = (kineto_identity){.size = sizeof *out,
+                             .rank = s->learned[0] ? (int32_t)s->rank : -1,
+                             .world_size = (int32_t)s->world_size,
+                             .pid = s->pid,
+                             .rank_count = s->rank_count,
+                             .rank_learned = s->learned[0],
+                             .world_size_learned = s->learned[1],
+                             .pid_learned = s->learned[2],
+                             .host_learned = s->learned[3],
+                             .backend_learned = s->learned[4]};
+    copy_text(out->host, sizeof out->host, s->host);
+    copy_text(out->backend, sizeof out->backend, s->backend);
+    copy_text(out->conflict, sizeof out->conflict, s->conflict);
 }
 
 uint64_t ka_hash_source_path(kineto_string path) { return kb_hash(path.data, path.size); }

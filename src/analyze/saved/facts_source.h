@@ -19,6 +19,8 @@ typedef struct ka_facts_source {
     int64_t start_ns, end_ns; /* of its window */
     uint64_t activities, lost, text_bytes;
     bool is_cut;
+    uint64_t fingerprint; /* kt_trace_fingerprint */
+    uint8_t learned[5];   /* kineto_learned: of rank, world size, process, host, backend */
 } ka_facts_source;
 
 void ka_write_source(ka_byte_writer *w, const ka_facts_source *s);
@@ -30,6 +32,8 @@ bool ka_describe_source_file(const char *path, kb_arena *arena, ka_facts_source 
 /** Set what the trace says of itself. Texts are copied into the arena. @param rank  what its name or place says, where
  *  it does not. False: out of memory. */
 bool ka_describe_source_trace(const kineto_trace *trace, int32_t rank, kb_arena *arena, ka_facts_source *s);
+/** What the trace said of itself, as when it is read. */
+void ka_source_identity(const ka_facts_source *s, kineto_identity *out);
 /** A number that is equal for equal paths. */
 uint64_t ka_hash_source_path(kineto_string path);
 /** Is the file still the one that was read, by this version and with these options? */

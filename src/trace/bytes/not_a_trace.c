@@ -132,6 +132,10 @@ static const struct {
     {".vtune", "a result of VTune; 'vtune -report hotspots -r DIRECTORY' prints it"},
     {".xplane.pb", "a profile of XLA; the profiler of JAX writes a .trace.json.gz next to it if it is "
                    "started with create_perfetto_trace=True"},
+    {".ckfacts", "facts of traces, without events: 'ckineto analyze', 'reduce', 'info' and 'verify' take them; other "
+                 "verbs need the traces"},
+    {".ckrun", "facts of traces, without events: 'ckineto analyze', 'reduce', 'info' and 'verify' take them; other "
+               "verbs need the traces"},
     {".otf2", "a trace of Score-P (OTF2); 'otf2-print FILE' prints it"},
     {".etl", "a recording of Event Tracing for Windows; 'tracerpt FILE' converts it to text"},
 };

@@ -53,6 +53,11 @@ kineto_survey *kt_survey_create(void); /* NULL: out of memory */
  *  memory. */
 bool kt_survey_add(kineto_survey *s, const char *path, const kineto_trace *trace,
                    const kineto_identity *identity, const kineto_error *error);
+/** Adds a file that was measured before: `numbers` has its window and its sums. False: out of memory. */
+bool kt_survey_add_measured(kineto_survey *s, const kineto_survey_file *numbers, const kineto_identity *identity,
+                            uint64_t fingerprint);
+/** Equal for the same activities of one process, in any file. */
+uint64_t kt_trace_fingerprint(const kineto_trace *trace, const kineto_identity *identity);
 /** Ends the survey: orders the files and runs the rules. `files` may be NULL. `whole`: the files
  *  are meant to be all ranks, so missing ones are reported. False: out of memory. */
 bool kt_survey_settle(kineto_survey *s, const kineto_files *files, bool whole);
