@@ -188,7 +188,7 @@ static kineto_status measure_trace(const char *path, uint32_t index, ka_trace_fa
     kineto_trace *trace = NULL;
     kineto_status status = kineto_trace_open_with(path, &kc_reading, &trace, why);
     int32_t rank = status ? -1 : kc_trace_rank(trace, path, index);
-    kineto_analysis_options how = {.size = sizeof how, .rank = &rank, .threads = kc_reading.memory_bytes ? 1 : 0};
+    kineto_analysis_options how = {.size = sizeof how, .rank = &rank, .threads = 1}; /* the work is split by traces */
     if (!status && (!ka_describe_source_trace(trace, rank, arena, &facts->source) ||
                     !ka_measure_health(trace, &rank, &facts->health)))
         status = kb_fail_memory(why, path);
