@@ -229,7 +229,7 @@ class Facts(unittest.TestCase):
         self.assertLess(cost, 4 * info) # 3 is asked for; a busy machine measures less exactly
 
     def test_a_file_of_version_1(self):
-        old = os.path.join(HERE, "..", "data", "facts")
+        old = os.path.join(HERE, "frozen")
         done = run("analyze", "--only", TABLES + ",steps", os.path.join(old, "version-1.ckrun"))
         self.assertEqual(done.stdout, read(os.path.join(old, "version-1.txt")).decode(), done.stderr)
 
