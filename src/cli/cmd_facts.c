@@ -18,7 +18,7 @@ static bool every, force;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "DIR", "write the facts files to this directory, which is made"},
     {"shard", 0, KC_TEXT, &shard, "I/N", "only every N-th trace, beginning with the I-th; I counts from 0"},
-    {"list", 0, KC_TEXT, &list_path, "FILE", "also the traces whose names are in FILE (-: the standard input), one a line"},
+    {"list", 0, KC_TEXT, &list_path, "FILE", "also the traces whose names are in FILE (-: the standard\ninput), one a line"},
     {"all", 'a', KC_FLAG, &every, NULL, "also the overview, findings, and all tables but those with a row for\neach event, not only what compares ranks"},
     {"force", 0, KC_FLAG, &force, NULL, "also traces whose facts are there and up to date"},
     KC_READING_OPTIONS,

@@ -203,7 +203,7 @@ class Facts(unittest.TestCase):
                                     (["facts", traces, "-o", file], 2, "a-file"),
                                     (["facts", traces, "-o", file + ".d", "--shard", "2/2"], 2, "--shard"),
                                     (["facts", self.path("nothing"), "-o", file + ".d"], 3, "nothing"),
-                                    (["reduce", traces, "-o", file + ".r"], 2, "nothing to join"),
+                                    (["reduce", traces, "-o", file + ".r"], 2, "no facts files"),
                                     (["analyze", "--steps", "all", self.facts("old", self.path("o"))], 2, "--steps"),
                                     (["analyze", "--only", "kernels", self.path("o")], 2, "ckineto facts --all"),
                                     (["analyze", self.path("o"), traces], 2, "traces and facts"),
@@ -230,7 +230,8 @@ class Facts(unittest.TestCase):
 
     def test_a_file_of_version_1(self):
         old = os.path.join(HERE, "frozen")
-        done = run("analyze", "--only", TABLES + ",steps", os.path.join(old, "version-1.ckrun"))
+        done = run("analyze", "--only", TABLES + ",steps", os.path.join(old, "version-1.ckrun"),
+                   env={**os.environ, "COLUMNS": "100"})
         self.assertEqual(done.stdout, read(os.path.join(old, "version-1.txt")).decode(), done.stderr)
 
 

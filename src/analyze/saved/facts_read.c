@@ -501,13 +501,13 @@ kineto_status ka_facts_file_overview(ka_facts_file *f, uint32_t trace, ka_table_
 
 static bool read_groups(ka_byte_reader *r, ka_rank_facts *out)
 {
-    enum { LEAST_GROUP_BYTES = 12 };
+    enum { MIN_GROUP_BYTES = 12 };
     uint64_t texts = ka_read_count(r, 1);
     for (uint64_t i = 0; i < texts && !r->is_bad; i++)
         if (kb_intern_id(&out->texts, ka_read_text(r)) == KB_INTERN_NONE)
             return false;
     r->is_bad |= out->texts.strings.count != texts;
-    uint64_t groups = ka_read_count(r, LEAST_GROUP_BYTES);
+    uint64_t groups = ka_read_count(r, MIN_GROUP_BYTES);
     for (uint64_t i = 0; i < groups && !r->is_bad; i++) {
         ka_comm_group g = {.id = ka_read_fixed(r, 8)};
         g.name = (uint32_t)ka_read_varint(r);
@@ -542,11 +542,11 @@ static bool read_rank_head(ka_byte_reader *r, ka_rank_facts *out)
 /* Where the blocks are, in the section of the rows. */
 static bool read_blocks(ka_byte_reader *r, stored_rank *rank)
 {
-    enum { LEAST_BLOCK_BYTES = 6 };
+    enum { MIN_BLOCK_BYTES = 6 };
     uint64_t rows = ka_read_varint(r), block_rows = ka_read_varint(r), at = 0;
     uint64_t blocks = (rows + KA_BLOCK_ROWS - 1) / KA_BLOCK_ROWS;
     r->is_bad |= block_rows != KA_BLOCK_ROWS || !rows || rows > INT32_MAX ||
-                 blocks > (size_t)(r->end - r->at) / LEAST_BLOCK_BYTES;
+                 blocks > (size_t)(r->end - r->at) / MIN_BLOCK_BYTES;
     rank->row_count = (uint32_t)rows;
     rank->blocks.count = 0;
     for (uint64_t i = 0; i < blocks && !r->is_bad; i++) {

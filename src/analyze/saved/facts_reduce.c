@@ -22,7 +22,7 @@ struct ka_facts_set {
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-static int compare_texts(kineto_string a, kineto_string b)
+static int compare_source_texts(kineto_string a, kineto_string b)
 {
     int order = memcmp(a.data, b.data, KB_MIN(a.size, b.size));
     return order ? order : KB_COMPARE(a.size, b.size);
@@ -42,7 +42,7 @@ static int compare_quality(const set_entry *a, const set_entry *b)
 static int compare_sources(const void *left, const void *right)
 {
     const set_entry *a = left, *b = right;
-    int order = compare_texts(a->source->path, b->source->path);
+    int order = compare_source_texts(a->source->path, b->source->path);
     if (order)
         return order;
     if (a->has_error != b->has_error)
@@ -61,7 +61,7 @@ static int compare_places(const void *left, const void *right)
         return KB_COMPARE(rank_a, rank_b);
     if (a->source->start_ns != b->source->start_ns)
         return KB_COMPARE(a->source->start_ns, b->source->start_ns);
-    int order = compare_texts(a->source->path, b->source->path);
+    int order = compare_source_texts(a->source->path, b->source->path);
     return order ? order : KB_COMPARE(a->digest, b->digest);
 }
 

@@ -98,9 +98,9 @@ static bool find_rule(kineto_string id, ka_finding_rule *rule)
 
 static bool read_evidence(ka_byte_reader *r, kineto_findings *f, ka_found *x)
 {
-    enum { LEAST_BYTES = 8 };
+    enum { MIN_BYTES = 8 };
     bool ok = true;
-    uint64_t count = ka_read_count(r, LEAST_BYTES);
+    uint64_t count = ka_read_count(r, MIN_BYTES);
     for (uint64_t i = 0; i < count && ok && !r->is_bad; i++) {
         ka_evidence e = {.row = (kineto_row)(ka_read_varint(r) - 1)};
         e.rank = (int32_t)ka_read_signed(r);
@@ -163,7 +163,7 @@ static bool read_verdicts(ka_byte_reader *r, kineto_findings *f)
 
 bool ka_read_findings(ka_byte_reader *r, kineto_findings *f, kineto_string *repeated_steps)
 {
-    enum { LEAST_BYTES = 40 };
+    enum { MIN_BYTES = 40 };
     *repeated_steps = ka_read_text(r);
     f->whole_ns = ka_read_signed(r);
     f->whole_count = (uint32_t)ka_read_varint(r);
@@ -175,7 +175,7 @@ bool ka_read_findings(ka_byte_reader *r, kineto_findings *f, kineto_string *repe
     r->is_bad |= !f->whole_count;
     if (!read_verdicts(r, f))
         return false;
-    uint64_t count = ka_read_count(r, LEAST_BYTES);
+    uint64_t count = ka_read_count(r, MIN_BYTES);
     for (uint64_t i = 0; i < count && !r->is_bad; i++) {
         ka_found x;
         bool is_known, ok = read_found(r, f, &x, &is_known), is_wanted = ok && is_known && f->chosen >> x.rule & 1;

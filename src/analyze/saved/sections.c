@@ -11,7 +11,7 @@ static const char magic[8] = {'\x93', 'C', 'K', 'F', '\r', '\n', '\x1a', '\n'};
 /* ---- packing --------------------------------------------------------------------------------- */
 
 /* Below this many bytes compression gains nothing. */
-#define LEAST_PACKED_BYTES 64u
+#define MIN_PACKED_BYTES 64u
 
 #if defined(KB_WITH_ZSTD)
 enum { LEVEL = 3 };
@@ -56,7 +56,7 @@ void ka_section_packer_free(ka_section_packer *p) { ka_byte_writer_free(&p->pack
 
 const void *ka_pack_section(ka_section_packer *p, const void *data, size_t size, size_t *stored, bool *is_compressed)
 {
-    size_t made = size < LEAST_PACKED_BYTES ? 0 : compress_section(p, data, size);
+    size_t made = size < MIN_PACKED_BYTES ? 0 : compress_section(p, data, size);
     *is_compressed = made && made < size;
     *stored = *is_compressed ? made : size;
     return *is_compressed ? p->packed.bytes.data : data;

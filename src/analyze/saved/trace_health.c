@@ -112,7 +112,7 @@ static bool read_lines(ka_byte_reader *r, ka_trace_health *h)
 
 bool ka_read_health(ka_byte_reader *r, ka_trace_health *h)
 {
-    enum { LEAST_BYTES = 7 }; /* of a covered trace */
+    enum { MIN_BYTES = 7 }; /* of a covered trace */
     *h = (ka_trace_health){.activities = ka_read_varint(r)};
     h->lost = ka_read_varint(r);
     h->is_cut = ka_read_varint(r) != 0;
@@ -120,7 +120,7 @@ bool ka_read_health(ka_byte_reader *r, ka_trace_health *h)
         h->findings[i] = ka_read_varint(r);
     h->coverage.rank_count = (uint32_t)ka_read_varint(r);
     h->coverage.world_size = (uint32_t)ka_read_varint(r);
-    uint64_t traces = ka_read_count(r, LEAST_BYTES);
+    uint64_t traces = ka_read_count(r, MIN_BYTES);
     for (uint64_t i = 0; i < traces && !r->is_bad; i++)
         if (!kb_vec_push(&h->coverage.traces, read_covered(r)))
             return false;

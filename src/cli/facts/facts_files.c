@@ -135,6 +135,8 @@ kineto_status kc_open_facts(char *const *paths, int count, ka_facts_set **out, k
         status = kb_fail(err, KINETO_E_ARGUMENT,
                          "traces and facts cannot be compared in one command: make facts of all of them with "
                          "'ckineto facts'");
+    if (!status && !files.list.count)
+        status = kb_fail(err, KINETO_E_NOT_FOUND, "%s: no facts files there; 'ckineto facts' makes them of traces", paths[0]);
     if (!status)
         status = ka_facts_set_open((const char *const *)files.list.data, files.list.count, out, err);
     kc_path_list_free(&files);
