@@ -141,6 +141,15 @@ class Facts(unittest.TestCase):
                 run("reduce", *left, *parts[::-1], "-o", self.path("tree.ckrun"))
                 self.assertEqual(read(self.path("tree.ckrun")), read(self.path("flat.ckrun")), name)
 
+    def test_diff_of_facts(self):
+        before = self.facts("pipeline", self.path("before"))
+        done = run("diff", before, self.facts("experts", self.path("after")))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"device +5 ")
+        self.assertIn("Median step", done.stdout)
+        for words in ([before, self.path("experts")], [before, before, "--json"], [before, before, "--fail-on", "step>3%"]):
+            self.assertEqual(run("diff", *words).returncode, 2)
+
     def test_repeating_costs_nothing(self):
         folder = self.facts("pipeline", self.path("again"))
         before = {p: os.stat(p).st_mtime_ns for p in glob.glob(folder + "/*")}

@@ -142,12 +142,3 @@ kineto_status kc_open_facts(char *const *paths, int count, ka_facts_set **out, k
     kc_path_list_free(&files);
     return status;
 }
-
-kineto_status kc_refuse_facts(const char *verb, char *const *paths, int count)
-{
-    kc_operands_kind kind;
-    if (kc_find_facts(paths, count, &kind, NULL, NULL) || kind == KC_OPERANDS_TRACES)
-        return KINETO_OK;
-    return kc_usage_error(verb, "facts have no events: name the traces that they were made of; 'ckineto analyze', "
-                                "'reduce', 'info' and 'verify' take facts");
-}

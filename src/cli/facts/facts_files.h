@@ -30,6 +30,4 @@ kineto_status kc_find_facts(char *const *paths, int count, kc_operands_kind *kin
                             kineto_error *err);
 /** Open all facts of the operands, which must be facts. */
 kineto_status kc_open_facts(char *const *paths, int count, ka_facts_set **out, kineto_error *err);
-/** KINETO_E_ARGUMENT, reported, if operands are facts: for verbs that need events. */
-kineto_status kc_refuse_facts(const char *verb, char *const *paths, int count);
 #endif
