@@ -34,6 +34,8 @@ int kc_report(int argc, char **argv);
 int kc_view(int argc, char **argv);
 int kc_analyze(int argc, char **argv);
 int kc_diff(int argc, char **argv);
+int kc_facts(int argc, char **argv);
+int kc_reduce(int argc, char **argv);
 int kc_daemon(int argc, char **argv);
 int kc_ps(int argc, char **argv);
 int kc_mcp(int argc, char **argv);

@@ -4,6 +4,7 @@
  * failed or the output could not be written, 2 if options are wrong or a trace cannot be read. */
 #include "cli/open_many.h"
 
+#include "cli/facts/facts_health.h"
 #include "cli/names.h"
 #include "cli/time_range.h"
 #include "cli/what_if_option.h"
@@ -414,13 +415,99 @@ static kineto_status analyze_memory(work *w, kineto_error *err)
     return status ? status : show_results(w, NULL, err);
 }
 
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+/* Options about events, or that change what is measured. */
+static kineto_status check_facts_options(kineto_error *err)
+{
+    const struct {
+        const void *option;
+        const char *name;
+    } of_traces[] = {{&steps, "steps"},         {&kc_step_pattern, "step-pattern"},
+                     {&streams, "stream"},      {&definitions, "definitions"},
+                     {&rules, "rules"},         {&annotation, "annotation"},
+                     {&instance, "instance"},   {&what_if, "what-if"},
+                     {&series, "series"},       {&sequence_operator, "operator"},
+                     {&sequence_min, "min-length"}, {&sequence_top, "sequences"},
+                     {&execution_trace, "execution-trace"}, {&memory_timeline, "memory-timeline"},
+                     {&overlay, "overlay"},     {&rank_text, "rank"},
+                     {&evidence, "evidence"},   {&kc_reading.ts_unit_ns, "ts-unit"}};
+    for (size_t i = 0; i < KB_COUNT(of_traces); i++)
+        if (kc_option_given(of_traces[i].option))
+            return kb_fail(err, KINETO_E_ARGUMENT, "--%s needs the traces themselves, not their facts",
+                           of_traces[i].name);
+    return KINETO_OK;
+}
+
+/* The tables that the facts have; without options those that say most. */
+static kineto_status analyze_fact_tables(work *w, const ka_facts_set *s, bool *lacks_some, kineto_error *err)
+{
+    ka_table_set usual = choose_tables(), tables = 0;
+    kineto_status status = only ? KINETO_OK : ka_facts_set_tables(s, &tables, err);
+    if (!only) {
+        ka_table_set there = (tables | ka_reducible_tables(tables)) & ~ka_tables_with(KA_HIDDEN | KA_DIFF);
+        if (!usual) /* all; bits beyond the last table are not set */
+            usual = (KA_TABLE_BIT(KA_TABLE_COUNT) - 1) & ~ka_tables_with(KA_HIDDEN | KA_DIFF | KA_PER_EVENT);
+        *lacks_some = (usual & ~there) != 0;
+        tables = usual & there;
+        if (!status && !tables)
+            status = kb_fail(err, KINETO_E_NOT_FOUND, "the facts have no tables; 'ckineto facts --all' keeps them");
+    }
+    return status ? status : ka_facts_set_analyze(s, &w->options, tables, &w->facts, err);
+}
+
+static kineto_status analyze_fact_set(work *w, const ka_facts_set *s, bool *lacks_some, kineto_error *err)
+{
+    ka_rule_set chosen = UINT64_MAX;
+    if (findings) {
+        kineto_status status = ka_parse_rules(only, &chosen, err);
+        return status ? status : ka_facts_set_find(s, chosen, &w->found, err);
+    }
+    w->overview = w->overview && (brief || ka_facts_set_has_findings(s));
+    if (!w->overview)
+        return analyze_fact_tables(w, s, lacks_some, err);
+    kineto_status status = ka_facts_set_overview(s, 0, &w->seen, err);
+    if (!status)
+        w->seen->coverage.unreadable = w->unread.count;
+    return status;
+}
+
+/* Files of facts in place of traces: the same answers, as far as they go. */
+static kineto_status analyze_facts(work *w, char *const *paths, int count, kineto_error *err)
+{
+    ka_facts_set *s = NULL;
+    bool lacks_some = false;
+    kineto_status status = check_facts_options(err);
+    if (!status)
+        status = kc_open_facts(paths, count, &s, err);
+    if (status)
+        return status;
+    w->many = kc_count_facts(s) > 1;
+    status = kc_add_facts_health(s, &w->health, &w->unread, err);
+    if (!status)
+        status = analyze_fact_set(w, s, &lacks_some, err);
+    w->is_read = !status;
+    ka_facts_set_destroy(s);
+    if (!status)
+        status = show_results(w, paths[0], err);
+    if (!status && lacks_some && !json && !csv)
+        fputs("\nThese are the tables that the facts have: 'ckineto facts --all' keeps the others, findings and the "
+              "overview.\n", stdout);
+    return status;
+}
+
+/* ---- traces ---------------------------------------------------------------------------------- */
+
 /* Files and directories are searched for traces first; options that concern one trace refuse
  * several. */
 static kineto_status analyze_files(work *w, char *const *paths, int count, kineto_error *err)
 {
     kineto_files *files;
-    kineto_status status =
-        kineto_files_find((const char *const *)paths, (size_t)count, &files, err);
+    kc_operands_kind kind;
+    kineto_status status = kc_find_facts(paths, count, &kind, NULL, err);
+    if (status || kind != KC_OPERANDS_TRACES)
+        return status ? status : analyze_facts(w, paths, count, err);
+    status = kineto_files_find((const char *const *)paths, (size_t)count, &files, err);
     if (status)
         return status;
     bool of_one = overlay || execution_trace || memory_timeline;

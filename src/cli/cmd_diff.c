@@ -6,6 +6,7 @@
 #include "cli/open_many.h"
 
 #include "cli/diff/diff.h"
+#include "cli/diff/diff_facts.h"
 #include "cli/style.h"
 
 #include <ckineto/analyze.h>
@@ -270,6 +271,32 @@ static int finish_diff_output(int status)
     return kc_finish_stdout("diff", 0) ? KC_EXIT_USAGE : status;
 }
 
+/* Facts have neither gates nor files to write. */
+static int run_diff_of_facts(char *const *paths, int count)
+{
+    kineto_error err = {.message = ""};
+    kc_unread unread = {0};
+    const void *const allowed[] = {&row_limit, &kc_color_choice, &threads, &kc_reading.memory_bytes};
+    for (size_t i = 0; i < KB_COUNT(option_list); i++) {
+        const kc_option *o = &option_list[i];
+        bool is_allowed = o->type == KC_ALIAS;
+        for (size_t k = 0; k < KB_COUNT(allowed); k++)
+            is_allowed |= o->value == allowed[k];
+        if (!is_allowed && kc_option_given(o->value)) {
+            (void)kc_usage_error("diff", "--%s needs the traces themselves, not their facts", o->name);
+            return KC_EXIT_USAGE;
+        }
+    }
+    if (count != 2) {
+        (void)kc_usage_error("diff", "two runs are needed: before and after");
+        return KC_EXIT_USAGE;
+    }
+    kineto_status status = kc_diff_facts(paths, row_limit, &unread, stdout, &err);
+    if (status)
+        kc_complain_of("diff", &err);
+    return finish_diff_output(status ? KC_EXIT_USAGE : 0);
+}
+
 /* Only a failed gate is KC_EXIT_FAILURE (1); all else that goes wrong is KC_EXIT_USAGE (2). */
 int kc_diff(int argc, char **argv)
 {
@@ -279,6 +306,8 @@ int kc_diff(int argc, char **argv)
     kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return finish_diff_output(0);
+    if (status == KINETO_OK && operands && kc_diff_is_of_facts(argv + 1, operands))
+        return run_diff_of_facts(argv + 1, operands);
     if (status == KINETO_OK)
         status = check_diff_outputs(argv + 1, operands);
     if (status == KINETO_OK)

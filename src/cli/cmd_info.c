@@ -2,6 +2,7 @@
  * numbers come from src/cli/summary. Several files are a table instead (info_files.c). */
 #include "cli/page.h"
 #include "cli/open_many.h"
+#include "analyze/saved/facts_file.h"
 #include "cli/style.h"
 #include "cli/summary/summary.h"
 
@@ -392,7 +393,7 @@ int kc_info(int argc, char **argv)
         status = kc_usage_error("info", "no trace given");
     if (status == KINETO_OK)
         status = kc_parse_rank("info", rank, &of_rank);
-    bool table = of_rank < 0 && !kc_is_one_file(argv + 1, operands);
+    bool table = of_rank < 0 && (!kc_is_one_file(argv + 1, operands) || ka_is_facts_file(argv[1]));
     if (status == KINETO_OK && table && timing)
         status = kc_usage_error("info", "--timing needs exactly one trace");
     if (status == KINETO_OK)

@@ -1,5 +1,6 @@
 /* ckineto verify: check whether traces are sound. The rules are in src/analyze/verify. A trace that
  * cannot be read does not prevent the check of the others; the worst result is the exit status. */
+#include "cli/facts/facts_health.h"
 #include "cli/names.h"
 #include "cli/open_many.h"
 #include "cli/style.h"
@@ -308,6 +309,52 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
     return result;
 }
 
+/* An output that could not be written is not 1, which means errors or warnings. */
+static int finish_verify_output(int result)
+{
+    return kc_finish_stdout("verify", 0) ? KC_EXIT_USAGE : result;
+}
+
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+/* What verify found when the facts were made, then findings about the set. */
+static int show_facts_health(const ka_facts_set *facts, kineto_survey **survey, kineto_error *err)
+{
+    kc_health health = {.lost = 0};
+    kineto_status status = kc_add_facts_health(facts, &health, &unread, err);
+    if (!status)
+        status = ka_facts_set_survey(facts, survey, err);
+    bool is_sound = !health.findings[KINETO_SEVERITY_WARNING] && !health.findings[KINETO_SEVERITY_ERROR];
+    if (!status && !quiet) {
+        kc_health_print(&health, stdout);
+        kc_print_findings(*survey, verbose ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING, stdout);
+    }
+    kc_health_free(&health);
+    return status ? EXIT_UNREADABLE : is_sound ? EXIT_SOUND : EXIT_FINDINGS;
+}
+
+static int verify_facts(int count, char **paths)
+{
+    kineto_error err = {.message = ""};
+    ka_facts_set *facts = NULL;
+    kineto_survey *survey = NULL;
+    if (kc_json_path || rules.count || kc_option_given(&max_places)) {
+        (void)kc_usage_error("verify", "--json, --rule and --evidence need the traces themselves, not their facts");
+        return KC_EXIT_USAGE;
+    }
+    kineto_status status = kc_open_facts(paths, count, &facts, &err);
+    int result = status ? EXIT_UNREADABLE : show_facts_health(facts, &survey, &err);
+    if (status || result == EXIT_UNREADABLE)
+        kc_complain_of("verify", &err);
+    else
+        result = raise_result(result, kc_worst_finding(survey));
+    if (unread.count)
+        result = EXIT_UNREADABLE;
+    ka_facts_set_destroy(facts);
+    kineto_survey_destroy(survey);
+    return finish_verify_output(kc_unread_finish(&unread, "verify", result));
+}
+
 /* ---- the command line ------------------------------------------------------------------------ */
 
 /* The rules of --rule as one list, to be freed; NULL: none, or out of memory. */
@@ -346,12 +393,6 @@ static kineto_status check_rule_names(const char *list)
     return KINETO_OK;
 }
 
-/* An output that could not be written is not 1, which means errors or warnings. */
-static int finish_verify_output(int result)
-{
-    return kc_finish_stdout("verify", 0) ? KC_EXIT_USAGE : result;
-}
-
 /* @return the exit status. */
 static int run_verify(int count, char **paths)
 {
@@ -385,5 +426,10 @@ int kc_verify(int argc, char **argv)
         status = kc_usage_error("verify", "no trace given");
     if (status == KINETO_OK)
         status = kc_check_outputs("verify", argv + 1, operands, &kc_json_path, 1, false);
-    return status ? KC_EXIT_USAGE : run_verify(operands, argv + 1);
+    kc_operands_kind kind = KC_OPERANDS_TRACES;
+    if (status == KINETO_OK && operands && kc_find_facts(argv + 1, operands, &kind, NULL, NULL))
+        kind = KC_OPERANDS_TRACES; /* reading them reports it */
+    if (status)
+        return KC_EXIT_USAGE;
+    return kind == KC_OPERANDS_TRACES ? run_verify(operands, argv + 1) : verify_facts(operands, argv + 1);
 }

@@ -28,43 +28,44 @@ static void add_health_line(kc_health *h, const char *text, size_t size)
 }
 
 /* One line for a finding of `verify`; `rank` < 0: the trace is the only one. */
-static void add_finding(kc_health *h, const kineto_verify_finding *f, int32_t rank)
+static void add_finding(kc_health *h, const ka_health_line *line, int32_t rank)
 {
-    kineto_verify_rule rule;
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return;
-    kineto_verify_rule_get(f->rule, &rule);
-    fprintf(out, "  %-7s ", kineto_severity_name(f->severity));
+    fprintf(out, "  %-7s ", kineto_severity_name(line->severity));
     if (rank >= 0)
         fprintf(out, "rank %d: ", rank);
-    fprintf(out, "%s: ", rule.id);
-    kc_put_name(out, f->sentence, 0);
+    fprintf(out, "%.*s: ", (int)line->rule.size, line->rule.data);
+    kc_put_name(out, line->sentence, 0);
     fputc('\n', out);
     if (fclose(out) == 0)
         add_health_line(h, text, size);
     free(text);
 }
 
+void kc_health_add_measured(kc_health *h, const ka_trace_health *one, int32_t rank)
+{
+    if (ka_coverage_merge(&h->coverage, &one->coverage) && one->coverage.traces.count)
+        rank = KB_MIN(rank, (int32_t)h->coverage.traces.data[h->coverage.traces.count - 1].rank);
+    h->activities += one->activities;
+    h->lost += one->lost;
+    h->is_cut = h->is_cut || one->is_cut;
+    for (uint32_t i = 0; i < 3; i++)
+        h->findings[i] += one->findings[i];
+    for (uint32_t i = 0; i < one->line_count; i++)
+        add_finding(h, &one->lines[i], rank);
+    h->lines_left_out += one->warnings - one->line_count;
+}
+
 void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank)
 {
-    kineto_verify_report *report = NULL;
-    if (ka_coverage_add(&h->coverage, trace, rank >= 0 ? &rank : NULL))
-        rank = KB_MIN(rank, (int32_t)h->coverage.traces.data[h->coverage.traces.count - 1].rank);
-    h->activities += kineto_trace_count(trace);
-    h->lost += kineto_trace_lost(trace);
-    h->is_cut = h->is_cut || kt_ledger_is_cut(trace);
-    if (kineto_verify_run(trace, NULL, &report, NULL))
-        return;
-    for (uint32_t i = 0; i < 3; i++)
-        h->findings[i] += kineto_verify_report_severity_count(report, i);
-    kineto_verify_finding f;
-    for (uint32_t i = 0; kineto_verify_report_finding(report, i, &f); i++)
-        if (f.severity > KINETO_SEVERITY_NOTE)
-            add_finding(h, &f, rank);
-    kineto_verify_report_destroy(report);
+    ka_trace_health one;
+    (void)ka_measure_health(trace, rank >= 0 ? &rank : NULL, &one);
+    kc_health_add_measured(h, &one, rank);
+    ka_trace_health_free(&one);
 }
 
 void kc_health_print(const kc_health *h, FILE *out)

@@ -2,7 +2,7 @@
 #ifndef KC_FACTS_H
 #define KC_FACTS_H
 
-#include "analyze/overview/coverage.h"
+#include "analyze/saved/trace_health.h"
 #include "cli/cli.h"
 
 #include <ckineto/analyze.h>
@@ -20,6 +20,8 @@ typedef struct kc_health {
 } kc_health;
 /** `rank` names the trace in the lines; -1: it is the only one. */
 void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank);
+/** The same of a trace that was measured before. */
+void kc_health_add_measured(kc_health *h, const ka_trace_health *one, int32_t rank);
 void kc_health_print(const kc_health *h, FILE *out);
 void kc_health_free(kc_health *h);
 

@@ -12,8 +12,8 @@ ROOMS = ["base", "format", "record", "trace", "session", "cpu", "analyze", "expo
 MODULES = {
     "trace": ["bytes", "repair", "model", "from_recording", "unwind", "import", "read", "files", "transform"],
     "ondemand": ["request", "support", "output", "dynolog", "controller", "wire", "listen", "capture", "process"],
-    "analyze": ["verify", "summary", "classes", "tables", "dataset", "ranks", "facts", "critical", "findings", "overview", "diff", "compat"],
-    "cli": ["summary", "live", "launch", "ondemand", "query", "mcp", "diff", "bench", "report"],
+    "analyze": ["verify", "summary", "classes", "tables", "dataset", "ranks", "facts", "critical", "findings", "overview", "saved", "diff", "compat"],
+    "cli": ["facts", "summary", "live", "launch", "ondemand", "query", "mcp", "diff", "bench", "report"],
 }
 # Public headers that exist when only the recording library is there.
 RECORDING = {"base.h", "record.h", "function.h", "plugin.h", "host.h"}

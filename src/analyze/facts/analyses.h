@@ -32,6 +32,17 @@ kineto_status ka_facts_create(kineto_analysis **out, kineto_error *err);
 void ka_facts_defer(kineto_analysis *a);
 kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err);
 
+/** Without rows, for facts that were computed before: these tables are wanted, or those of options->tables, and what they
+ * are made of. */
+kineto_status ka_facts_create_for(const kineto_analysis_options *options, ka_table_set tables, kineto_analysis **out,
+                                  kineto_error *err);
+/** The tables that are wanted. */
+ka_table_set ka_wanted_tables(const kineto_analysis *a);
+/** All tables that are made of others. */
+ka_table_set ka_reduced_tables(void);
+/** Tables that are made of others, all of which are in `of`. */
+ka_table_set ka_reducible_tables(ka_table_set of);
+
 /* ---- analysis.c: a dataset with its facts, for callers that need both ----------------------- */
 typedef struct ka_measured {
     ka_rules *rules;

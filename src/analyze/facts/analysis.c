@@ -128,7 +128,7 @@ static kineto_status want_tables(kineto_analysis *a, const kineto_analysis_optio
 }
 
 /* The set as bits by ka_table_id: kineto_analysis_add compares two of them at once. */
-static ka_table_set wanted_tables(const kineto_analysis *a)
+ka_table_set ka_wanted_tables(const kineto_analysis *a)
 {
     ka_table_set set = 0;
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
@@ -144,6 +144,44 @@ static void want_sources(kineto_analysis *a)
         sources |= a->tables[i].wanted ? makers[i].source : 0;
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
         a->tables[i].wanted |= sources >> i & 1;
+}
+
+ka_table_set ka_reduced_tables(void)
+{
+    ka_table_set set = 0;
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        set |= makers[i].reduce ? KA_TABLE_BIT(i) : 0;
+    return set;
+}
+
+ka_table_set ka_reducible_tables(ka_table_set of)
+{
+    ka_table_set set = 0;
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        set |= makers[i].reduce && !(makers[i].source & ~of) ? KA_TABLE_BIT(i) : 0;
+    return set;
+}
+
+kineto_status ka_facts_create_for(const kineto_analysis_options *options, ka_table_set tables, kineto_analysis **out,
+                                  kineto_error *err)
+{
+    kineto_analysis_options o;
+    kineto_analysis *a = NULL;
+    *out = NULL;
+    kineto_status status = ka_options_complete(options, &o, err);
+    if (!status)
+        status = ka_facts_create(&a, err);
+    if (!status)
+        status = want_tables(a, &o, tables, err);
+    if (status) {
+        kineto_analysis_destroy(a);
+        return status;
+    }
+    a->definitions = o.definitions;
+    a->sequence_top = o.sequence_top;
+    want_sources(a);
+    *out = a;
+    return KINETO_OK;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -228,7 +266,7 @@ static void reduce_ranks(kineto_analysis *a)
 {
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
         if (makers[i].reduce && a->tables[i].wanted) {
-            KB_ASSERT((makers[i].source & ~wanted_tables(a)) == 0);
+            KB_ASSERT((makers[i].source & ~ka_wanted_tables(a)) == 0);
             makers[i].reduce(a);
         }
 }
@@ -472,7 +510,7 @@ kineto_status kineto_analysis_add(kineto_analysis *to, const kineto_analysis *fr
     if (to == from)
         return kb_fail(err, KINETO_E_ARGUMENT, "facts cannot be added to themselves");
     if (to->definitions != from->definitions ||
-        wanted_tables(to) != wanted_tables(from))
+        ka_wanted_tables(to) != ka_wanted_tables(from))
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "facts can only be added to facts with the same tables and definitions");
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)

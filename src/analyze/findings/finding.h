@@ -228,6 +228,10 @@ void ka_run_rules(ka_finder *f, uint32_t needed);
 /** Sentence, advice, confidence and savings per step of the findings from index `from` on. */
 void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from);
 uint8_t ka_severity_of(const ka_found *x);
+/** Tables that these rules and the engine read. */
+ka_table_set ka_findings_tables(ka_rule_set chosen);
+/** kineto_findings.across without rows. Freed by the caller, also on failure. */
+kineto_status ka_findings_create_across(kineto_analysis **out, kineto_error *err);
 /** Findings of one rank. `facts` may be NULL. */
 kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_findings_options *o,
                               const kineto_analysis_options *how, kineto_analysis **facts,

@@ -230,14 +230,21 @@ static const ka_table_set across_tables =
     KA_TABLE_BIT(KA_TABLE_stragglers) | KA_TABLE_BIT(KA_TABLE_straggler_marks) |
     KA_TABLE_BIT(KA_TABLE_rank_marks) | KA_TABLE_BIT(KA_TABLE_mpi_peers) | KA_TABLE_BIT(KA_TABLE_mpi_messages);
 
+kineto_status ka_findings_create_across(kineto_analysis **out, kineto_error *err)
+{
+    kineto_status status = ka_facts_create(out, err);
+    for (uint32_t i = 0; !status && i < KA_TABLE_COUNT; i++)
+        (*out)->tables[i].wanted = (*out)->tables[i].shown = across_tables >> i & 1;
+    return status;
+}
+
 /* *out is freed by the caller, also on failure. */
 static kineto_status copy_across_tables(const kineto_analysis *facts, kineto_analysis **out,
                                         kineto_error *err)
 {
-    kineto_status status = ka_facts_create(out, err);
+    kineto_status status = ka_findings_create_across(out, err);
     for (uint32_t i = 0; !status && i < KA_TABLE_COUNT; i++) {
         ka_table *to = &(*out)->tables[i];
-        to->wanted = to->shown = across_tables >> i & 1;
         if (!to->wanted)
             continue;
         ka_table_add(to, &facts->tables[i]);
@@ -251,9 +258,9 @@ static kineto_status copy_across_tables(const kineto_analysis *facts, kineto_ana
 
 /* Tables that the chosen rules and the engine read. Not the critical path: the first rule that
  * needs it computes it (ka_saved_by). */
-static ka_table_set tables_to_compute(const kineto_findings *out)
+ka_table_set ka_findings_tables(ka_rule_set chosen)
 {
-    return ka_tables_of_rules(out->chosen) | across_tables | KA_TABLE_BIT(KA_TABLE_modules) |
+    return ka_tables_of_rules(chosen) | across_tables | KA_TABLE_BIT(KA_TABLE_modules) |
            KA_TABLE_BIT(KA_TABLE_memory);
 }
 
@@ -269,7 +276,7 @@ static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *tra
     o.series = false;
     o.definitions = KINETO_DEFINITIONS_EXACT;
     kineto_status status =
-        ka_measure_tables(trace, &o, facts && !o.tables ? 0 : tables_to_compute(out), &m, err);
+        ka_measure_tables(trace, &o, facts && !o.tables ? 0 : ka_findings_tables(out->chosen), &m, err);
     ka_finder f = {
         .s = &m.dataset, .facts = m.facts, .evidence_limit = out->evidence_limit, .out = out};
     if (!status) {

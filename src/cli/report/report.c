@@ -1,6 +1,7 @@
 /* Making a report: read the traces one after the other, analyse each as a rank, add up facts and
  * findings, and write the page, text or flame graph. Only one trace is in memory at a time, besides
  * the first one, which the timeline may show. */
+#include "cli/facts/facts_health.h"
 #include "cli/report/report.h"
 #include "analyze/overview/overview.h"
 #include "cli/open_many.h"
@@ -197,12 +198,33 @@ kineto_status kc_report_save_page(const kc_report_page *page, const char *output
     return status;
 }
 
+/* From facts that have an overview: with all tables that are there. */
+static kineto_status read_report_facts(report_work *w, kineto_error *err)
+{
+    ka_facts_set *s = NULL;
+    ka_table_set tables = 0;
+    kineto_status status = kc_open_facts(w->page->paths, w->page->count, &s, err);
+    uint32_t count = s ? ka_facts_set_count(s) : 0;
+    if (!status)
+        status = kc_add_facts_health(s, &w->health, w->page->unread, err);
+    if (!status)
+        status = ka_facts_set_tables(s, &tables, err);
+    tables = (tables | ka_reducible_tables(tables)) & ~ka_tables_with(KA_HIDDEN | KA_DIFF);
+    if (!status && count)
+        status = ka_facts_set_overview(s, tables, &w->seen, err);
+    ka_facts_set_destroy(s);
+    return status;
+}
+
 /* Also needs the health of the traces. */
 kineto_status kc_report_print_text(const kc_report_page *page, uint64_t width, FILE *out,
                                    kineto_error *err)
 {
     report_work w = {.page = page, .analyze = page->analyze, .wants_health = true};
-    kineto_status status = read_report_traces(&w, err);
+    kc_operands_kind kind;
+    kineto_status status = kc_find_facts(page->paths, page->count, &kind, NULL, err);
+    if (!status)
+        status = kind == KC_OPERANDS_TRACES ? read_report_traces(&w, err) : read_report_facts(&w, err);
     store_is_read(page, !status);
     if (!status)
         kc_report_print(&w.health, kineto_overview_facts(w.seen), kineto_overview_findings(w.seen),

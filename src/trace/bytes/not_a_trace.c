@@ -84,6 +84,9 @@ static const foreign_format formats[] = {
     {"\n", 1, NULL, EXPECTED
      "binary, a Perfetto trace perhaps: ui.perfetto.dev opens it, and 'traceconv json FILE FILE.json' "
      "makes a .json that ckineto reads"},
+    {"\x93""CKF\r\n", 6, NULL,
+     "a facts file, which has no events: name the trace that it was made of; 'ckineto analyze', 'diff', 'info' and "
+     "'verify' take facts"},
     /* ---- other compression ---- */
     {"\xfd"
      "7zXZ", 5, NULL, EXPECTED "compressed with xz; decompress it with 'xz -d'"},
@@ -129,6 +132,10 @@ static const struct {
     {".vtune", "a result of VTune; 'vtune -report hotspots -r DIRECTORY' prints it"},
     {".xplane.pb", "a profile of XLA; the profiler of JAX writes a .trace.json.gz next to it if it is "
                    "started with create_perfetto_trace=True"},
+    {".ckfacts", "facts of traces, without events: 'ckineto analyze', 'diff', 'info' and 'verify' take them; other "
+                 "verbs need the traces"},
+    {".ckrun", "facts of traces, without events: 'ckineto analyze', 'diff', 'info' and 'verify' take them; other "
+               "verbs need the traces"},
     {".otf2", "a trace of Score-P (OTF2); 'otf2-print FILE' prints it"},
     {".etl", "a recording of Event Tracing for Windows; 'tracerpt FILE' converts it to text"},
 };

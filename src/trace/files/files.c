@@ -65,8 +65,7 @@ static kineto_status append_file(kineto_files *files, const char *path, const st
 
 /* ---- directories ----------------------------------------------------------------------------- */
 
-/* True if a directory entry has the name of a trace; hidden files do not count. */
-static bool is_trace_name(const char *name)
+bool kt_is_trace_name(const char *name)
 {
     static const char *const endings[] = {".json", ".json.gz", ".json.zst"};
     size_t size = strlen(name);
@@ -91,7 +90,7 @@ static kineto_status add_directory_entry(kineto_files *files, const char *direct
     snprintf(path, size, "%s%s%s", directory, slash ? "" : "/", name);
     kineto_status status = KINETO_OK;
     bool there = stat(path, &st) == 0;
-    if (there && S_ISREG(st.st_mode) && is_trace_name(name)) {
+    if (there && S_ISREG(st.st_mode) && kt_is_trace_name(name)) {
         status = append_file(files, path, &st, true, err);
     } else {
         files->skipped++;

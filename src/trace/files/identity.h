@@ -42,6 +42,8 @@ bool kt_add_trace_ranks(kt_ranks *ranks, const kineto_trace *trace);
 void kt_format_ranks(const kt_ranks *ranks, char *text, size_t size);
 
 /* ---- files.c --------------------------------------------------------------------------------- */
+/** Has a file of a directory the name of a trace? Hidden ones have not. */
+bool kt_is_trace_name(const char *name);
 /** The number of repeated files that were dropped; *first: path of the first one. */
 uint32_t kt_files_repeated(const kineto_files *files, const char **first);
 
@@ -51,6 +53,11 @@ kineto_survey *kt_survey_create(void); /* NULL: out of memory */
  *  memory. */
 bool kt_survey_add(kineto_survey *s, const char *path, const kineto_trace *trace,
                    const kineto_identity *identity, const kineto_error *error);
+/** Adds a file that was measured before: `numbers` has its window and its sums. False: out of memory. */
+bool kt_survey_add_measured(kineto_survey *s, const kineto_survey_file *numbers, const kineto_identity *identity,
+                            uint64_t fingerprint);
+/** Equal for the same activities of one process, in any file. */
+uint64_t kt_trace_fingerprint(const kineto_trace *trace, const kineto_identity *identity);
 /** Ends the survey: orders the files and runs the rules. `files` may be NULL. `whole`: the files
  *  are meant to be all ranks, so missing ones are reported. False: out of memory. */
 bool kt_survey_settle(kineto_survey *s, const kineto_files *files, bool whole);

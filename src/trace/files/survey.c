@@ -35,7 +35,7 @@ static uint64_t mix_hash(uint64_t x, uint64_t y)
 /* Equal for the same activities of one process, whatever the order, spelling or compression of the
  * file: the sum of the rows' hashes is commutative. A rank counts only if the content states it,
  * not the name of the file. */
-static uint64_t fingerprint_of(const kineto_trace *t, const kineto_identity *id)
+uint64_t kt_trace_fingerprint(const kineto_trace *t, const kineto_identity *id)
 {
     bool by_content = id->rank_learned && id->rank_learned <= KINETO_LEARNED_ENVIRONMENT;
     uint64_t sum =
@@ -58,7 +58,7 @@ static void fill_trace_columns(kt_survey_row *row, const kineto_trace *trace)
     view->is_cut = kt_ledger_is_cut(trace);
     view->text_bytes = kineto_trace_text_bytes(trace);
     kineto_trace_window(trace, &view->window_start_ns, &view->window_end_ns);
-    row->fingerprint = fingerprint_of(trace, &row->identity);
+    row->fingerprint = kt_trace_fingerprint(trace, &row->identity);
 }
 
 /* The survey keeps copies of path and message: the file is closed when the table is read. */
@@ -84,6 +84,23 @@ bool kt_survey_add(kineto_survey *s, const char *path, const kineto_trace *trace
                                      .error = reason};
     if (trace)
         fill_trace_columns(row, trace);
+    return true;
+}
+
+bool kt_survey_add_measured(kineto_survey *s, const kineto_survey_file *numbers, const kineto_identity *identity,
+                            uint64_t fingerprint)
+{
+    kineto_error none = {.message = ""};
+    if (!kt_survey_add(s, numbers->path, NULL, identity, &none))
+        return false;
+    kt_survey_row *row = s->rows.data[s->rows.count - 1];
+    kineto_survey_file view = *numbers;
+    view.path = row->view.path;
+    view.name = row->view.name;
+    view.error = row->view.error;
+    view.identity = &row->identity;
+    row->view = view;
+    row->fingerprint = fingerprint;
     return true;
 }
 

@@ -1,0 +1,122 @@
+/* Facts files: what comparing ranks needs of traces, kept in files that are small, and read fast.
+ *
+ * `ckineto facts` writes one for each trace; `ckineto reduce` joins them to one of the run, which has the sections of
+ * all traces as they are, and the tables over all ranks. Both are the same to readers: a list of traces.
+ * docs/reference/facts-files.md describes the format. */
+#ifndef KA_FACTS_FILE_H
+#define KA_FACTS_FILE_H
+
+#include "analyze/facts/analyses.h"
+#include "analyze/overview/overview.h"
+#include "analyze/ranks/rank_facts.h"
+#include "analyze/saved/facts_source.h"
+#include "analyze/saved/sections.h"
+#include "analyze/saved/trace_health.h"
+
+/* ---- writing (facts_write.c) ------------------------------------------------------------------ */
+
+/** What a facts file of one trace is made of. */
+typedef struct ka_trace_facts {
+    ka_facts_source source;
+    kineto_status status;      /* why it could not be read, and in words; else KINETO_OK */
+    const char *message;
+    ka_trace_health health;
+    kineto_analysis *analysis; /* its wanted tables and its ranks; NULL: none, or those of … */
+    kineto_overview *overview; /* all, with findings; NULL: none */
+} ka_trace_facts;
+/** Write it; the file appears whole or not at all. threads: one for each file. */
+kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, kineto_error *err);
+/** The same to an open sink, without closing it. */
+void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts);
+
+/* ---- reading (facts_read.c) ------------------------------------------------------------------- */
+
+/** A facts file, or the file of a run. One thread at a time. Sections are read when they are needed, and their
+ *  checksums compared then; after an error other sections can still be read. */
+typedef struct ka_facts_file ka_facts_file;
+
+/** Is it a facts file, by its first bytes? */
+bool ka_is_facts_file(const char *path);
+/** Open it, and read what its traces are. KINETO_E_FORMAT: damaged or cut off; KINETO_E_UNSUPPORTED: of a newer
+ *  version; KINETO_E_IO. */
+kineto_status ka_facts_file_open(const char *path, ka_facts_file **out, kineto_error *err);
+void ka_facts_file_close(ka_facts_file *f);
+/** Compare the checksums of all sections. */
+kineto_status ka_facts_file_check(ka_facts_file *f, kineto_error *err);
+const char *ka_facts_file_path(const ka_facts_file *f);
+bool ka_facts_file_is_run(const ka_facts_file *f);
+
+uint32_t ka_facts_file_trace_count(const ka_facts_file *f);
+/** Borrowed. */
+const ka_facts_source *ka_facts_file_source(const ka_facts_file *f, uint32_t trace);
+/** KINETO_OK: it could be read. Else its status, and the reason in `message`. */
+kineto_status ka_facts_file_error(ka_facts_file *f, uint32_t trace, kineto_error *message);
+/** @param out  to be freed, also on failure. */
+kineto_status ka_facts_file_health(ka_facts_file *f, uint32_t trace, ka_trace_health *out, kineto_error *err);
+/** The tables that a trace has; empty: none. */
+kineto_status ka_facts_file_tables(ka_facts_file *f, uint32_t trace, ka_table_set *out, kineto_error *err);
+/** Fill the wanted tables of `to`, which has no rows, and if rank_marks is wanted its ranks. A wanted table that the file
+ *  lacks is KINETO_E_NOT_FOUND, unless it is made of others. */
+kineto_status ka_facts_file_load(ka_facts_file *f, uint32_t trace, kineto_analysis *to, kineto_error *err);
+/** Findings, of these rules, and the overview: of facts that were made with all. KINETO_E_NOT_FOUND: they are not there. */
+kineto_status ka_facts_file_findings(ka_facts_file *f, uint32_t trace, ka_rule_set rules, kineto_findings **out,
+                                     kineto_error *err);
+/** @param tables  also these, of the facts of the overview; 0: those that it shows. */
+kineto_status ka_facts_file_overview(ka_facts_file *f, uint32_t trace, ka_table_set tables, kineto_overview **out,
+                                     kineto_error *err);
+/** The same of the tables over all ranks of a run. */
+kineto_status ka_facts_file_load_results(ka_facts_file *f, kineto_analysis *to, kineto_error *err);
+
+/** Ranks of all traces, in the order of the file. */
+uint32_t ka_facts_file_rank_count(const ka_facts_file *f);
+/** Its head: all but the rows. @param row_count  receives how many there are. @param out  to be released. */
+kineto_status ka_facts_file_rank(ka_facts_file *f, uint32_t rank_index, uint32_t *row_count, ka_rank_facts **out,
+                                 kineto_error *err);
+/** Rows first … first + count - 1 of a rank; only the blocks that have them are decoded. KINETO_E_ARGUMENT: there are
+ *  not as many. */
+kineto_status ka_facts_file_rows(ka_facts_file *f, uint32_t rank_index, uint32_t first, uint32_t count, ka_comm *out,
+                                 kineto_error *err);
+
+/* ---- all of a run (facts_reduce.c) ------------------------------------------------------------- */
+
+/** Traces of several files in canonical order: by rank, start and path, each once. */
+typedef struct ka_facts_set ka_facts_set;
+typedef struct ka_facts_entry {
+    ka_facts_file *file;
+    uint32_t trace; /* index in it */
+} ka_facts_entry;
+
+/** Damaged files are left out, see ka_facts_set_damaged. @param out  to be destroyed. NULL on failure. */
+kineto_status ka_facts_set_open(const char *const *paths, size_t count, ka_facts_set **out, kineto_error *err);
+void ka_facts_set_destroy(ka_facts_set *s);
+uint32_t ka_facts_set_count(const ka_facts_set *s);
+ka_facts_entry ka_facts_set_entry(const ka_facts_set *s, uint32_t index);
+/** KINETO_OK: it could be read; else as ka_facts_file_error. */
+kineto_status ka_facts_set_error(const ka_facts_set *s, uint32_t index, kineto_error *message);
+/** As ka_facts_file_health. */
+kineto_status ka_facts_set_health(const ka_facts_set *s, uint32_t index, ka_trace_health *out, kineto_error *err);
+/** How many could be read. */
+uint32_t ka_facts_set_readable(const ka_facts_set *s);
+/** Why a facts file is damaged, and left out; NULL: there are not as many. */
+const char *ka_facts_set_damaged(const ka_facts_set *s, uint32_t index);
+const ka_facts_source *ka_facts_set_source(const ka_facts_set *s, uint32_t index);
+/** Add what is known of all traces to `to`, which counts those that could not be read. */
+kineto_status ka_facts_set_coverage(const ka_facts_set *s, ka_coverage *to, kineto_error *err);
+/** Tables that all traces have that could be read. */
+kineto_status ka_facts_set_tables(const ka_facts_set *s, ka_table_set *out, kineto_error *err);
+/** These tables of all traces, with those over all ranks. Taken from the results of a run where these are all that is
+ *  wanted. @param tables  0: those of options->tables, which may not be NULL then. */
+kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
+                                   kineto_analysis **out, kineto_error *err);
+/** The set as a survey of files, see <ckineto/files.h>. */
+kineto_status ka_facts_set_survey(const ka_facts_set *s, kineto_survey **out, kineto_error *err);
+/** Do all traces that could be read have findings? */
+bool ka_facts_set_has_findings(const ka_facts_set *s);
+kineto_status ka_facts_set_find(const ka_facts_set *s, ka_rule_set rules, kineto_findings **out, kineto_error *err);
+kineto_status ka_facts_set_overview(const ka_facts_set *s, ka_table_set tables, kineto_overview **out,
+                                    kineto_error *err);
+/** How many bytes of memory comparing all ranks needs, about. */
+kineto_status ka_facts_set_memory(const ka_facts_set *s, uint64_t *bytes, kineto_error *err);
+/** Write the file of the run. Equal sets give equal bytes. */
+kineto_status ka_facts_set_save(const ka_facts_set *s, const char *path, kineto_error *err);
+#endif

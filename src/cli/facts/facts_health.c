@@ -1,0 +1,45 @@
+/* Adds up how sound the traces of facts are. */
+#include "cli/facts/facts_health.h"
+
+uint32_t kc_count_facts(const ka_facts_set *s)
+{
+    uint32_t damaged = 0;
+    while (ka_facts_set_damaged(s, damaged))
+        damaged++;
+    return ka_facts_set_count(s) + damaged;
+}
+
+static kineto_status add_trace_health(const ka_facts_set *s, uint32_t index, bool is_one_of_many, kc_health *health,
+                                      kineto_error *err)
+{
+    ka_trace_health one;
+    kineto_status status = ka_facts_set_health(s, index, &one, err);
+    if (!status)
+        kc_health_add_measured(health, &one, is_one_of_many ? (int32_t)ka_facts_set_source(s, index)->rank : -1);
+    ka_trace_health_free(&one);
+    return status;
+}
+
+kineto_status kc_add_facts_health(const ka_facts_set *s, kc_health *health, kc_unread *unread, kineto_error *err)
+{
+    uint32_t of = kc_count_facts(s);
+    kineto_status status = KINETO_OK;
+    if (!of)
+        return kb_fail(err, KINETO_E_NOT_FOUND, "no facts of a trace");
+    for (uint32_t i = 0; i < ka_facts_set_count(s) && !status; i++) {
+        kineto_error why = {.message = ""};
+        if (!ka_facts_set_error(s, i, &why)) {
+            status = add_trace_health(s, i, of > 1, health, err);
+            continue;
+        }
+        status = kc_unread_add(unread, &why, of);
+        if (status && err)
+            *err = why;
+    }
+    for (uint32_t i = 0; ka_facts_set_damaged(s, i) && !status; i++) {
+        (void)kb_fail(err, KINETO_E_FORMAT, "%s", ka_facts_set_damaged(s, i));
+        status = kc_unread_add(unread, err, of);
+    }
+    health->coverage.unreadable = unread->count;
+    return status;
+}

@@ -1,0 +1,13 @@
+/* How sound the traces of facts are, for the first lines of a verb. */
+#ifndef KC_FACTS_HEALTH_H
+#define KC_FACTS_HEALTH_H
+
+#include "cli/facts/facts_files.h"
+#include "cli/open_many.h"
+#include "cli/print_facts.h"
+
+/** The number of traces, and of facts files that are damaged. */
+uint32_t kc_count_facts(const ka_facts_set *s);
+/** Add the health of all traces, as when they are read, and to `unread` those that could not be. Fails if none could. */
+kineto_status kc_add_facts_health(const ka_facts_set *s, kc_health *health, kc_unread *unread, kineto_error *err);
+#endif
