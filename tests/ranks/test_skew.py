@@ -2,8 +2,11 @@
 
 test_skew.py, with CKINETO in the environment
 """
+import base64
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -247,6 +250,60 @@ class Laws(Folder):
         cause = found["rank_causes"][0][0]
         self.assertEqual((cause["rank"], cause["leads"]), (5, cause["steps"]))
         self.assertRegex(found["rank_causes"][1], r"rank 5 as its peers: -[0-9.]+ ?[mu]s a step; it leads in \d of \d steps$")
+
+
+def read_page(path):
+    """The element `summary` of a report."""
+    with open(path, encoding="utf-8") as file:
+        data = re.search(r'id="summary">([^<]*)<', file.read())[1]
+    return json.loads(gzip.decompress(base64.b64decode(data)))
+
+
+class Report(Folder):
+    def report(self, *arguments):
+        page = os.path.join(self.temporary.name, "page.html")
+        subprocess.run([os.environ["CKINETO"], "report", "--quiet", self.folder, "-o", page, *arguments], check=True, timeout=300,
+                       capture_output=True)
+        return read_page(page)["rank_map"]
+
+    def test_map_and_path(self):
+        generate(self.folder, "--program", "tpd", "--set", "tp=2", "--set", "pp=2", "--set", "dp=4", "--set", "ranks_per_host=4",
+                 "--plant", "link:group=dp:1,factor=4")
+        found = self.report()
+        self.assertEqual((found["refused"], found["hosts"], found["ranks"]), ("", 4, list(range(16))))
+        self.assertEqual([len(row) for row in found["waiting"]], [found["columns"]] * 16)
+        self.assertEqual(found["path"][-1][2], found["length_ns"])
+        self.assertEqual([p[2] for p in found["path"]], sorted(p[2] for p in found["path"]))
+        self.assertEqual([sorted(g["ranks"]) for g in found["slow_groups"]], [[1, 3, 5, 7]])
+        self.assertTrue(any(p[1] == "transfer" and p[3] == found["slow_groups"][0]["group"] for p in found["path"]))
+        self.assertTrue(all(0 < c["bar_ns"] < 5000 for c in found["clocks"]))
+
+    def test_many_ranks_share_rows(self):
+        for rank in range(600):
+            r = Rank(rank, 600)
+            r.collect(0, 10 + rank % 3, 20, 0)
+            r.write(self.folder)
+        found = self.report()
+        self.assertEqual((len(found["ranks"]), found["ranks_per_row"], len(found["waiting"])), (600, 3, 200))
+
+    def test_refused(self):
+        generate(self.folder, "--program", "ddp", "--set", "ranks=8", "--set", "ranks_per_host=4", "--damage",
+                 "clock_step:host=1,ns=1000000")
+        found = self.report()
+        self.assertEqual((found["waiting"], found["path"], found["clocks"]), ([], [], []))
+        self.assertTrue(found["refused"])
+
+    def test_text(self):
+        generate(self.folder, "--program", "ddp", "--set", "ranks=8", "--set", "ranks_per_host=4", "--plant",
+                 "device:rank=5,factor=1.4")
+        said = subprocess.run([os.environ["CKINETO"], "report", "--text", "--width", "80", self.folder], check=True,
+                              capture_output=True, text=True, timeout=300).stdout
+        part = said[said.index("Ranks by time"):]
+        lines = {int(m[1]): m[2] for m in list(re.finditer(r"^  rank (\d) {7}(.*)$", part, re.M))[:8]}
+        self.assertEqual(sorted(lines), list(range(8)))
+        self.assertGreater(lines[5].count("D"), 30)
+        self.assertRegex(part, r"rank 5 +[\d.]+ ms +\d\d\.\d %")
+        self.assertIn("clocks of 2 hosts: aligned, ± ", part)
 
 
 if __name__ == "__main__":
