@@ -306,5 +306,77 @@ class Report(Folder):
         self.assertIn("clocks of 2 hosts: aligned, ± ", part)
 
 
+class OneAxis(Folder):
+    """Merged traces of several hosts are on one clock."""
+
+    def convert(self, *arguments):
+        out = os.path.join(self.temporary.name, "merged.json")
+        done = subprocess.run([os.environ["CKINETO"], "convert", "--quiet", self.folder, "-o", out, *arguments], check=True,
+                              timeout=300, capture_output=True, text=True)
+        with open(out, encoding="utf-8") as file:
+            data = file.read()
+        os.remove(out)
+        return data, json.loads(data), done.stderr
+
+    def job(self, *arguments):
+        generate(self.folder, "--program", "tpd", "--set", "tp=2", "--set", "pp=1", "--set", "dp=4", "--set", "ranks_per_host=4",
+                 *arguments)
+
+    def test_one_host_is_as_it_was(self):
+        generate(self.folder, "--program", "ddp", "--set", "ranks=4", "--set", "ranks_per_host=8")
+        self.assertEqual(self.convert()[0], self.convert("--no-align")[0])
+
+    def test_several_hosts(self):
+        """The times of each host move by its clock, which the truth of the set has."""
+        self.job()
+        with open(self.folder + ".truth.json", encoding="utf-8") as file:
+            clocks = [host["offset_ns"] / 1000 for host in json.load(file)["hosts"]]
+        (_, aligned, said), (_, raw, _) = self.convert(), self.convert("--no-align")
+        self.assertEqual(said, "")
+        self.assertRegex(aligned["clocks"], r"^clocks of 2 hosts are aligned by the ends of collectives, ± .* at most$")
+        self.assertNotIn("clocks", raw)
+        parts = {part["rank"]: part["clock"] for part in aligned["mergedTraces"]}
+        error = parts[7]["error_ns"] / 1000
+        self.assertAlmostEqual(parts[7]["offset_ns"] / 1000, -clocks[1], delta=error)
+        self.assertEqual(parts[0]["offset_ns"], 0)
+        kernels = [[e for e in trace["traceEvents"] if e.get("cat") == "kernel"] for trace in (aligned, raw)]
+        self.assertEqual(*map(len, kernels))
+        moved = set()
+        for one, other in zip(*kernels):
+            self.assertEqual(one["args"].get("Seq"), other["args"].get("Seq"))
+            self.assertAlmostEqual(one["dur"], other["dur"], delta=0.0011 + 2e-4 * other["dur"])
+            moved.add(round((one["ts"] - other["ts"]) / 100))
+        self.assertEqual(moved, {0, round(-clocks[1] / 100)})
+        labels = [e["args"]["labels"] for e in aligned["traceEvents"] if e["name"] == "process_labels"]
+        self.assertTrue(any(re.search(r"rank 7, node001, clock [+-][0-9.]+ [mu]?s ± [0-9.]+ [nu]s$", text) for text in labels), labels)
+
+    def test_other_verbs(self):
+        self.job()
+        ends = {}
+        for option in ((), ("--no-align",)):
+            done = subprocess.run([os.environ["CKINETO"], "query", self.folder, *option,
+                                   "select max(start_ns) - min(start_ns) as length from activities where kind = 'kernel'"],
+                                  capture_output=True, text=True, timeout=300, check=True)
+            ends[option] = done.stdout
+        self.assertNotEqual(ends[()], ends[("--no-align",)])
+
+    def test_refused(self):
+        self.job("--damage", "clock_step:host=1,ns=1000000")
+        (data, trace, said), (_, raw, _) = self.convert(), self.convert("--no-align")
+        self.assertRegex(said, r"^ckineto: clocks are not aligned: .*; times of different hosts cannot be compared\n$")
+        self.assertEqual(said, f"ckineto: {trace['clocks']}\n")
+        self.assertEqual([e["ts"] for e in trace["traceEvents"]], [e["ts"] for e in raw["traceEvents"]])
+        self.assertNotIn("clock +", data)
+
+    def test_unreadable_file(self):
+        """It is a loss of the merge, as without alignment."""
+        self.job()
+        with open(os.path.join(self.folder, "rank5.json"), "w", encoding="utf-8") as file:
+            file.write("{ nothing")
+        _, trace, said = self.convert()
+        self.assertIn("rank5.json", said)
+        self.assertIn("aligned", trace["clocks"])
+
+
 if __name__ == "__main__":
     unittest.main()
