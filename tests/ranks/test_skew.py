@@ -92,6 +92,9 @@ class ByHand(Folder):
         self.assertEqual(groups["0"]["wait_of_step_us"], 70)
         self.assertEqual(groups["0"]["dominated_by"], "mixed")
         self.assertEqual(groups["1"]["dominated_by"], "transfer")
+        kinds = tables(self.folder, "rank_skew_kinds")["rank_skew_kinds"][0]
+        # group 1 is of the same description, but of another size
+        self.assertEqual([(k["groups"], k["collectives"], k["wait_us"], k["last_rank"]) for k in kinds], [(1, 2, 70, 0), (1, 1, 0, 1)])
         ranks = {(r["group"], r["rank"]): r for r in found["rank_skew_ranks"][0]}
         self.assertEqual(ranks["0", 2]["wait_us"], 200)
         self.assertEqual(ranks["0", 0]["last"], 2)

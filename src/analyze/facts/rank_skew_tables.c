@@ -1,4 +1,4 @@
-/* The tables rank_skew, rank_skew_ranks and rank_skew_series: waiting and transfer of collectives (ranks/rank_skew.h). */
+/* The tables rank_skew_kinds, rank_skew, rank_skew_ranks and rank_skew_series: waiting and transfer of collectives (ranks/rank_skew.h). */
 #include "analyze/facts/analyses.h"
 #include "analyze/ranks/rank_path.h"
 #include "analyze/ranks/rank_set.h"
@@ -39,7 +39,12 @@ static void put_of_step(int64_t ns, uint32_t steps, ka_table *t)
 
 static void put_group_skew(const ka_rank_model *m, const ka_skew_sum *g, ka_table *t)
 {
-    put_group(m, g->group, true, t);
+    if (g->groups) {
+        ka_put_text(t, m->groups.data[g->group].description);
+        ka_put_int(t, g->groups);
+    } else {
+        put_group(m, g->group, true, t);
+    }
     ka_put_int(t, m->groups.data[g->group].size);
     ka_put_int(t, g->instances);
     ka_put_text(t, kb_string(ka_name_skew(g)));
@@ -48,7 +53,8 @@ static void put_group_skew(const ka_rank_model *m, const ka_skew_sum *g, ka_tabl
     put_of_step(g->times.transfer_ns, g->steps, t);
     ka_put_int(t, g->ambiguous);
     ka_put_int(t, g->last_rank == KA_NONE ? KA_NO_INT : m->facts[g->last_rank]->rank);
-    ka_put_number(t, ka_percent(g->last_count, g->instances));
+    if (!g->groups)
+        ka_put_number(t, ka_percent(g->last_count, g->instances));
 }
 
 static void put_rank_skew(const ka_rank_model *m, const ka_skew_sum *r, ka_table *t)
@@ -61,24 +67,28 @@ static void put_rank_skew(const ka_rank_model *m, const ka_skew_sum *r, ka_table
     ka_put_int(t, r->ambiguous);
 }
 
-static void reduce_sums(kineto_analysis *a, ka_table *t, bool by_rank)
+static void reduce_sums(kineto_analysis *a, ka_table *t)
 {
     const ka_rank_view *v = ka_compare_ranks_for(a, t);
     ka_rank_skews s;
     if (!v)
         return;
     t->no_memory |= !ka_find_rank_skews(&v->model, &s);
-    for (size_t i = 0; !by_rank && i < s.groups.count; i++)
+    for (size_t i = 0; t->id == KA_TABLE_rank_skew_kinds && i < s.kinds.count; i++)
+        put_group_skew(&v->model, &s.kinds.data[i], t);
+    for (size_t i = 0; t->id == KA_TABLE_rank_skew && i < s.groups.count; i++)
         put_group_skew(&v->model, &s.groups.data[i], t);
-    for (size_t i = 0; by_rank && i < s.ranks.count; i++)
+    for (size_t i = 0; t->id == KA_TABLE_rank_skew_ranks && i < s.ranks.count; i++)
         put_rank_skew(&v->model, &s.ranks.data[i], t);
     note_skew(&v->model, !s.groups.count, t);
     ka_rank_skews_free(&s);
 }
 
-void ka_reduce_rank_skew(kineto_analysis *a) { reduce_sums(a, ka_table_of(a, KA_TABLE_rank_skew), false); }
+void ka_reduce_rank_skew_kinds(kineto_analysis *a) { reduce_sums(a, ka_table_of(a, KA_TABLE_rank_skew_kinds)); }
 
-void ka_reduce_rank_skew_ranks(kineto_analysis *a) { reduce_sums(a, ka_table_of(a, KA_TABLE_rank_skew_ranks), true); }
+void ka_reduce_rank_skew(kineto_analysis *a) { reduce_sums(a, ka_table_of(a, KA_TABLE_rank_skew)); }
+
+void ka_reduce_rank_skew_ranks(kineto_analysis *a) { reduce_sums(a, ka_table_of(a, KA_TABLE_rank_skew_ranks)); }
 
 typedef struct row_writer {
     const ka_rank_model *m;

@@ -173,30 +173,82 @@ static int compare_sums(const void *left, const void *right)
 }
 
 /* Sums over ranks become their means. */
-static void average_group(ka_skew_sum *g)
+static void average_times(ka_skew_sum *g, int64_t ranks)
 {
-    int64_t ranks = g->instances ? (int64_t)KB_MAX(g->rows / g->instances, 1u) : 1;
     int64_t *all[] = {&g->times.wait_ns, &g->times.transfer_ns, &g->times.late_ns, &g->times.queued_ns, &g->error_ns};
     for (size_t i = 0; i < KB_COUNT(all); i++)
         *all[i] /= ranks;
 }
 
-static void finish_sums(summing *u)
+static uint32_t count_ranks(const ka_skew_sum *g) { return g->instances ? KB_MAX(g->rows / g->instances, 1u) : 1; }
+
+static void add_group(ka_skew_sum *kind, const ka_skew_sum *g)
 {
-    ka_rank_skews *s = u->out;
-    if (s->groups.count)
-        qsort(s->groups.data, s->groups.count, sizeof *s->groups.data, compare_sums);
-    if (s->ranks.count)
-        qsort(s->ranks.data, s->ranks.count, sizeof *s->ranks.data, compare_sums);
+    kind->groups++;
+    kind->instances += g->instances;
+    kind->ambiguous += g->ambiguous;
+    kind->rows += g->rows;
+    kind->steps = KB_MAX(kind->steps, g->steps);
+    kind->error_ns = ka_add_ns(kind->error_ns, g->error_ns);
+    kind->times.wait_ns = ka_add_ns(kind->times.wait_ns, g->times.wait_ns);
+    kind->times.transfer_ns = ka_add_ns(kind->times.transfer_ns, g->times.transfer_ns);
+    kind->times.late_ns = ka_add_ns(kind->times.late_ns, g->times.late_ns);
+    kind->times.queued_ns = ka_add_ns(kind->times.queued_ns, g->times.queued_ns);
+    if (g->last_count > kind->last_count) {
+        kind->last_rank = g->last_rank;
+        kind->last_count = g->last_count;
+    }
+}
+
+/* The groups of each kind together, before their times become means. */
+static bool add_up_kinds(const ka_rank_model *m, ka_rank_skews *s)
+{
+    kb_map kinds = {0};
+    KB_VEC(uint32_t) ranks = {0}; /* by kind */
+    bool ok = true;
+    for (size_t i = 0; ok && i < s->groups.count; i++) {
+        const ka_skew_sum *g = &s->groups.data[i];
+        bool created;
+        uint64_t *at = kb_map_insert(&kinds, m->groups.data[g->group].kind, s->kinds.count, &created);
+        ka_skew_sum fresh = {.group = g->group, .rank = KA_NONE, .last_rank = KA_NONE};
+        ok = at && (!created || (kb_vec_push(&s->kinds, fresh) && kb_vec_push(&ranks, 0)));
+        if (!ok)
+            break;
+        add_group(&s->kinds.data[*at], g);
+        ranks.data[*at] += count_ranks(g);
+    }
+    for (size_t i = 0; ok && i < s->kinds.count; i++)
+        average_times(&s->kinds.data[i], ranks.data[i]);
+    kb_map_free(&kinds);
+    kb_vec_free(&ranks);
+    return ok;
+}
+
+static void find_last_ranks(ka_rank_skews *s)
+{
     for (size_t i = 0, k = 0; i < s->groups.count; i++) {
         ka_skew_sum *g = &s->groups.data[i];
-        average_group(g);
         for (; k < s->ranks.count && s->ranks.data[k].group == g->group; k++)
             if (s->ranks.data[k].last > g->last_count) {
                 g->last_rank = s->ranks.data[k].rank;
                 g->last_count = s->ranks.data[k].last;
             }
     }
+}
+
+static bool finish_sums(summing *u)
+{
+    ka_rank_skews *s = u->out;
+    if (s->groups.count)
+        qsort(s->groups.data, s->groups.count, sizeof *s->groups.data, compare_sums);
+    if (s->ranks.count)
+        qsort(s->ranks.data, s->ranks.count, sizeof *s->ranks.data, compare_sums);
+    find_last_ranks(s);
+    if (!add_up_kinds(u->m, s))
+        return false;
+    for (size_t i = 0; i < s->groups.count; i++)
+        average_times(&s->groups.data[i], count_ranks(&s->groups.data[i]));
+    return true;
 }
 
 bool ka_find_rank_skews(const ka_rank_model *m, ka_rank_skews *s)
@@ -208,9 +260,7 @@ bool ka_find_rank_skews(const ka_rank_model *m, ka_rank_skews *s)
     bool ok = u.group_at && u.last_step;
     for (size_t i = 0; ok && i < groups; i++)
         u.group_at[i] = KA_NONE;
-    ok = ok && ka_visit_row_skews(m, add_row, &u);
-    if (ok)
-        finish_sums(&u);
+    ok = ok && ka_visit_row_skews(m, add_row, &u) && finish_sums(&u);
     kb_map_free(&u.ranks);
     free(u.group_at);
     free(u.last_step);
@@ -219,6 +269,7 @@ bool ka_find_rank_skews(const ka_rank_model *m, ka_rank_skews *s)
 
 void ka_rank_skews_free(ka_rank_skews *s)
 {
+    kb_vec_free(&s->kinds);
     kb_vec_free(&s->groups);
     kb_vec_free(&s->ranks);
 }

@@ -22,17 +22,19 @@ typedef struct ka_row_skew {
     bool is_ambiguous; /* which one arrived last is within the error of the clocks */
 } ka_row_skew;
 
-/** A group, or a rank of one. */
+/** A group, a rank of one, or all groups of a kind. */
 typedef struct ka_skew_sum {
-    uint32_t group, rank; /* indexes; rank: KA_NONE: of the whole group */
+    uint32_t group, rank; /* indexes; of a kind the first group; rank: KA_NONE: of all */
     uint32_t instances, last, ambiguous;
     uint32_t rows, steps;
-    uint32_t last_rank, last_count; /* of a group: the rank that came last most often, and how often */
+    uint32_t last_rank, last_count; /* not of a rank: the rank that came last most often in a group, and how often */
+    uint32_t groups;                /* of a kind: how many */
     int64_t error_ns;
     ka_skew times; /* of a group: the mean of its ranks */
 } ka_skew_sum;
 
 typedef struct ka_rank_skews {
+    KB_VEC(ka_skew_sum) kinds;  /* of groups, as ka_rank_group.kind; times are means of all their ranks */
     KB_VEC(ka_skew_sum) groups; /* that have instances which can be compared */
     KB_VEC(ka_skew_sum) ranks;  /* of these groups, in the order of groups, then of ranks */
 } ka_rank_skews;
