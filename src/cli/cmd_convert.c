@@ -2,6 +2,7 @@
  * the file and accounts for every activity. All options are checked before the trace is read, which
  * may take long. */
 #include "cli/written.h"
+#include "cli/clocks.h"
 #include "cli/convert.h"
 #include "cli/names.h"
 #include "export/export.h"
@@ -28,6 +29,7 @@ static const kc_option option_list[] = {
      "chrome: activities of a thread or stream that overlap\nwithout nesting get thread ids of "
      "their own"},
     KC_RANK_OPTION(rank),
+    KC_ALIGN_OPTION,
     KC_READING_OPTIONS,
     {"list", 'l', KC_FLAG, &list, NULL, "list the formats"},
     KC_QUIET_OPTION(quiet),

@@ -2,6 +2,7 @@
  * nothing is copied. Results are written by src/cli/query. Statements run one after the other, and
  * the first error ends the command. */
 #include "cli/query/query.h"
+#include "cli/clocks.h"
 #include "cli/open_many.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@ static const kc_option option_list[] = {
     {"file", 'f', KC_TEXT, &query_file, "FILE", "read the query from a file; '-': standard input"},
     {"width", 0, KC_NUMBER, &width, "N", "columns of a text in a table (60); 0: never cut"},
     KC_RANK_OPTION(rank),
+    KC_ALIGN_OPTION,
     KC_READING_OPTIONS,
     {"schema", 0, KC_FLAG, &schema, NULL, "list the tables, their columns and the functions"},
 };

@@ -2,6 +2,7 @@
  * report itself is made by src/cli/report, which `view` uses as well. */
 #include "cli/facts/facts_files.h"
 #include "cli/report/report.h"
+#include "cli/clocks.h"
 #include "cli/open_many.h"
 #include "cli/written.h"
 #include "cli/style.h"
@@ -32,6 +33,7 @@ static const kc_option option_list[] = {
      "omit the timeline if there are more activities (2000000)"},
     {"threads", 0, KC_NUMBER, &threads, "N", "use N threads; the page does not depend on it"},
     KC_COLOR_OPTION,
+    KC_ALIGN_OPTION,
     KC_READING_OPTIONS,
     KC_QUIET_OPTION(quiet),
 };

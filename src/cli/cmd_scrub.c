@@ -1,6 +1,7 @@
 /* ckineto scrub: replace names in a trace by pseudonyms, so that it can be shared. The replacement
  * is kineto_trace_scrub; this file chooses the classes and the salt. A random salt is not stored,
  * so that its pseudonyms cannot be tested by guessing. */
+#include "cli/clocks.h"
 #include "cli/open_many.h"
 #include "cli/written.h"
 
@@ -15,6 +16,7 @@ static bool scrub_names, scrub_paths, scrub_hosts, scrub_stacks, drop_stacks, sc
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension determines the format"},
     KC_RANK_OPTION(rank),
+    KC_ALIGN_OPTION,
     KC_READING_OPTIONS,
     {"names", 0, KC_FLAG, &scrub_names, NULL,
      "functions, modules, annotations, threads, processes,\n"

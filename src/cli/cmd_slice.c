@@ -1,6 +1,7 @@
 /* ckineto slice: select a part of a trace and write it as a trace of its own. Options become one
  * kineto_selection, whose conditions must all hold. Only --time needs the trace for parsing,
  * because it may be relative to the window. */
+#include "cli/clocks.h"
 #include "cli/open_many.h"
 #include "cli/page.h"
 #include "cli/written.h"
@@ -28,6 +29,7 @@ static const kc_option option_list[] = {
      "names that match this extended regular expression;\n"
      "^ and $ match the ends"},
     KC_RANK_OPTION(rank),
+    KC_ALIGN_OPTION,
     KC_READING_OPTIONS,
     {"process", 'p', KC_TEXT, &process, "PID", "this process and device work it launched"},
     {"track", 0, KC_TEXT, &track, "N|RE",

@@ -1,6 +1,7 @@
 /* ckineto table: the cost of each function, as the table of PyTorch's key_averages().table(). The
  * tables are those of ckineto/summary.h. One output form is selected by an option, and options that
  * the form does not have are refused. */
+#include "cli/clocks.h"
 #include "cli/open_many.h"
 #include "analyze/summary/summary.h"
 #include "cli/names.h"
@@ -63,6 +64,7 @@ static const kc_option option_list[] = {
      "attribute memory and device work to functions like PyTorch"},
     {"output", 'o', KC_TEXT, &output, "FILE", "write to FILE instead of the standard output"},
     KC_RANK_OPTION(rank),
+    KC_ALIGN_OPTION,
     KC_READING_OPTIONS,
     KC_COLOR_OPTION,
 };

@@ -3,6 +3,7 @@
  * runs, a thread waits for signals and removes it. */
 #include "cli/report/report.h"
 #include "cli/report/serve.h"
+#include "cli/clocks.h"
 #include "cli/open_many.h"
 
 #include <dirent.h>
@@ -26,6 +27,7 @@ static const kc_option option_list[] = {
     {"no-open", 0, KC_FLAG, &no_open, NULL, "only print the address"},
     {"open", 0, KC_FLAG, &open_browser, NULL,
      "open it in the default browser (xdg-open) also where no desktop is\nfound"},
+    KC_ALIGN_OPTION,
     KC_READING_OPTIONS,
 };
 static const kc_options options = {

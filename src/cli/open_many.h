@@ -38,10 +38,14 @@ kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank);
 int32_t kc_trace_rank(const kineto_trace *trace, const char *path, uint32_t index);
 /** Is this exactly one file, and not a directory? */
 bool kc_is_one_file(char *const *paths, int count);
-/** Open all files as one trace; only of one rank if `rank` >= 0. A terminal shows the progress.
+/** Open all files as one trace; only of one rank if `rank` >= 0. A terminal shows the progress. Traces of several
+ * hosts are put on one clock, but for kc_no_align (clocks.h); if that is not possible, a warning says why.
  * Errors and warnings of the merge are printed on stderr. On failure nothing was printed. */
 kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto_trace **out,
                       kineto_error *err);
+/** The same with clocks that are known already; NULL: as recorded. */
+struct kc_clocks;
+kineto_status kc_open_aligned(char *const *paths, int count, struct kc_clocks *clocks, kineto_trace **out, kineto_error *err);
 /** Do both paths lead to the same existing file? */
 bool kc_is_same_file(const char *one, const char *other);
 /** Is this a JSON file with a list of trace events? Looks at its first bytes only. */

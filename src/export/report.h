@@ -40,6 +40,10 @@ kineto_status ke_put_timeline_args(const ke_timeline *timeline, uint64_t first, 
 /** The boxes of the flame graph: the widest ones, and how many are folded. */
 kineto_status ke_put_report_stacks(const kineto_trace *trace, kb_sink *sink, kineto_error *err);
 
+/* ---- report_ranks.c -------------------------------------------------------------------------- */
+/** The member rank_map; null if there are no ranks to compare. */
+void ke_put_rank_map(kb_json *j, const kineto_analysis *facts);
+
 /* ---- report_summary.c ------------------------------------------------------------------------ */
 kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_options *options,
                              uint64_t timeline_rows, kb_sink *sink, kineto_error *err);

@@ -124,6 +124,7 @@ kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_opti
     put_sections(&j);
     put_tables_or_null(&j, "facts", options->facts, options->row_limit);
     put_tables_or_null(&j, "diff", options->diff, options->row_limit);
+    ke_put_rank_map(&j, options->facts);
     kb_json_put_uint(&j, "timeline", timeline_rows);
     kb_json_object_end(&j);
     return status;

@@ -13,8 +13,10 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "findings"))
 sys.path.insert(2, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "helpers"))
+sys.path.insert(3, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "ranks"))
 import cases_1
 import cpu_traces
+import hand_made
 import headless
 
 CKINETO = os.environ["CKINETO"]
@@ -83,6 +85,27 @@ class Opened(unittest.TestCase):
                 compared += 1
         self.assertGreater(compared, 20)
         self.check_manners(page)
+
+    def test_path_across_ranks(self):
+        """A collective in which rank 1 is waited for: it is on the path, and the row of rank 0 shows that it waits."""
+        folder = os.path.join(self.folder, "path")
+        os.mkdir(folder)
+        for rank, work in enumerate((100, 380)):
+            r = hand_made.Rank(rank, 2)
+            r.collect(0, 10, 20, 0)
+            r.compute(5, 20, 20 + work)
+            r.collect(8, 20 + work, 450, 1)
+            r.write(folder)
+        page, _ = self.report(folder)
+        page.value("document.querySelector('.rank-path').scrollIntoView()")
+        self.assertIn("rank 1 86.4 %", page.value("document.querySelector('.rank-path canvas').getAttribute('aria-label')"))
+        drawn = """(() => { const p = ckineto.page.rankPath, c = p.canvas.getContext('2d');
+          const at = (rank, us) => [...c.getImageData(Math.round(p.x(us * 1000)), Math.round((rank + 0.2) * p.rowHeight), 1, 1).data];
+          return { waits: at(0, 200), works: at(1, 200) }; })()"""
+        page.wait_for("document.querySelector('.rank-path canvas').width > 300")
+        self.check_manners(page)
+        colors = page.value(drawn)
+        self.assertNotEqual(colors["waits"], colors["works"])
 
     def page_of(self, events, base=0, tables=True):
         trace = os.path.join(self.folder, self.id() + ".json")

@@ -14,8 +14,7 @@ kineto_status ka_analyze_rank_marks(const ka_dataset *s, kineto_analysis *a, kin
     return ka_rank_set_put(&a->ranks, facts) ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
-/* The comparison for a table that is made anew. NULL: it stays empty, with a note. */
-static const ka_rank_view *compare_for(kineto_analysis *a, ka_table *t)
+const ka_rank_view *ka_compare_ranks_for(kineto_analysis *a, ka_table *t)
 {
     t->cells.count = 0;
     t->note[0] = '\0';
@@ -28,6 +27,8 @@ static const ka_rank_view *compare_for(kineto_analysis *a, ka_table *t)
     return view;
 }
 
+#define MAX_NOTED 3u
+
 static void put_cause(const ka_rank_view *v, const ka_rank_cause *c, ka_table *t)
 {
     static const char *const kinds[] = {"device", "host", "link", "step"};
@@ -38,14 +39,41 @@ static void put_cause(const ka_rank_view *v, const ka_rank_cause *c, ka_table *t
     ka_put_ns(t, c->saved_ns);
     ka_put_number(t, ka_percent((double)c->saved_ns, (double)v->causes.length_ns));
     ka_put_ns(t, c->excess_ns);
+    if (v->causes.steps) {
+        ka_put_number(t, (double)c->saved_ns / 1000 / v->causes.steps);
+        ka_put_int(t, c->leads);
+        ka_put_int(t, v->causes.steps);
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        ka_put_none(t);
+}
+
+/* "rank 21 as its peers: -2.7 ms a step"; whether it is so in all steps. */
+static void note_cause(const ka_rank_view *v, const ka_rank_cause *c, ka_table *t)
+{
+    char of[80];
+    const ka_rank_group *g = c->group == KA_NONE ? NULL : &v->model.groups.data[c->group];
+    uint32_t steps = v->causes.steps;
+    if (g)
+        kb_snprintf(of, sizeof of, "group %.*s as groups of its kind", (int)KB_MIN(g->name.size, 40u), g->name.data);
+    else
+        kb_snprintf(of, sizeof of, "rank %lld as its peers", (long long)v->model.facts[c->rank]->rank);
+    if (c->kind == KA_CAUSE_STEP || !steps)
+        ka_note_also(t, "%s: -%s", of, kb_duration(c->saved_ns).s);
+    else
+        ka_note_also(t, "%s: -%s a step; it leads in %u of %u steps%s", of, kb_duration(c->saved_ns / steps).s, c->leads,
+                     steps, 2 * c->leads < steps ? " only" : "");
 }
 
 void ka_reduce_rank_causes(kineto_analysis *a)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_rank_causes);
-    const ka_rank_view *v = compare_for(a, t);
+    const ka_rank_view *v = ka_compare_ranks_for(a, t);
     for (size_t i = 0; v && i < v->causes.list.count; i++)
         put_cause(v, &v->causes.list.data[i], t);
+    for (size_t i = 0; v && i < v->causes.list.count && i < MAX_NOTED; i++)
+        note_cause(v, &v->causes.list.data[i], t);
     if (v && v->causes.refused[0])
         ka_note(t, "%s", v->causes.refused);
     else if (v && v->model.refused[0])
@@ -57,7 +85,7 @@ void ka_reduce_rank_causes(kineto_analysis *a)
 void ka_reduce_rank_clocks(kineto_analysis *a)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_rank_clocks);
-    const ka_rank_view *v = compare_for(a, t);
+    const ka_rank_view *v = ka_compare_ranks_for(a, t);
     for (size_t i = 0; v && i < v->model.clocks.count; i++) {
         const ka_rank_clock *c = &v->model.clocks.data[i];
         ka_put_text(t, c->host);
@@ -73,7 +101,7 @@ void ka_reduce_rank_clocks(kineto_analysis *a)
 void ka_reduce_rank_damage(kineto_analysis *a)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_rank_damage);
-    const ka_rank_view *v = compare_for(a, t);
+    const ka_rank_view *v = ka_compare_ranks_for(a, t);
     for (size_t i = 0; v && i < v->damage.count; i++) {
         const ka_rank_damage *d = &v->damage.data[i];
         ka_put_text(t, kb_string(ka_damage_name(d->kind)));

@@ -1,5 +1,6 @@
 /* Compares the parts of each rank with those of its like, and replays the run without what is beyond. */
 #include "analyze/ranks/rank_causes.h"
+#include "analyze/ranks/rank_leads.h"
 
 #include <math.h>
 
@@ -397,6 +398,12 @@ static bool list_candidates(searching *s, ka_cause_kind kind, const double *exce
     return true;
 }
 
+static double excess_of_row(const void *context, ka_cause_kind kind, uint32_t row)
+{
+    const searching *s = context;
+    return kind == KA_CAUSE_DEVICE ? measure_excess(s->work, row, s->replay.work_ns) : host_beyond(s, row);
+}
+
 /* By step: the excess of a rank, of one kind. */
 static void sum_steps(const searching *s, const ka_rank_cause *c, double *by_step, uint32_t count)
 {
@@ -404,7 +411,7 @@ static void sum_steps(const searching *s, const ka_rank_cause *c, double *by_ste
         const ka_comm *k = ka_model_row(s->m, row);
         uint32_t step = k->step - s->first_step;
         if (k->step != UINT32_MAX && step < count)
-            by_step[step] += c->kind == KA_CAUSE_DEVICE ? measure_excess(s->work, row, s->replay.work_ns) : host_beyond(s, row);
+            by_step[step] += excess_of_row(s, c->kind, row);
     }
 }
 
@@ -455,7 +462,7 @@ static int64_t find_noise(const ka_rank_causes *c)
     return (int64_t)saved[n / 4];
 }
 
-static void judge_candidates(searching *s)
+static bool judge_candidates(searching *s)
 {
     ka_rank_causes *c = s->out;
     for (size_t i = 0; i < c->list.count; i++)
@@ -469,8 +476,10 @@ static void judge_candidates(searching *s)
         kept++;
     c->list.count = kept;
     ka_replay_reset(&s->replay);
+    bool ok = ka_count_leads(&(ka_lead_input){s->m, s->first_step, s->step_count, excess_of_row, s, s->slow}, c);
     for (size_t i = 0; i < kept; i++)
         find_step(s, &c->list.data[i]);
+    return ok;
 }
 
 static bool allocate_search(searching *s)
@@ -518,9 +527,7 @@ static bool search_causes(searching *s)
     bool ok = list_candidates(s, KA_CAUSE_DEVICE, s->device_excess, s->m->rank_count) &&
               list_candidates(s, KA_CAUSE_HOST, s->host_excess, s->m->rank_count) &&
               list_candidates(s, KA_CAUSE_LINK, s->link_excess, (uint32_t)s->m->groups.count);
-    if (ok)
-        judge_candidates(s);
-    return ok;
+    return ok && judge_candidates(s);
 }
 
 bool ka_find_rank_causes(const ka_rank_model *m, ka_rank_causes *c)

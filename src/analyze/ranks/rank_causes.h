@@ -18,10 +18,12 @@ typedef struct ka_rank_cause {
     uint32_t step;     /* its number; UINT32_MAX: of all */
     int64_t excess_ns; /* beyond its like, of all its parts */
     int64_t saved_ns;  /* by which the run is shorter without */
+    uint32_t leads;    /* steps in which no other rank (or group) has more excess of this kind */
 } ka_rank_cause;
 
 typedef struct ka_rank_causes {
     KB_VEC(ka_rank_cause) list; /* those that save something beyond noise, most first */
+    uint32_t steps;             /* that the run has; 0: not known */
     int64_t length_ns;          /* of the run, as recorded */
     int64_t replayed_ns;        /* and as the model has it */
     int64_t noise_ns;           /* what is saved where nothing is wrong */

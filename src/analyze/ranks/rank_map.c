@@ -527,11 +527,22 @@ static bool has_collectives(const ka_dataset *s)
     return false;
 }
 
+/* Times come from files and may be anything. In a run of less than a year between these dates, sums and differences
+ * of times do not overflow. */
+static bool has_plausible_times(const ka_dataset *s)
+{
+    static const int64_t first = -(INT64_C(1) << 60), last = INT64_C(1) << 62, most = INT64_C(1) << 55;
+    return s->start_ns >= first && s->end_ns <= last && s->end_ns - s->start_ns <= most;
+}
+
 static bool map_work(mapping *m)
 {
     const ka_dataset *s = m->s;
     uint32_t main_stream = find_main_stream(s, m->out);
-    if (!has_collectives(s)) { /* nothing to cut the chains at */
+    bool is_plausible = has_plausible_times(s);
+    if (!is_plausible)
+        m->out->start_ns = m->out->end_ns = m->out->begin_ns = 0;
+    if (!is_plausible || !has_collectives(s)) { /* nothing to cut the chains at */
         m->computed_ns = m->out->end_ns;
         append_end(m);
         return !m->no_memory;

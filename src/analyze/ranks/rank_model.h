@@ -69,6 +69,11 @@ static inline const ka_comm *ka_model_row(const ka_rank_model *m, uint32_t row)
     uint32_t rank = m->rank_of[row];
     return &m->facts[rank]->rows.data[row - m->base[rank]];
 }
+/** A moment of the trace of a row's rank, on the clock of the model. */
+static inline int64_t ka_align_moment(const ka_rank_model *m, uint32_t row, int64_t ns)
+{
+    return m->start_ns[row] + (ns - ka_model_row(m, row)->start_ns);
+}
 /** Does everybody leave it when the last one has come? Not so messages and broadcasts. */
 static inline bool ka_is_synchronizing(uint8_t op)
 {

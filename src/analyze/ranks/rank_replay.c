@@ -1,6 +1,7 @@
 /* Computes when everything ends from the lengths of the parts (rank_facts.h has the equations), instance
  * after instance in the order of arrival: what a row waits for came before it. */
 #include "analyze/ranks/rank_replay.h"
+#include "analyze/ranks/rank_waits.h"
 
 #define ARRAYS 13
 
@@ -33,23 +34,9 @@ void ka_replay_free(ka_replay *r)
     *r = (ka_replay){0};
 }
 
-/* Of the trace, aligned. */
-static int64_t align_time(const ka_rank_model *m, uint32_t row, int64_t ns)
-{
-    return m->start_ns[row] + (ns - ka_model_row(m, row)->start_ns);
-}
-
 static uint32_t global_row(const ka_rank_model *m, uint32_t row, int32_t of)
 {
     return m->base[m->rank_of[row]] + (uint32_t)of;
-}
-
-/* The row that stands for the kernel of a row. */
-static uint32_t main_row(const ka_rank_model *m, uint32_t row)
-{
-    while (ka_model_row(m, row)->flags & KA_COMM_PART)
-        row--;
-    return row;
 }
 
 static const ka_instance *whole_instance(const ka_rank_model *m, uint32_t row)
@@ -90,7 +77,7 @@ static int64_t arrival_of(const ka_rank_model *m, uint32_t row)
 /* When all that a kernel sends and receives could begin. */
 static int64_t kernel_arrival(const ka_rank_model *m, uint32_t row)
 {
-    uint32_t at = main_row(m, row), end = m->base[m->rank_of[row] + 1];
+    uint32_t at = ka_main_row(m, row), end = m->base[m->rank_of[row] + 1];
     int64_t arrival = arrival_of(m, at++);
     for (; at < end && (ka_model_row(m, at)->flags & KA_COMM_PART); at++)
         arrival = KB_MAX(arrival, arrival_of(m, at));
@@ -109,8 +96,8 @@ void ka_replay_reset(ka_replay *r)
         r->sync_ns[row] = c->sync_ns;
         r->wait_ns[row] = c->wait_ns;
         r->transfer_ns[row] = m->end_ns[row] - kernel_arrival(m, row);
-        r->gap_ns[row] = m->start_ns[row] - earliest_begin(r, row, align_time(m, row, c->ready_ns),
-                                                           align_time(m, row, c->host_at_ns), m->end_ns);
+        r->gap_ns[row] = m->start_ns[row] - earliest_begin(r, row, ka_align_moment(m, row, c->ready_ns),
+                                                           ka_align_moment(m, row, c->host_at_ns), m->end_ns);
     }
 }
 
@@ -120,9 +107,9 @@ static int64_t next_host(const ka_replay *r, uint32_t row, bool is_first)
 {
     const ka_comm *c = ka_model_row(r->m, row);
     if ((c->flags & KA_COMM_NO_LAUNCH) || (!is_first && (ka_model_row(r->m, row - 1)->flags & KA_COMM_NO_LAUNCH)))
-        return align_time(r->m, row, c->host_at_ns);
+        return ka_align_moment(r->m, row, c->host_at_ns);
     if (is_first) /* by how much it begins later than its like is its host's */
-        return align_time(r->m, row, c->host_at_ns) - c->host_ns + r->host_ns[row];
+        return ka_align_moment(r->m, row, c->host_at_ns) - c->host_ns + r->host_ns[row];
     int64_t host = r->host[row - 1] + r->host_ns[row];
     return c->sync_row == KA_NO_COMM ? host
                                      : KB_MAX(host, r->end[global_row(r->m, row, c->sync_row)] + r->sync_ns[row]);
@@ -132,7 +119,7 @@ static int64_t next_ready(const ka_replay *r, uint32_t row, bool is_first)
 {
     const ka_comm *c = ka_model_row(r->m, row);
     if (is_first && r->late_ns[row] == KA_UNKNOWN_NUMBER)
-        return align_time(r->m, row, c->ready_ns);
+        return ka_align_moment(r->m, row, c->ready_ns);
     if (is_first)
         return r->host[row] + r->late_ns[row] + r->late_rest_ns[row];
     int64_t ready = KB_MAX(r->ready[row - 1] + r->work_ns[row], r->waited[row]);
@@ -165,7 +152,7 @@ static void begin_row(ka_replay *r, uint32_t row)
 
 static void end_row(ka_replay *r, uint32_t row, int64_t arrival)
 {
-    uint32_t whole = main_row(r->m, row);
+    uint32_t whole = ka_main_row(r->m, row);
     int64_t end = arrival + r->transfer_ns[row];
     r->end[row] = end;
     row = whole;

@@ -4,6 +4,9 @@
 #include "cli/facts/facts_health.h"
 #include "cli/report/report.h"
 #include "analyze/overview/overview.h"
+#include "analyze/ranks/rank_set.h"
+#include "analyze/tables/table.h"
+#include "cli/clocks.h"
 #include "cli/open_many.h"
 
 #include <ckineto/diff.h>
@@ -25,6 +28,7 @@ typedef struct report_work {
     kc_health health;
     kineto_files *files;
     KB_VEC(char *) readable; /* borrowed from `files` */
+    kc_clocks clocks;        /* of these */
     bool wants_health;
     uint64_t activities; /* of all */
     uint32_t count;
@@ -70,7 +74,8 @@ static kineto_status analyze_files(report_work *w, const kineto_files *files, ki
         status = analyze_trace(w, trace, path, i, err);
         if (!status && !w->first)
             w->first = kineto_trace_retain(trace);
-        if (!kb_vec_push(&w->readable, (char *)(uintptr_t)path))
+        if (!kb_vec_push(&w->readable, (char *)(uintptr_t)path) ||
+            !kc_clocks_add(&w->clocks, path, kc_trace_rank(trace, path, i)))
             status = kb_fail_memory(err, NULL);
         kineto_trace_release(trace);
     }
@@ -103,13 +108,24 @@ static const char *choose_title(const kc_report_page *page, char *text, size_t s
     return page->title ? page->title : text;
 }
 
+/* By what was found when they were compared. */
+static void align_clocks(report_work *w)
+{
+    const kineto_analysis *facts = kineto_overview_facts(w->seen);
+    const ka_rank_view *v = facts && facts->ranks && !kc_no_align ? ka_rank_set_view(facts->ranks) : NULL;
+    if (v && v->model.clocks.count > 1)
+        kc_clocks_set(&w->clocks, &v->model);
+}
+
 /* The timeline shows all ranks next to each other, if they have at most activity_limit activities;
  * else only the first rank. */
 static kineto_status open_timeline_trace(report_work *w, kineto_trace **out, kineto_error *err)
 {
     uint64_t limit = w->page->activity_limit ? w->page->activity_limit : 2000000;
-    if (w->readable.count > 1 && w->activities <= limit)
-        return kc_open_traces(w->readable.data, (int)w->readable.count, -1, out, err);
+    if (w->readable.count > 1 && w->activities <= limit) {
+        align_clocks(w);
+        return kc_open_aligned(w->readable.data, (int)w->readable.count, &w->clocks, out, err);
+    }
     if (w->activities > limit)
         fprintf(stderr,
                 "ckineto: %s activities: the page has %s; slice the trace, or "
@@ -143,6 +159,7 @@ static void free_work(report_work *w)
     kineto_trace_release(w->first);
     kc_health_free(&w->health);
     kb_vec_free(&w->readable);
+    kc_clocks_free(&w->clocks);
     kineto_files_destroy(w->files);
 }
 

@@ -4,6 +4,7 @@
 #include "cli/print_facts.h"
 #include "cli/print_findings.h"
 #include "cli/report/report.h"
+#include "cli/report/report_ranks.h"
 #include "cli/style.h"
 
 #include <unistd.h>
@@ -287,6 +288,7 @@ void kc_report_print(const kc_health *health, const kineto_analysis *facts,
     kc_health_print(health, out);
     kc_findings_print(found, s.width, out);
     print_steps(&s);
+    kc_report_print_ranks(facts, s.width, s.colours, out);
     for (size_t i = 0; i < KB_COUNT(charts); i++)
         print_chart(&s, &charts[i]);
 }

@@ -202,8 +202,9 @@ function switchTheme() {
 }
 
 function onTheme() {
-  const { rankMap } = report.page || {};
+  const { rankMap, rankPath } = report.page || {};
   if (rankMap && rankMap.root) rankMap.draw();
+  if (rankPath) rankPath.draw();
   if (!report.timeline) return;
   report.timeline.painter.setPalette(isDark());
   report.timeline.redraw();

@@ -405,7 +405,10 @@ function showRanks(root, page) {
     page.rankMap = new RankMap(page.summary, page.tables, report.timeline);
     page.rankMap.timeline = report.timeline;
   }
+  if (page.summary.rank_map && !page.rankPath) page.rankPath = new RankPath(page.summary.rank_map);
+  if (page.rankPath) root.append(page.rankPath.root);
   if (page.rankMap.root) root.append(page.rankMap.root);
   root.append(page.folded('ranks', rankTable(page.rankMap, page.tables), false));
   if (page.rankMap.root) page.rankMap.draw();
+  if (page.rankPath) page.rankPath.draw();
 }

@@ -5,6 +5,8 @@
 
 #include "trace/bytes/json_text.h"
 
+#include <math.h>
+
 /* A map of `count` ids, all KT_COPY_NONE; NULL: out of memory. */
 static uint32_t *new_id_map(uint32_t count)
 {
@@ -248,13 +250,23 @@ static uint64_t shift_flow_id(const kt_copy *c, uint64_t id)
     return id || !c->first_id ? shift_id(c, id) : KT_LARGE_ID + c->first_id;
 }
 
+int64_t kt_correct_time(const kt_clock *clock, int64_t ns)
+{
+    static const double most = 0x1p62;
+    if (!clock)
+        return ns;
+    double more = clock->offset_ns + clock->drift * ((double)ns - (double)clock->middle_ns);
+    int64_t sum, add = more > most ? INT64_MAX / 2 : more < -most ? INT64_MIN / 2 : llround(more);
+    return __builtin_add_overflow(ns, add, &sum) ? (add > 0 ? INT64_MAX : INT64_MIN) : sum;
+}
+
 /* Flags keep the caller's bits and the writer, which some traces nest by. */
 void kt_copy_columns(kt_copy *c, kineto_row row, kt_row *out)
 {
     const kt_block *block = kt_block_of(c->from, row);
     uint32_t i = row % KT_BLOCK_ROWS;
-    *out = (kt_row){.start_ns = block->start_ns[i] - c->shift_ns,
-                    .end_ns = block->end_ns[i] - c->shift_ns,
+    *out = (kt_row){.start_ns = kt_correct_time(c->clock, block->start_ns[i] - c->shift_ns),
+                    .end_ns = kt_correct_time(c->clock, block->end_ns[i] - c->shift_ns),
                     .name = map_text(c, KT_TEXT_NAME, block->name[i]),
                     .track = kt_copy_track(c, block->track[i]),
                     .kind = block->kind[i],

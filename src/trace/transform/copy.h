@@ -17,6 +17,15 @@ typedef enum kt_text_role {
     KT_TEXT_DEVICE /* properties: a JSON object */
 } kt_text_role;
 
+/* The clock of a source: what has to be added to its times, offset_ns + drift * (t - middle_ns), and how wrong that may
+ * be. */
+typedef struct kt_clock {
+    double offset_ns, drift;
+    int64_t middle_ns, error_ns;
+} kt_clock;
+/* A moment on the corrected clock; NULL: it stays. Saturates. */
+int64_t kt_correct_time(const kt_clock *clock, int64_t ns);
+
 /* Maps a text of the source to a string id of the builder. */
 typedef uint32_t kt_copy_text(void *context, kt_text_role role, kineto_string text);
 
@@ -29,6 +38,7 @@ typedef struct kt_copy {
     int64_t (*number)(void *context, int64_t number);
     void *context;
     int64_t shift_ns; /* is subtracted from all times */
+    const kt_clock *clock; /* corrects all times; NULL: they stay */
     /* For builders that take several traces: processes of different sources stay apart even if they
      * have the same number or text, and ids (correlation, external, flow, async) are shifted by
      * first_id. */

@@ -3,6 +3,8 @@
  * copied unchanged: clocks of different machines are not aligned. */
 #include "trace/transform/merge.h"
 
+#include <math.h>
+
 /* Added by Kineto to the sort index of devices, so that viewers show them after processes. */
 #define DEVICE_SORT_INDEX 5000000
 
@@ -135,6 +137,7 @@ static kineto_status copy_source(kt_merger *m, uint32_t index, const kineto_trac
         c.first_id = s->first_id = m->next_id;
         c.first_process = s->first_process = (uint32_t)to->processes.count;
         c.apart = kb_string(s->label);
+        c.clock = s->clock;
         copy_source_kinds(m, &c);
         m->out_of_memory |= !kt_list_messages(t, (kineto_row)to->count, index, &m->messages);
         kt_copy_rows(&c);
@@ -173,7 +176,10 @@ kineto_status kt_merger_add(kt_merger *m, kineto_trace *trace, const char *path,
     source->name = source->path + KB_MIN(m->common, strlen(path));
     source->activities = kineto_trace_count(trace);
     source->flows = kineto_trace_flow_count(trace);
+    source->clock = m->clocks ? m->clocks->find(m->clocks->context, path) : NULL;
     kineto_trace_window(trace, &source->window_start_ns, &source->window_end_ns);
+    source->window_start_ns = kt_correct_time(source->clock, source->window_start_ns);
+    source->window_end_ns = kt_correct_time(source->clock, source->window_end_ns);
     label_source(source);
     if (!kt_survey_add(m->survey, path, trace, identity, NULL))
         return fail_merge_memory(err);
@@ -234,6 +240,16 @@ static bool has_several_hosts(const kt_merger *m)
     return false;
 }
 
+/* "clock +1.234 ms ± 800 ns": what was added to its times, in the middle of the run. */
+static kb_text describe_clock(const kt_clock *c)
+{
+    kb_text text;
+    int64_t offset = llround(c->offset_ns);
+    kb_snprintf(text.s, sizeof text.s, "clock %s%s ± %s", offset < 0 ? "" : "+", kb_duration(offset).s,
+                kb_duration(c->error_ns).s);
+    return text;
+}
+
 /* Sets rank and host of a source's processes, and appends them to the labels that viewers show. A
  * source that is a merged trace itself has them already. */
 static void mark_processes(kt_merger *m, const kt_merge_source *s, bool with_host)
@@ -252,6 +268,8 @@ static void mark_processes(kt_merger *m, const kt_merge_source *s, bool with_hos
         append_to_label(m, &label, s->label);
         if (with_host && s->identity.host[0])
             append_to_label(m, &label, s->identity.host);
+        if (s->clock)
+            append_to_label(m, &label, describe_clock(s->clock).s);
         m->b->trace->processes.data[i].label = label;
     }
 }
@@ -325,7 +343,7 @@ static void write_merge_ledger(kt_merger *m)
     kineto_string source = kb_string("merge");
     uint64_t shared = count_shared_pids(m);
     kt_ledger_add(m->b, source, kb_string("traces merged"), m->sources.count, false,
-                  kb_string("their clocks are not aligned: times are those of each file"));
+                  kb_string(m->clocks ? m->clocks->note : "their clocks are not aligned: times are those of each file"));
     if (shared)
         kt_ledger_add(m->b, source, kb_string("processes with a number that another one has"),
                       shared, false,

@@ -8,9 +8,17 @@
 #include "trace/model/messages.h"
 #include "trace/transform/copy.h"
 
+/* Clocks of the sources, as the caller compared them. */
+typedef struct kt_merge_clocks {
+    const kt_clock *(*find)(void *context, const char *path); /* NULL: as recorded */
+    void *context;
+    const char *note; /* for header and ledger: how they are aligned, or why they are not */
+} kt_merge_clocks;
+
 /* One source; its trace is released once it is copied. */
 typedef struct kt_merge_source {
     kineto_identity identity;
+    const kt_clock *clock; /* borrowed from the caller; NULL: as recorded */
     char *path;
     /* The path without the directories that all have in common. */
     const char *name;
@@ -35,6 +43,7 @@ typedef struct kt_merger {
     KB_VEC(kt_merge_member) members; /* ascending by source */
     KB_VEC(kb_clock_snapshot) snapshots;
     kb_intern texts; /* keys and values of headers */
+    const kt_merge_clocks *clocks; /* NULL: as recorded */
     kineto_survey *survey;
     kineto_trace *only; /* the first source, until a second one comes */
     uint64_t next_id;   /* ids of the next source are shifted by this */
@@ -58,6 +67,18 @@ kineto_status kt_merger_add_unreadable(kt_merger *m, const char *path, const kin
 kineto_status kt_merger_finish(kt_merger *m, const kineto_files *files, bool whole,
                                kineto_trace **out, kineto_error *err);
 void kt_merger_free(kt_merger *m);
+
+/* ---- open_many.c ----------------------------------------------------------------------------- */
+/** What kineto_trace_open_many does with its files. */
+typedef struct kt_open_hooks {
+    const kt_merge_clocks *clocks; /* NULL: times are those of each file */
+    /* Called for each trace that was opened. False: give up; *out stays NULL, and the status is KINETO_OK. */
+    bool (*opened)(void *context, const kineto_identity *identity);
+    void *context;
+} kt_open_hooks;
+/** kineto_trace_open_many with hooks; NULL: none. */
+kineto_status kt_open_many(const char *const *paths, size_t count, const kineto_open_many_options *options,
+                           const kt_open_hooks *hooks, kineto_trace **out, kineto_error *err);
 
 /* ---- merge_header.c -------------------------------------------------------------------------- */
 /** Keeps the members of a trace's header, and its clock snapshots, until all sources are known. */

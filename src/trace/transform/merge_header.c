@@ -89,6 +89,18 @@ static void write_part_snapshots(const kt_merger *m, const kt_merge_source *s, k
     kb_json_array_end(j);
 }
 
+/* What was added to the times of the source: offset_ns + drift * (t - middle_ns). */
+static void write_part_clock(const kt_clock *c, kb_json *j)
+{
+    kb_json_key_z(j, "clock");
+    kb_json_object_begin(j);
+    kb_json_put_double(j, "offset_ns", c->offset_ns);
+    kb_json_put_double(j, "drift", c->drift);
+    kb_json_put_int(j, "middle_ns", c->middle_ns);
+    kb_json_put_int(j, "error_ns", c->error_ns);
+    kb_json_object_end(j);
+}
+
 /* Name, identity, counts, and the window, which a selection by rank restores. */
 static void write_part_identity(const kt_merge_source *s, kb_json *j)
 {
@@ -102,6 +114,8 @@ static void write_part_identity(const kt_merge_source *s, kb_json *j)
     kb_json_int(j, s->window_start_ns);
     kb_json_int(j, s->window_end_ns);
     kb_json_array_end(j);
+    if (s->clock)
+        write_part_clock(s->clock, j);
 }
 
 /* Members are in the order of their sources, so one pass over them serves all entries. */
@@ -153,6 +167,17 @@ static kineto_status write_merged_member(kt_merger *m, const shared_value *keys,
     return status;
 }
 
+/* How the clocks of the sources are aligned, or why they are not. */
+static void put_clock_note(kt_merger *m)
+{
+    char text[2048];
+    uint64_t replaced = 0;
+    if (!m->clocks || strlen(m->clocks->note) > sizeof text / 8)
+        return;
+    const char *end = kb_json_escape(text, kb_string(m->clocks->note), &replaced);
+    kt_metadata(m->b, kb_string("clocks"), (kineto_string){text, (size_t)(end - text)});
+}
+
 kineto_status kt_merge_put_header(kt_merger *m, kineto_error *err)
 {
     shared_value *keys = count_shared_members(m);
@@ -167,6 +192,7 @@ kineto_status kt_merge_put_header(kt_merger *m, kineto_error *err)
     bool alike = have_same_snapshots(m);
     for (size_t i = 0; alike && i < m->sources.data[0].snapshot_count; i++)
         kt_snapshot(m->b, &m->snapshots.data[i]);
+    put_clock_note(m);
     kineto_status status = write_merged_member(m, keys, !alike, err);
     free(keys);
     return status;

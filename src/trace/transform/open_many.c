@@ -7,6 +7,8 @@ typedef struct many_opener {
     const kineto_files *files;
     kineto_open_many_options how;
     kt_merger merger;
+    kt_open_hooks hooks;
+    bool gave_up;        /* hooks.opened returned false */
     uint32_t opened;     /* traces that were added to the merger */
     bool uses_names;     /* files whose names state another rank are skipped */
     bool has_wrong_name; /* a header states another rank than its name */
@@ -63,6 +65,10 @@ static kineto_status add_opened_trace(many_opener *o, kineto_trace *trace, const
     kineto_identity identity = {.size = sizeof identity};
     kineto_trace *part;
     kineto_trace_identity(trace, path, &identity);
+    if (o->hooks.opened && !o->hooks.opened(o->hooks.context, &identity)) {
+        o->gave_up = true;
+        return KINETO_OK;
+    }
     kineto_status status = choose_part(o, trace, &identity, &part, err);
     if (status != KINETO_OK || !part)
         return status;
@@ -119,27 +125,35 @@ static kineto_status merge_listed_files(many_opener *o, kineto_trace **out, kine
     for (uint32_t i = 0; i < count; i++)
         paths[i] = kineto_files_path(o->files, i);
     kineto_status status = kt_merger_begin(&o->merger, paths, count, err);
-    for (uint32_t i = 0; status == KINETO_OK && i < count; i++)
+    o->merger.clocks = o->hooks.clocks;
+    for (uint32_t i = 0; status == KINETO_OK && i < count && !o->gave_up; i++)
         if (!o->uses_names || rank_of_name(paths[i]) == o->how.rank)
             status = open_listed_file(o, i, err);
-    if (status == KINETO_OK && o->opened && !(o->uses_names && o->has_wrong_name))
+    if (status == KINETO_OK && o->opened && !o->gave_up && !(o->uses_names && o->has_wrong_name))
         status = kt_merger_finish(&o->merger, o->files, !o->how.only_rank, out, err);
     kt_merger_free(&o->merger);
     free(paths);
     return status;
 }
 
-/* Two passes at most: by names first, if all of them state a rank, then without names. */
 kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
                                      const kineto_open_many_options *options, kineto_trace **out,
                                      kineto_error *err)
 {
-    many_opener o = {0};
-    kineto_files *files;
     if (out)
         *out = NULL;
     if (!paths || !out)
         return kb_fail_null(err, __func__, "paths, out", paths, out);
+    return kt_open_many(paths, count, options, NULL, out, err);
+}
+
+/* Two passes at most: by names first, if all of them state a rank, then without names. */
+kineto_status kt_open_many(const char *const *paths, size_t count, const kineto_open_many_options *options,
+                           const kt_open_hooks *hooks, kineto_trace **out, kineto_error *err)
+{
+    many_opener o = {.hooks = hooks ? *hooks : (kt_open_hooks){0}};
+    kineto_files *files;
+    *out = NULL;
     kineto_status status =
         kb_options_read(&o.how, sizeof o.how, options, "kineto_open_many_options", err);
     if (!status)
@@ -151,12 +165,12 @@ kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
     o.uses_names = o.how.only_rank && kineto_files_count(files) > 1 && all_names_say_ranks(files);
     status = merge_listed_files(&o, out, err);
     /* A name was wrong: open all files. */
-    if (status == KINETO_OK && !*out && o.uses_names) {
+    if (status == KINETO_OK && !*out && o.uses_names && !o.gave_up) {
         o.uses_names = false;
         o.opened = 0;
         status = merge_listed_files(&o, out, err);
     }
-    if (status == KINETO_OK && !*out)
+    if (status == KINETO_OK && !*out && !o.gave_up)
         status = fail_no_rank(&o, err);
     kb_vec_free(&o.ranks);
     kineto_files_destroy(files);

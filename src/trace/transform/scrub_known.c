@@ -258,7 +258,7 @@ static bool is_format_key(kineto_string key)
         "chrome_trace_version|"
         "torch_version|local_rank|program|version|host_name|"
         "mergedTraces|host|activities|flows|first_id|window|header|snapshots|ticks|width_ticks|"
-        "monotonic_ns|monotonic_raw_ns|realtime_ns|boottime_ns";
+        "monotonic_ns|monotonic_raw_ns|realtime_ns|boottime_ns|clock|offset_ns|drift|middle_ns|error_ns";
     static const char device[] =
         "id|name|totalGlobalMem|computeMajor|computeMinor|maxThreadsPerBlock|"
         "maxThreadsPerMultiprocessor|maxThreadsPerMultiProcessor|regsPerBlock|"
