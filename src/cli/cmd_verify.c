@@ -4,13 +4,13 @@
 #include "cli/open_many.h"
 #include "cli/style.h"
 #include "cli/verify_text.h"
+#include "trace/files/identity.h"
 #include <ckineto/analyze.h>
 
 #include <errno.h>
 
 static bool quiet, list_rules, verbose;
 static kc_verify_text text;
-static kc_unread unread;
 static kc_texts rules;
 static uint64_t max_places;
 static const kc_option option_list[] = {
@@ -177,9 +177,7 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
         result = output_report(path, trace, report, j);
     else if (j)
         put_trace_error(j, err);
-    if (status != KINETO_OK && !j && text.is_set)
-        status = kc_unread_add(&unread, err, UINT32_MAX);
-    if (status != KINETO_OK)
+    if (status != KINETO_OK && (trace || !text.is_set)) /* those of a set are named at the end */
         kc_complain_of("verify", err);
     if (j)
         kb_json_object_end(j);
@@ -187,22 +185,12 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
     return result;
 }
 
-/* Opens and checks one trace. Returns EXIT_UNREADABLE if it cannot be opened. */
-static int verify_file(const char *path, const kineto_verify_options *how, kb_json *j)
-{
-    kineto_error err = {0};
-    kineto_trace *trace = NULL;
-    (void)kineto_trace_open_with(path, &kc_reading, &trace, &err);
-    int result = verify_opened(path, trace, &err, how, j);
-    kineto_trace_release(trace);
-    return result;
-}
-
-/* State of a survey: options, output (NULL: text), and the worst result so far. */
+/* State of a survey: options, output (NULL: text), the worst result so far, and how many were readable. */
 typedef struct verify_visitor {
     const kineto_verify_options *how;
     kb_json *j;
     int worst;
+    uint32_t readable;
 } verify_visitor;
 
 /* Called for each file of a survey. @return true: continue. */
@@ -211,47 +199,82 @@ static bool visit_file(const kineto_visit *visit, void *user)
     verify_visitor *v = user;
     kineto_error err = *visit->error;
     int result = verify_opened(visit->path, visit->trace, &err, v->how, v->j);
-    v->worst = KB_MAX(v->worst, result);
+    v->worst = KB_MAX(v->worst, visit->trace || !text.is_set ? result : (int)EXIT_FINDINGS);
+    v->readable += visit->trace != NULL;
     return true;
 }
 
-/* If a directory is among the paths: each trace, then findings about the set. */
-static int verify_file_set(int count, char **paths, verify_visitor *v, kineto_survey **survey)
+/* Opens and checks one trace, and adds its row. */
+static kineto_status verify_file(const char *path, verify_visitor *v, kineto_survey *survey, kineto_error *err)
 {
-    kineto_error err = {0};
-    kineto_files *files = NULL;
-    kineto_survey_options how = {
-        .size = sizeof how, .open = &kc_reading, .visit = visit_file, .user = v};
-    kineto_status status =
-        kineto_files_find((const char *const *)paths, (size_t)count, &files, &err);
-    if (status == KINETO_OK)
-        status = kineto_files_survey(files, &how, survey, &err);
-    kineto_files_destroy(files);
-    if (status == KINETO_OK)
-        return v->worst;
-    kc_complain_of("verify", &err);
-    return EXIT_UNREADABLE;
+    kineto_error why = {0};
+    kineto_trace *trace = NULL;
+    kineto_identity identity = {.size = sizeof identity, .rank = -1, .pid = -1};
+    if (kineto_trace_open_with(path, &kc_reading, &trace, &why) == KINETO_OK)
+        kineto_trace_identity(trace, path, &identity);
+    (void)visit_file(&(kineto_visit){.path = path, .trace = trace, .identity = &identity, .error = &why}, v);
+    bool kept = kt_survey_add(survey, path, trace, &identity, &why);
+    kineto_trace_release(trace);
+    return kept ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
-/* @param survey receives the survey if a directory is among the paths. @return the worst result. */
+/* Files that are named one by one need not belong together: in the order of the command line. */
+static kineto_status verify_named_files(int count, char **paths, verify_visitor *v, kineto_survey **survey,
+                                        kineto_error *err)
+{
+    *survey = kt_survey_create();
+    kineto_status status = *survey ? KINETO_OK : kb_fail_memory(err, NULL);
+    for (int i = 0; i < count && !status; i++)
+        status = verify_file(paths[i], v, *survey, err);
+    return status || kt_survey_settle(*survey, NULL, false) ? status : kb_fail_memory(err, NULL);
+}
+
+static bool names_directory(int count, char **paths)
+{
+    for (int i = 0; i < count; i++)
+        if (!kc_is_one_file(&paths[i], 1))
+            return true;
+    return false;
+}
+
+/* Each trace, and if a directory is among the paths, whether they belong together. @param survey  receives the survey of
+ * all files; NULL if that failed. @return the worst result. */
 static int verify_files(int count, char **paths, const kineto_verify_options *how, kb_json *j,
                         kineto_survey **survey)
 {
+    kineto_error err = {0};
+    kineto_files *files = NULL;
     verify_visitor v = {.how = how, .j = j, .worst = EXIT_SOUND};
-    for (int i = 0; i < count; i++)
-        if (!kc_is_one_file(&paths[i], 1))
-            return verify_file_set(count, paths, &v, survey);
-    for (int i = 0; i < count; i++) {
-        int result = verify_file(paths[i], how, j);
-        v.worst = KB_MAX(v.worst, result);
-    }
-    return v.worst;
+    kineto_survey_options o = {.size = sizeof o, .open = &kc_reading, .visit = visit_file, .user = &v};
+    kineto_status status = KINETO_OK;
+    if (!names_directory(count, paths))
+        status = verify_named_files(count, paths, &v, survey, &err);
+    else
+        status = kineto_files_find((const char *const *)paths, (size_t)count, &files, &err);
+    if (status == KINETO_OK && files)
+        status = kineto_files_survey(files, &o, survey, &err);
+    kineto_files_destroy(files);
+    if (status)
+        kc_complain_of("verify", &err);
+    return status || !v.readable ? EXIT_UNREADABLE : v.worst;
 }
 
 /* Findings about the set count like findings of a trace. */
 static int raise_result(int result, int severity)
 {
     return severity > KINETO_SEVERITY_NOTE ? KB_MAX(result, (int)EXIT_FINDINGS) : result;
+}
+
+/* Names damaged files of a set on stderr. */
+static int end_verify(kineto_survey *survey, int result)
+{
+    if (text.is_set && survey) {
+        kc_report_bad_files(survey);
+        result = result == EXIT_SOUND && kc_exit_with_bad_files(0) ? (int)EXIT_FINDINGS : result;
+    }
+    kc_verify_text_free(&text);
+    kineto_survey_destroy(survey);
+    return result;
 }
 
 /* What was found in the traces, then findings about the set, then what could not be read. */
@@ -261,16 +284,14 @@ static int verify_as_text(int count, char **paths, const kineto_verify_options *
     text.has_notes = verbose || rules.count || kc_option_given(&max_places);
     text.has_note_places = kc_option_given(&max_places);
     text.is_verbose = verbose;
-    text.is_set = !kc_is_one_file(paths, count);
     int result = verify_files(count, paths, how, NULL, &survey);
-    text.coverage.unreadable = unread.count;
-    if (survey)
+    bool is_job = names_directory(count, paths);
+    (void)ka_coverage_add_bad_files(&text.coverage, survey);
+    if (is_job)
         result = raise_result(result, kc_worst_finding(survey));
     if (!quiet)
-        kc_verify_text_print(&text, survey, stdout);
-    kc_verify_text_free(&text);
-    kineto_survey_destroy(survey);
-    return kc_unread_finish(&unread, "verify", result);
+        kc_verify_text_print(&text, is_job ? survey : NULL, stdout);
+    return end_verify(survey, result);
 }
 
 /* All traces, or the list of rules, as one object on the standard output. */
@@ -281,6 +302,7 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
     kineto_error err = {0};
     kineto_survey *survey = NULL;
     int result = EXIT_SOUND;
+    bool is_job = names_directory(count, paths);
     kineto_status status = kb_sink_open_file(kc_json_path, kb_compression_of(kc_json_path), &sink, &err);
     if (status == KINETO_OK) {
         kb_json_init(&j, sink);
@@ -293,8 +315,10 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
             kb_json_array_begin(&j);
             result = verify_files(count, paths, how, &j, &survey);
             kb_json_array_end(&j);
-            if (survey)
+            if (is_job)
                 result = raise_result(result, kc_put_findings(survey, &j));
+            if (text.is_set)
+                kc_put_surveyed_coverage(survey, &j);
         }
         kb_json_object_end(&j);
         kb_sink_write(sink, "\n", 1);
@@ -304,8 +328,7 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
         kc_complain_of("verify", &err);
         result = KC_EXIT_USAGE;
     }
-    kineto_survey_destroy(survey);
-    return result;
+    return end_verify(survey, result);
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */
@@ -359,6 +382,7 @@ static int run_verify(int count, char **paths)
     kineto_verify_options how = {
         .size = sizeof how, .rules = list, .places = (uint32_t)KB_MIN(max_places, 1000u)};
     int result = EXIT_UNREADABLE;
+    text.is_set = !kc_is_one_file(paths, count);
     if (rules.count && !list)
         kc_complain("verify: out of memory");
     else if (check_rule_names(list) != KINETO_OK)

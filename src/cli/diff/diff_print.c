@@ -1,6 +1,7 @@
 /* A diff on a terminal: the verdict, conditions, steps, the changes with the largest effect on a step first,
  * findings and gates. */
 #include "cli/diff/diff.h"
+#include "cli/open_many.h"
 
 #include "cli/print_facts.h"
 #include "cli/style.h"
@@ -529,6 +530,8 @@ static void print_gates(const kc_diff_output *d, FILE *out)
 void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *out)
 {
     bool exact = kineto_analysis_find_table(d->facts, "diff_steps") != UINT32_MAX;
+    for (uint32_t side = 0; side < 2; side++)
+        kc_print_coverage(&d->coverage[side], side ? "after" : "before", out);
     if (exact) {
         kc_diff_print_verdict(d, out);
         print_conditions(d, out);

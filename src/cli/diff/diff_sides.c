@@ -10,7 +10,7 @@ static kineto_status open_side(kc_diff_output *d, uint32_t side, int32_t rank, k
     kineto_status status = KINETO_OK;
     for (uint32_t i = 0; i < d->run_count[side] && !status; i++) {
         kineto_trace **t = &d->traces[side][i];
-        status = kc_open_traces(d->paths[side] + i, 1, rank, t, err);
+        status = kc_open_covered_traces(d->paths[side] + i, 1, rank, &d->coverage[side], t, err);
         if (status)
             continue;
         d->activities[side] += kineto_trace_count(*t);
@@ -56,6 +56,8 @@ void kc_diff_free(kc_diff_output *d)
     for (uint32_t side = 0; side < 2; side++)
         for (uint32_t i = 0; i < d->run_count[side]; i++)
             kineto_trace_release(d->traces[side][i]);
+    for (uint32_t side = 0; side < 2; side++)
+        ka_coverage_free(&d->coverage[side]);
 }
 
 int kc_diff_exit_status(const kc_diff_output *d)

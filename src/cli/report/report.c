@@ -23,6 +23,7 @@ typedef struct report_work {
     kineto_trace *first;
     kc_health health;
     kineto_files *files;
+    kc_file_set set;
     KB_VEC(char *) readable; /* borrowed from `files` */
     bool wants_health;
     uint64_t activities; /* of all */
@@ -61,11 +62,9 @@ static kineto_status analyze_files(report_work *w, const kineto_files *files, ki
         const char *path = kineto_files_path(files, i);
         kineto_trace *trace = NULL;
         kc_show_reading(i, w->count, path);
-        status = kineto_trace_open_with(path, &kc_reading, &trace, err);
-        if (status) {
-            status = kc_unread_add(w->page->unread, err, w->count);
+        status = kc_file_set_open(&w->set, files, i, &trace, err);
+        if (!trace)
             continue;
-        }
         status = analyze_trace(w, trace, path, i, err);
         if (!status && !w->first)
             w->first = kineto_trace_retain(trace);
@@ -74,10 +73,8 @@ static kineto_status analyze_files(report_work *w, const kineto_files *files, ki
         kineto_trace_release(trace);
     }
     kc_show_reading(0, 0, NULL);
-    w->health.coverage.unreadable = w->page->unread->count;
-    if (w->seen)
-        w->seen->coverage.unreadable = w->page->unread->count;
-    return status;
+    ka_coverage *coverages[] = {&w->health.coverage, w->seen ? &w->seen->coverage : NULL};
+    return status ? status : kc_file_set_end(&w->set, files, coverages, w->seen ? 2 : 1, err);
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -138,6 +135,7 @@ static kineto_status read_report_traces(report_work *w, kineto_error *err)
 /* Also after a failure, with members that are NULL. */
 static void free_work(report_work *w)
 {
+    kc_file_set_report(&w->set);
     kineto_overview_destroy(w->seen);
     kineto_trace_release(w->first);
     kc_health_free(&w->health);

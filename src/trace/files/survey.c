@@ -87,6 +87,32 @@ bool kt_survey_add(kineto_survey *s, const char *path, const kineto_trace *trace
     return true;
 }
 
+/* Does a file before the last one have this rank? With a fingerprint: also these activities? */
+static bool has_earlier_rank(const kineto_survey *s, int32_t rank, const uint64_t *fingerprint)
+{
+    for (size_t i = 0; i + 1 < s->rows.count; i++)
+        if (s->rows.data[i]->identity.rank == rank && s->rows.data[i]->view.status == KINETO_OK &&
+            (!fingerprint || s->rows.data[i]->fingerprint == *fingerprint))
+            return true;
+    return false;
+}
+
+/* A file without a rank may be a copy that stands for another rank. */
+bool kt_survey_last_is_repeated(const kineto_survey *s, const kineto_trace *trace)
+{
+    const kt_survey_row *last = s->rows.count ? s->rows.data[s->rows.count - 1] : NULL;
+    kt_ranks ranks = {0};
+    if (!last || !trace || !last->view.activities)
+        return false;
+    if (last->identity.rank_count < 2)
+        return last->identity.rank >= 0 && has_earlier_rank(s, last->identity.rank, &last->fingerprint);
+    bool is = kt_add_trace_ranks(&ranks, trace) && ranks.count;
+    for (size_t i = 0; i < ranks.count && is; i++)
+        is = has_earlier_rank(s, ranks.data[i], NULL);
+    kb_vec_free(&ranks);
+    return is;
+}
+
 /* As unsigned numbers, so that rows without a rank (-1) sort last. */
 static int compare_rows_by_rank(const void *left, const void *right)
 {

@@ -39,6 +39,7 @@ typedef struct kt_merger {
     kineto_trace *only; /* the first source, until a second one comes */
     uint64_t next_id;   /* ids of the next source are shifted by this */
     uint64_t kind_conflicts;
+    bool skips_repeated;      /* of files with the same rank and activities only the first is copied */
     kt_message_ends messages; /* of all sources, by rows of the builder */
     bool out_of_memory;
 } kt_merger;
@@ -58,6 +59,13 @@ kineto_status kt_merger_add_unreadable(kt_merger *m, const char *path, const kin
 kineto_status kt_merger_finish(kt_merger *m, const kineto_files *files, bool whole,
                                kineto_trace **out, kineto_error *err);
 void kt_merger_free(kt_merger *m);
+
+/* ---- open_many.c ----------------------------------------------------------------------------- */
+/** kineto_trace_open_many for a command: named files that cannot be read are losses, too, and of files with the same
+ *  rank and activities only one is read.
+ *  @param survey  receives the survey of all files, to destroy; NULL on failure. */
+kineto_status kt_open_many(const char *const *paths, size_t count, const kineto_open_many_options *options,
+                           kineto_survey **survey, kineto_trace **out, kineto_error *err);
 
 /* ---- merge_header.c -------------------------------------------------------------------------- */
 /** Keeps the members of a trace's header, and its clock snapshots, until all sources are known. */

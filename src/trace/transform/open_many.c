@@ -7,6 +7,7 @@ typedef struct many_opener {
     const kineto_files *files;
     kineto_open_many_options how;
     kt_merger merger;
+    kineto_survey **survey; /* receives the survey: files that cannot be used are losses; NULL: errors */
     uint32_t opened;     /* traces that were added to the merger */
     bool uses_names;     /* files whose names state another rank are skipped */
     bool has_wrong_name; /* a header states another rank than its name */
@@ -75,7 +76,7 @@ static kineto_status add_opened_trace(many_opener *o, kineto_trace *trace, const
 }
 
 /* Opens file `index`. A file found in a directory that cannot be read is recorded as a loss; one
- * that the caller named is an error. */
+ * that the caller named is an error, unless the caller takes the survey. */
 static kineto_status open_listed_file(many_opener *o, uint32_t index, kineto_error *err)
 {
     kineto_trace *trace;
@@ -88,7 +89,7 @@ static kineto_status open_listed_file(many_opener *o, uint32_t index, kineto_err
         kineto_trace_release(trace);
         return status;
     }
-    if (status != KINETO_E_MEMORY && kineto_files_was_found(o->files, index))
+    if (status != KINETO_E_MEMORY && (o->survey || kineto_files_was_found(o->files, index)))
         return kt_merger_add_unreadable(&o->merger, path, &o->last, err);
     if (err)
         *err = o->last;
@@ -119,27 +120,31 @@ static kineto_status merge_listed_files(many_opener *o, kineto_trace **out, kine
     for (uint32_t i = 0; i < count; i++)
         paths[i] = kineto_files_path(o->files, i);
     kineto_status status = kt_merger_begin(&o->merger, paths, count, err);
+    o->merger.skips_repeated = o->survey != NULL;
     for (uint32_t i = 0; status == KINETO_OK && i < count; i++)
         if (!o->uses_names || rank_of_name(paths[i]) == o->how.rank)
             status = open_listed_file(o, i, err);
     if (status == KINETO_OK && o->opened && !(o->uses_names && o->has_wrong_name))
         status = kt_merger_finish(&o->merger, o->files, !o->how.only_rank, out, err);
+    if (o->survey && status == KINETO_OK && *out) {
+        *o->survey = o->merger.survey;
+        o->merger.survey = NULL;
+    }
     kt_merger_free(&o->merger);
     free(paths);
     return status;
 }
 
 /* Two passes at most: by names first, if all of them state a rank, then without names. */
-kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
-                                     const kineto_open_many_options *options, kineto_trace **out,
-                                     kineto_error *err)
+static kineto_status open_and_merge(const char *const *paths, size_t count, const kineto_open_many_options *options,
+                                    kineto_survey **survey, kineto_trace **out, kineto_error *err)
 {
-    many_opener o = {0};
+    many_opener o = {.survey = survey};
     kineto_files *files;
     if (out)
         *out = NULL;
     if (!paths || !out)
-        return kb_fail_null(err, __func__, "paths, out", paths, out);
+        return kb_fail_null(err, "kineto_trace_open_many", "paths, out", paths, out);
     kineto_status status =
         kb_options_read(&o.how, sizeof o.how, options, "kineto_open_many_options", err);
     if (!status)
@@ -161,4 +166,18 @@ kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
     kb_vec_free(&o.ranks);
     kineto_files_destroy(files);
     return status;
+}
+
+kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
+                                     const kineto_open_many_options *options, kineto_trace **out,
+                                     kineto_error *err)
+{
+    return open_and_merge(paths, count, options, NULL, out, err);
+}
+
+kineto_status kt_open_many(const char *const *paths, size_t count, const kineto_open_many_options *options,
+                           kineto_survey **survey, kineto_trace **out, kineto_error *err)
+{
+    *survey = NULL;
+    return open_and_merge(paths, count, options, survey, out, err);
 }
