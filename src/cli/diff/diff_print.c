@@ -215,6 +215,22 @@ static void print_step_change(const kineto_analysis *a, uint32_t t, uint64_t row
     fputc('\n', out);
 }
 
+/* What differs across ranks, the largest first. */
+static void print_ranks(const kc_diff_output *d, FILE *out)
+{
+    enum { MAX_ROWS = 10 };
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_ranks");
+    uint64_t rows = kc_fact_rows(d->facts, t);
+    for (uint64_t row = 0; row < rows && row < MAX_ROWS; row++) {
+        fputs(row ? "  " : "Ranks that differ\n  ", out);
+        kc_put_name(out, kc_fact_text(d->facts, t, row, "sentence"), 0);
+        fputc('\n', out);
+    }
+    if (rows > MAX_ROWS)
+        fprintf(out, "  … and %llu more: --json has them\n", (unsigned long long)(rows - MAX_ROWS));
+    fputs(rows ? "\n" : "", out);
+}
+
 /* Conditions that differ between the runs, which the reader must take into account. */
 static void print_conditions(const kc_diff_output *d, FILE *out)
 {
@@ -534,6 +550,7 @@ void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *
         kc_print_coverage(&d->coverage[side], side ? "after" : "before", out);
     if (exact) {
         kc_diff_print_verdict(d, out);
+        print_ranks(d, out);
         print_conditions(d, out);
     }
     print_traces(d, out);
