@@ -4,13 +4,18 @@
 #include "cli/open_many.h"
 #include "cli/style.h"
 #include "cli/verify_text.h"
+#include "analyze/facts/analyses.h"
+#include "cli/print_facts.h"
+#include "export/export.h"
 #include "trace/files/identity.h"
+#include "trace/import/import.h"
 #include <ckineto/analyze.h>
 
 #include <errno.h>
 
 static bool quiet, list_rules, verbose;
 static kc_verify_text text;
+static kineto_analysis *dumps; /* what dumps of the flight recorder show when they are compared; NULL: there are none */
 static kc_texts rules;
 static uint64_t max_places;
 static const kc_option option_list[] = {
@@ -185,6 +190,49 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
     return result;
 }
 
+/* ---- dumps of the flight recorder -------------------------------------------------------------- */
+
+static kineto_status add_dump(const kineto_trace *trace, const char *path, uint32_t index, kineto_error *err)
+{
+    int32_t rank = kc_trace_rank(trace, path, index);
+    kineto_analysis_options o = {.size = sizeof o, .rank = &rank};
+    kineto_analysis *own;
+    kineto_status status = ka_analyze_tables(trace, &o, KA_TABLE_BIT(KA_TABLE_rank_damage), &own, err);
+    if (status)
+        return status;
+    if (!dumps) {
+        dumps = own;
+        ka_facts_defer(dumps);
+        return KINETO_OK;
+    }
+    status = kineto_analysis_add(dumps, own, err);
+    kineto_analysis_destroy(own);
+    return status;
+}
+
+/* Compares the dumps: do they show a collective that differs, or is missing on a rank? @param j  NULL: as text. */
+static int finish_dumps(kb_json *j, int result)
+{
+    kineto_error err = {0};
+    kineto_fact_table table;
+    if (!dumps)
+        return result;
+    if (ka_facts_complete(dumps, &err))
+        kc_complain_of("verify", &err);
+    kineto_analysis_table(dumps, 0, &table);
+    if (j)
+        kb_json_key_z(j, "dumps");
+    if (j)
+        ke_put_analysis(j, dumps, 0, NULL);
+    else if (!quiet)
+        kc_facts_print(dumps, 0, false, stdout);
+    kineto_analysis_destroy(dumps);
+    dumps = NULL;
+    return table.row_count ? KB_MAX(result, (int)EXIT_FINDINGS) : result;
+}
+
+/* ---- several files ------------------------------------------------------------------------------ */
+
 /* State of a survey: options, output (NULL: text), the worst result so far, and how many were readable. */
 typedef struct verify_visitor {
     const kineto_verify_options *how;
@@ -200,6 +248,8 @@ static bool visit_file(const kineto_visit *visit, void *user)
     kineto_error err = *visit->error;
     int result = verify_opened(visit->path, visit->trace, &err, v->how, v->j);
     v->worst = KB_MAX(v->worst, visit->trace || !text.is_set ? result : (int)EXIT_FINDINGS);
+    if (visit->trace && kt_is_of_flight_recorder(visit->trace) && add_dump(visit->trace, visit->path, v->readable, &err))
+        kc_complain_of("verify", &err);
     v->readable += visit->trace != NULL;
     return true;
 }
@@ -291,7 +341,7 @@ static int verify_as_text(int count, char **paths, const kineto_verify_options *
         result = raise_result(result, kc_worst_finding(survey));
     if (!quiet)
         kc_verify_text_print(&text, is_job ? survey : NULL, stdout);
-    return end_verify(survey, result);
+    return end_verify(survey, finish_dumps(NULL, result));
 }
 
 /* All traces, or the list of rules, as one object on the standard output. */
@@ -319,6 +369,7 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
                 result = raise_result(result, kc_put_findings(survey, &j));
             if (text.is_set)
                 kc_put_surveyed_coverage(survey, &j);
+            result = finish_dumps(&j, result);
         }
         kb_json_object_end(&j);
         kb_sink_write(sink, "\n", 1);

@@ -1,5 +1,7 @@
 /* Which ranks of a job some traces cover. */
 #include "analyze/overview/coverage.h"
+#include "trace/files/survey.h"
+#include "trace/import/import.h"
 #include "trace/trace.h"
 
 #include <ckineto/files.h>
@@ -42,6 +44,7 @@ bool ka_coverage_add(ka_coverage *c, const kineto_trace *trace, const int32_t *r
 {
     kineto_identity identity = {.size = sizeof identity};
     ka_covered_trace seen = {.activities = kineto_trace_count(trace),
+                             .is_dump = kt_is_of_flight_recorder(trace),
                              .is_cut = kt_ledger_is_cut(trace)};
     kineto_trace_identity(trace, NULL, &identity);
     kineto_trace_window(trace, &seen.start_ns, &seen.end_ns);
@@ -67,6 +70,7 @@ bool ka_coverage_add_surveyed(ka_coverage *c, const kineto_survey *survey)
                                  .host_ns = length_ns,
                                  .device_ns = length_ns,
                                  .activities = f.activities,
+                                 .is_dump = survey->rows.data[i]->is_dump,
                                  .is_cut = f.is_cut};
         c->rank_count += KB_MAX(f.identity->rank_count, 1u);
         c->world_size = KB_MAX(c->world_size, (uint32_t)KB_MAX(f.identity->world_size, 0));
@@ -307,6 +311,8 @@ static bool has_common_time(const ka_coverage *c)
 {
     int64_t start_ns = INT64_MIN, end_ns = INT64_MAX;
     for (size_t i = 0; i < c->traces.count; i++) {
+        if (c->traces.data[i].is_dump)
+            continue;
         start_ns = KB_MAX(start_ns, c->traces.data[i].start_ns);
         end_ns = KB_MIN(end_ns, c->traces.data[i].end_ns);
     }
@@ -316,12 +322,14 @@ static bool has_common_time(const ka_coverage *c)
 /* Did most traces record at one moment? *others: how many are of another run. */
 static bool has_majority(const ka_coverage *c, uint32_t *others)
 {
-    kt_time_window *windows = malloc((c->traces.count + 1) * sizeof *windows), majority;
+    kt_time_window *windows = calloc(c->traces.count + 1, sizeof *windows), majority;
     *others = 0;
+    size_t count = 0;
     for (size_t i = 0; windows && i < c->traces.count; i++)
-        windows[i] = (kt_time_window){c->traces.data[i].start_ns, c->traces.data[i].end_ns};
-    bool has = windows && kt_find_majority_window(windows, c->traces.count, &majority);
-    for (size_t i = 0; has && i < c->traces.count; i++)
+        if (!c->traces.data[i].is_dump)
+            windows[count++] = (kt_time_window){c->traces.data[i].start_ns, c->traces.data[i].end_ns};
+    bool has = windows && kt_find_majority_window(windows, count, &majority);
+    for (size_t i = 0; has && i < count; i++)
         *others += kt_window_is_of_other_run(&windows[i], &majority);
     free(windows);
     return has;

@@ -14,6 +14,7 @@ typedef struct ka_covered_trace {
     int64_t host_ns, device_ns; /* from its start to the end of the last activity of the host, and of devices;
                                    without ranges of the user, which may be written before what is in them */
     uint64_t activities;
+    bool is_dump; /* of a flight recorder, which records at another time than a trace */
     bool is_cut; /* the end of its file is missing */
 } ka_covered_trace;
 

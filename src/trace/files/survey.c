@@ -2,6 +2,7 @@
  * Only one trace is in memory at a time. Implements kineto_survey of <ckineto/files.h>; merging
  * uses it for its ledger. Memory errors set out_of_memory, which kt_survey_settle reports. */
 #include "trace/files/survey.h"
+#include "trace/import/import.h"
 
 #include "trace/model/model.h"
 
@@ -58,7 +59,8 @@ static void fill_trace_columns(kt_survey_row *row, const kineto_trace *trace)
     view->is_cut = kt_ledger_is_cut(trace);
     view->text_bytes = kineto_trace_text_bytes(trace);
     kineto_trace_window(trace, &view->window_start_ns, &view->window_end_ns);
-    row->fingerprint = fingerprint_of(trace, &row->identity);
+    row->is_dump = kt_is_of_flight_recorder(trace);
+    row->fingerprint = mix_hash(fingerprint_of(trace, &row->identity), row->is_dump);
 }
 
 /* The survey keeps copies of path and message: the file is closed when the table is read. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define MAX_GROUPS 4096u
+#define RECORDER   "PyTorch flight recorder"
 
 /* Members of an object, by the order of a list of keys; empty where it has none. */
 static bool read_members(kineto_string object, const char *const *keys, kineto_string *values, size_t count)
@@ -234,7 +235,7 @@ static bool put_entries(dump *d, kineto_string entries)
 
 static void put_header(dump *d)
 {
-    kb_json_put_string(&d->j, "recorder", kb_string("PyTorch flight recorder"));
+    kb_json_put_string(&d->j, "recorder", kb_string(RECORDER));
     kb_json_key_z(&d->j, "distributedInfo");
     kb_json_object_begin(&d->j);
     kb_json_put_string(&d->j, "backend", kb_string("nccl"));
@@ -302,6 +303,17 @@ static kineto_status convert_dump(dump *d, kineto_string text, kineto_trace **ou
         status = open_text(made, size, out, err);
     free(made);
     return status;
+}
+
+bool kt_is_of_flight_recorder(const kineto_trace *trace)
+{
+    kineto_string key, value;
+    for (uint32_t i = 0; i < kineto_trace_metadata_count(trace); i++) {
+        kineto_trace_metadata(trace, i, &key, &value);
+        if (kb_string_equal(key, kb_string("recorder")))
+            return kb_string_equal(inside_of(value), kb_string(RECORDER));
+    }
+    return false;
 }
 
 bool kt_is_flight_recorder(kineto_string head)

@@ -34,6 +34,8 @@ const kt_directory_importer *kt_directory_importer_find(const char *path);
 /** A dump of PyTorch's flight recorder, pickled or as JSON. */
 bool kt_is_flight_recorder(kineto_string head);
 kineto_status kt_import_flight_recorder(kineto_string bytes, kineto_trace **out, kineto_error *err);
+/** Was this trace made of such a dump? */
+bool kt_is_of_flight_recorder(const kineto_trace *trace);
 
 /* ---- perf_data.c ---- */
 bool kt_is_perf_data(kineto_string head);
