@@ -50,7 +50,7 @@ static kineto_string inside_of(kineto_string raw)
     return kt_json_is_string(raw) ? kt_json_inside(raw) : (kineto_string){"", 0};
 }
 
-static int64_t read_number(kineto_string raw, int64_t otherwise)
+static int64_t read_dump_number(kineto_string raw, int64_t otherwise)
 {
     int64_t n;
     return kt_json_int(raw, &n) ? n : otherwise;
@@ -123,7 +123,7 @@ static const process_group *find_group(const dump *d, kineto_string name)
 static int64_t read_world_rank(const process_group *g, int64_t rank)
 {
     kineto_string found = g && rank >= 0 ? read_item(g->ranks, (size_t)rank) : (kineto_string){"", 0};
-    return found.size ? read_number(found, rank) : rank;
+    return found.size ? read_dump_number(found, rank) : rank;
 }
 
 /* ---- entries ---------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ static const char *const entry_keys[KEYS] = {
     "time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns", "is_p2p", "record_id"};
 
 /* Elements of all tensors of a list of sizes. */
-static int64_t count_elements(kineto_string sizes)
+static int64_t count_dump_elements(kineto_string sizes)
 {
     int64_t all = 0;
     uint32_t tensors = count_items(sizes);
@@ -142,7 +142,7 @@ static int64_t count_elements(kineto_string sizes)
         kineto_string shape = read_item(sizes, i);
         int64_t elements = 1;
         for (uint32_t k = 0; read_item(shape, k).size; k++)
-            if (__builtin_mul_overflow(elements, KB_MAX(read_number(read_item(shape, k), 1), 0), &elements))
+            if (__builtin_mul_overflow(elements, KB_MAX(read_dump_number(read_item(shape, k), 1), 0), &elements))
                 return INT64_MAX;
         if (__builtin_add_overflow(all, elements, &all))
             return INT64_MAX;
@@ -170,8 +170,8 @@ static void put_arguments(dump *d, const kineto_string *e, kineto_string name, c
     const char *space = memchr(op.data, ' ', op.size);
     op.size = space ? (size_t)(space - op.data) : op.size;
     kb_json_put_string(&d->j, "Collective name", op);
-    kb_json_put_int(&d->j, "In msg nelems", count_elements(e[IN_SIZES]));
-    kb_json_put_int(&d->j, "Out msg nelems", count_elements(e[OUT_SIZES]));
+    kb_json_put_int(&d->j, "In msg nelems", count_dump_elements(e[IN_SIZES]));
+    kb_json_put_int(&d->j, "Out msg nelems", count_dump_elements(e[OUT_SIZES]));
     kb_json_put_string(&d->j, "dtype", inside_of(read_item(e[IN_TYPES], 0)));
     kb_json_put_string(&d->j, "Process Group Name", inside_of(read_item(e[GROUP], 0)));
     kb_json_put_string(&d->j, "Process Group Description", inside_of(read_item(e[GROUP], 1)));
@@ -179,11 +179,11 @@ static void put_arguments(dump *d, const kineto_string *e, kineto_string name, c
         kb_json_put_uint(&d->j, "Group size", g->size);
         kb_json_put_string(&d->j, "Process Group Ranks", g->ranks);
     }
-    kb_json_put_int(&d->j, "Seq", read_number(e[is_p2p ? P2P_SEQUENCE : SEQUENCE], 0));
+    kb_json_put_int(&d->j, "Seq", read_dump_number(e[is_p2p ? P2P_SEQUENCE : SEQUENCE], 0));
     if (is_p2p)
         put_peers(d, name, g);
     kb_json_put_string(&d->j, "State", inside_of(e[STATE]));
-    kb_json_put_int(&d->j, "Record", read_number(e[RECORD], 0));
+    kb_json_put_int(&d->j, "Record", read_dump_number(e[RECORD], 0));
 }
 
 /* Of one that did not start, the time at which it was enqueued, without a length. */
@@ -194,8 +194,8 @@ static void put_entry(dump *d, const kineto_string *e)
     if (colon)
         name = (kineto_string){colon + 1, whole.size - (size_t)(colon + 1 - whole.data)};
     const process_group *g = find_group(d, inside_of(read_item(e[GROUP], 0)));
-    int64_t created_ns = read_number(e[CREATED], 0), start_ns = read_number(e[STARTED], created_ns);
-    int64_t end_ns = KB_MAX(read_number(e[COMPLETED], start_ns), start_ns);
+    int64_t created_ns = read_dump_number(e[CREATED], 0), start_ns = read_dump_number(e[STARTED], created_ns);
+    int64_t end_ns = KB_MAX(read_dump_number(e[COMPLETED], start_ns), start_ns);
     char kernel[120];
     kb_snprintf(kernel, sizeof kernel, "nccl:%.*s", (int)KB_MIN(name.size, (size_t)80), name.data);
     kb_json_newline(&d->j);
