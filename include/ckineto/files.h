@@ -83,7 +83,9 @@ KINETO_API uint64_t kineto_files_skipped(const kineto_files *files);
     X(PID_SHARED, 8, "pid.shared", 0, "different processes have the same number")                  \
     X(SEVERAL_RANKS, 9, "file.merged", 1, "a file among others holds several ranks itself")        \
     X(SEVERAL_WINDOWS, 10, "rank.windows", 0, "a rank has several windows, one after the other")   \
-    X(WINDOWS_APART, 11, "window.apart", 1, "there is no time that all windows have in common")
+    X(WINDOWS_APART, 11, "window.apart", 1, "there is no time that all windows have in common")    \
+    X(CUT, 12, "file.cut", 1, "the end of a file is missing")                                      \
+    X(OTHER_RUN, 13, "file.other_run", 1, "a file is of another run")
 
 typedef enum kineto_files_finding_kind {
 #define KINETO_X(name, value, id, severity, text) KINETO_FILES_##name = (value),

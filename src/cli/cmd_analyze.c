@@ -197,7 +197,10 @@ typedef struct work {
     kineto_analysis *facts;
     kineto_findings *found;
     kc_health health;
-    kc_unread unread;
+    kc_file_set set;
+    char *text; /* of --what-if, for each trace */
+    size_t text_size;
+    FILE *lines;
     bool many;    /* traces: what compares them is made when all are there */
     bool is_read; /* all that was named could be */
 } work;
@@ -266,13 +269,24 @@ static kineto_status add_facts(work *w, const kineto_trace *trace, int32_t rank,
     return status;
 }
 
+/* Lines of one trace: they are printed after the line that says which ranks there are. */
+static kineto_status add_what_if(work *w, const kineto_trace *trace, int32_t rank, kineto_error *err)
+{
+    w->lines = w->lines ? w->lines : open_memstream(&w->text, &w->text_size);
+    if (!w->lines || !ka_coverage_add(&w->health.coverage, trace, &rank))
+        return kb_fail_memory(err, NULL);
+    if (w->many)
+        fprintf(w->lines, "rank %d:\n", rank);
+    return kc_what_if(trace, &w->options, &what_if, w->lines, err);
+}
+
 /* The rank comes from the trace, else from the place of the file in the list. */
 static kineto_status add_rank(work *w, const kineto_trace *trace, const char *path, uint32_t index,
                               kineto_error *err)
 {
     int32_t rank = kc_trace_rank(trace, path, index);
     w->options.rank = &rank;
-    kineto_status status = what_if.count ? kc_what_if(trace, &w->options, &what_if, stdout, err)
+    kineto_status status = what_if.count ? add_what_if(w, trace, rank, err)
                            : w->overview ? add_overview(w, trace, rank, err)
                            : findings    ? add_findings(w, trace, rank, err)
                                          : add_facts(w, trace, rank, err);
@@ -304,20 +318,20 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
         const char *path = kineto_files_path(files, i);
         kineto_trace *trace = NULL;
         kc_show_reading(i, kineto_files_count(files), path);
-        status = kineto_trace_open_with(path, &kc_reading, &trace, err);
+        status = kc_file_set_open(&w->set, files, i, &trace, err);
+        if (!status && !trace)
+            continue;
         if (!status)
             status = add_rank(w, trace, path, i, err);
-        else if (!(status = kc_unread_add(&w->unread, err, kineto_files_count(files))))
-            continue;
         w->is_read = !status;
         if (!status && overlay)
             status = write_overlay(w, trace, err);
         kineto_trace_release(trace);
     }
     kc_show_reading(0, 0, NULL);
-    w->health.coverage.unreadable = w->unread.count;
-    if (w->seen)
-        w->seen->coverage.unreadable = w->unread.count;
+    ka_coverage *coverages[] = {&w->health.coverage, w->seen ? &w->seen->coverage : NULL};
+    if (!status)
+        status = kc_file_set_end(&w->set, files, coverages, w->seen ? 2 : 1, err);
     if (!status && w->facts)
         status = ka_facts_complete(w->facts, err);
     if (!status && w->found)
@@ -340,10 +354,16 @@ static kineto_status add_one_rank(work *w, char *const *paths, int count, kineto
     return status;
 }
 
+static void put_findings(kb_json *j, const void *what)
+{
+    const work *w = what;
+    ke_put_findings(j, w->found, &w->health.coverage);
+}
+
 static kineto_status show_findings(const work *w, kineto_error *err)
 {
     if (json)
-        return kineto_findings_save_json(w->found, json, err);
+        return kc_save_json(json, put_findings, w, err);
     kc_health_print(&w->health, stdout);
     kc_findings_print(w->found, KB_MIN(kc_page_width(stdout), KC_FINDINGS_WIDTH), stdout);
     return KINETO_OK;
@@ -370,24 +390,43 @@ static bool is_overview_wanted(void)
     return !findings && !what_if.count && (brief || !json);
 }
 
-static void put_facts(kb_json *j, const void *what) { ke_put_analysis(j, what, choose_json_rows()); }
+static void put_facts(kb_json *j, const void *what)
+{
+    const work *w = what;
+    ke_put_analysis(j, w->facts, choose_json_rows(), &w->health.coverage);
+}
+
+static kineto_status show_what_ifs(work *w, kineto_error *err)
+{
+    char coverage[400];
+    if (w->lines && fclose(w->lines) != 0)
+        return kb_fail_memory(err, NULL);
+    w->lines = NULL;
+    ka_coverage_describe(&w->health.coverage, coverage, sizeof coverage);
+    if (*coverage)
+        puts(coverage);
+    fwrite(w->text, 1, w->text_size, stdout);
+    return KINETO_OK;
+}
 
 /* Writes all requested outputs. The terminal gets tables only if no file was requested. Rows
  * of several ranks are sorted by weight, except under definitions that fix the order of
  * HolisticTraceAnalysis. */
-static kineto_status show_results(const work *w, const char *path, kineto_error *err)
+static kineto_status show_results(work *w, const char *path, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (what_if.count)
-        return KINETO_OK;
+        return show_what_ifs(w, err);
     if (w->overview)
         return show_overview(w, path, err);
     if (findings)
         return show_findings(w, err);
     if (json)
-        status = kc_save_json(json, put_facts, w->facts, err);
+        status = kc_save_json(json, put_facts, w, err);
     if (csv && !status)
         status = kineto_analysis_save_csv(w->facts, csv, err);
+    if (csv)
+        kc_print_coverage(&w->health.coverage, "ckineto", stderr);
     if (!json && !csv) {
         kc_health_print(&w->health, stdout);
         kc_facts_print(w->facts, row_limit,
@@ -467,8 +506,8 @@ static kineto_status analyze_fact_set(work *w, const ka_facts_set *s, bool *lack
     if (!w->overview)
         return analyze_fact_tables(w, s, lacks_some, err);
     kineto_status status = ka_facts_set_overview(s, 0, &w->seen, err);
-    if (!status)
-        w->seen->coverage.unreadable = w->unread.count;
+    if (!status && !ka_coverage_copy_bad_files(&w->seen->coverage, &w->health.coverage))
+        status = kb_fail_memory(err, NULL);
     return status;
 }
 
@@ -483,7 +522,7 @@ static kineto_status analyze_facts(work *w, char *const *paths, int count, kinet
     if (status)
         return status;
     w->many = kc_count_facts(s) > 1;
-    status = kc_add_facts_health(s, &w->health, &w->unread, err);
+    status = kc_add_facts_health(s, &w->health, &w->set, err);
     if (!status)
         status = analyze_fact_set(w, s, &lacks_some, err);
     w->is_read = !status;
@@ -708,6 +747,9 @@ int kc_analyze(int argc, char **argv)
     kineto_analysis_destroy(w.facts);
     kineto_findings_destroy(w.found);
     kc_health_free(&w.health);
-    int result = kc_unread_finish(&w.unread, "analyze", exit_status(&w, status, passed));
-    return kc_finish_stdout("analyze", result);
+    if (w.lines)
+        (void)fclose(w.lines);
+    free(w.text);
+    kc_file_set_report(&w.set);
+    return kc_finish_stdout("analyze", exit_status(&w, status, passed));
 }

@@ -275,7 +275,6 @@ static int finish_diff_output(int status)
 static int run_diff_of_facts(char *const *paths, int count)
 {
     kineto_error err = {.message = ""};
-    kc_unread unread = {0};
     const void *const allowed[] = {&row_limit, &kc_color_choice, &threads, &kc_reading.memory_bytes};
     for (size_t i = 0; i < KB_COUNT(option_list); i++) {
         const kc_option *o = &option_list[i];
@@ -291,7 +290,7 @@ static int run_diff_of_facts(char *const *paths, int count)
         (void)kc_usage_error("diff", "two runs are needed: before and after");
         return KC_EXIT_USAGE;
     }
-    kineto_status status = kc_diff_facts(paths, row_limit, &unread, stdout, &err);
+    kineto_status status = kc_diff_facts(paths, row_limit, stdout, &err);
     if (status)
         kc_complain_of("diff", &err);
     return finish_diff_output(status ? KC_EXIT_USAGE : 0);

@@ -308,7 +308,7 @@ static int finish(facts_work *w, kineto_status status, const kineto_error *err)
         kc_complain_of("facts", err);
     if (w->files && (w->written || !status))
         print_sum(w);
-    int result = status ? (w->written ? KC_EXIT_FAILURE : KC_EXIT_USAGE) : w->failed ? KC_EXIT_PARTIAL : 0;
+    int result = status ? (w->written ? KC_EXIT_FAILURE : KC_EXIT_USAGE) : w->failed ? KC_EXIT_INCOMPLETE : 0;
     kineto_files_destroy(w->files);
     kc_path_list_free(&w->made);
     kb_map_free(&w->by_hash);

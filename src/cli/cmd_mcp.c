@@ -57,5 +57,6 @@ int kc_mcp(int argc, char **argv)
     if (status)
         kc_complain_of("mcp", &err);
     kc_mcp_close_all(&server);
+    kc_forget_bad_files();
     return status ? KC_EXIT_FAILURE : 0;
 }

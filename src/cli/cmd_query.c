@@ -149,12 +149,14 @@ static int run_query(char *const *paths, int count, kineto_string sql_text, kc_q
     kineto_error err = {0};
     kineto_trace *trace = NULL;
     ke_sql *sql = NULL;
-    kc_query_output out = {.format = format, .width = (size_t)width};
+    ka_coverage coverage = {0};
+    kc_query_output out = {.format = format, .width = (size_t)width, .coverage = &coverage};
     int exit = 0;
     int32_t of_rank;
     if (kc_parse_rank("query", rank, &of_rank))
         return KC_EXIT_USAGE;
-    kineto_status status = kc_open_traces(paths, count, of_rank, &trace, &err);
+    kineto_status status = kc_open_covered_traces(paths, count, of_rank, format == KC_QUERY_OBJECT ? &coverage : NULL,
+                                                  &trace, &err);
     if (status == KINETO_OK)
         status = ke_sql_open(trace, &sql, &err);
     const char *target = output_path ? output_path : "-";
@@ -170,6 +172,7 @@ static int run_query(char *const *paths, int count, kineto_string sql_text, kc_q
         kc_query_watch_end();
     }
     ke_sql_close(sql);
+    ka_coverage_free(&coverage);
     kineto_trace_release(trace);
     return kc_query_end_as_interrupted(exit);
 }

@@ -97,5 +97,5 @@ int kc_reduce(int argc, char **argv)
     if (status)
         kc_complain_of("reduce", &err);
     ka_facts_set_destroy(set);
-    return kc_finish_stdout("reduce", status ? kc_exit_of(status, is_read) : is_whole ? 0 : KC_EXIT_PARTIAL);
+    return kc_finish_stdout("reduce", status ? kc_exit_of(status, is_read) : is_whole ? 0 : KC_EXIT_INCOMPLETE);
 }

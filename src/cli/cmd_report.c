@@ -129,7 +129,6 @@ int kc_report(int argc, char **argv)
     if (status)
         return KC_EXIT_USAGE;
     bool is_read = true;
-    kc_unread unread = {0};
     kc_report_page page = {.paths = argv + 1,
                            .count = operands,
                            .title = title,
@@ -141,8 +140,7 @@ int kc_report(int argc, char **argv)
                                        .rules = rules,
                                        .step_pattern = kc_step_pattern,
                                        .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)},
-                           .is_read = &is_read,
-                           .unread = &unread};
+                           .is_read = &is_read};
     if (text)
         status = kc_report_print_text(&page, width, stdout, &err);
     if (output && !status)
@@ -153,6 +151,5 @@ int kc_report(int argc, char **argv)
         status = kc_report_save_flame(&page, flame, &err);
     if (status)
         kc_complain_of("report", &err);
-    int result = kc_unread_finish(&unread, "report", kc_exit_of(status, is_read));
-    return kc_finish_stdout("report", result);
+    return kc_finish_stdout("report", kc_exit_of(status, is_read));
 }

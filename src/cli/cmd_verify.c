@@ -5,13 +5,18 @@
 #include "cli/open_many.h"
 #include "cli/style.h"
 #include "cli/verify_text.h"
+#include "analyze/facts/analyses.h"
+#include "cli/print_facts.h"
+#include "export/export.h"
+#include "trace/files/identity.h"
+#include "trace/import/import.h"
 #include <ckineto/analyze.h>
 
 #include <errno.h>
 
 static bool quiet, list_rules, verbose;
 static kc_verify_text text;
-static kc_unread unread;
+static kineto_analysis *dumps; /* what dumps of the flight recorder show when they are compared; NULL: there are none */
 static kc_texts rules;
 static uint64_t max_places;
 static const kc_option option_list[] = {
@@ -178,9 +183,7 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
         result = output_report(path, trace, report, j);
     else if (j)
         put_trace_error(j, err);
-    if (status != KINETO_OK && !j && text.is_set)
-        status = kc_unread_add(&unread, err, UINT32_MAX);
-    if (status != KINETO_OK)
+    if (status != KINETO_OK && (trace || !text.is_set)) /* those of a set are named at the end */
         kc_complain_of("verify", err);
     if (j)
         kb_json_object_end(j);
@@ -188,22 +191,55 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
     return result;
 }
 
-/* Opens and checks one trace. Returns EXIT_UNREADABLE if it cannot be opened. */
-static int verify_file(const char *path, const kineto_verify_options *how, kb_json *j)
+/* ---- dumps of the flight recorder -------------------------------------------------------------- */
+
+static kineto_status add_dump(const kineto_trace *trace, const char *path, uint32_t index, kineto_error *err)
 {
-    kineto_error err = {0};
-    kineto_trace *trace = NULL;
-    (void)kineto_trace_open_with(path, &kc_reading, &trace, &err);
-    int result = verify_opened(path, trace, &err, how, j);
-    kineto_trace_release(trace);
-    return result;
+    int32_t rank = kc_trace_rank(trace, path, index);
+    kineto_analysis_options o = {.size = sizeof o, .rank = &rank};
+    kineto_analysis *own;
+    kineto_status status = ka_analyze_tables(trace, &o, KA_TABLE_BIT(KA_TABLE_rank_damage), &own, err);
+    if (status)
+        return status;
+    if (!dumps) {
+        dumps = own;
+        ka_facts_defer(dumps);
+        return KINETO_OK;
+    }
+    status = kineto_analysis_add(dumps, own, err);
+    kineto_analysis_destroy(own);
+    return status;
 }
 
-/* State of a survey: options, output (NULL: text), and the worst result so far. */
+/* Compares the dumps: do they show a collective that differs, or is missing on a rank? @param j  NULL: as text. */
+static int finish_dumps(kb_json *j, int result)
+{
+    kineto_error err = {0};
+    kineto_fact_table table;
+    if (!dumps)
+        return result;
+    if (ka_facts_complete(dumps, &err))
+        kc_complain_of("verify", &err);
+    kineto_analysis_table(dumps, 0, &table);
+    if (j)
+        kb_json_key_z(j, "dumps");
+    if (j)
+        ke_put_analysis(j, dumps, 0, NULL);
+    else if (!quiet)
+        kc_facts_print(dumps, 0, false, stdout);
+    kineto_analysis_destroy(dumps);
+    dumps = NULL;
+    return table.row_count ? KB_MAX(result, (int)EXIT_FINDINGS) : result;
+}
+
+/* ---- several files ------------------------------------------------------------------------------ */
+
+/* State of a survey: options, output (NULL: text), the worst result so far, and how many were readable. */
 typedef struct verify_visitor {
     const kineto_verify_options *how;
     kb_json *j;
     int worst;
+    uint32_t readable;
 } verify_visitor;
 
 /* Called for each file of a survey. @return true: continue. */
@@ -212,47 +248,84 @@ static bool visit_file(const kineto_visit *visit, void *user)
     verify_visitor *v = user;
     kineto_error err = *visit->error;
     int result = verify_opened(visit->path, visit->trace, &err, v->how, v->j);
-    v->worst = KB_MAX(v->worst, result);
+    v->worst = KB_MAX(v->worst, visit->trace || !text.is_set ? result : (int)EXIT_FINDINGS);
+    if (visit->trace && kt_is_of_flight_recorder(visit->trace) && add_dump(visit->trace, visit->path, v->readable, &err))
+        kc_complain_of("verify", &err);
+    v->readable += visit->trace != NULL;
     return true;
 }
 
-/* If a directory is among the paths: each trace, then findings about the set. */
-static int verify_file_set(int count, char **paths, verify_visitor *v, kineto_survey **survey)
+/* Opens and checks one trace, and adds its row. */
+static kineto_status verify_file(const char *path, verify_visitor *v, kineto_survey *survey, kineto_error *err)
 {
-    kineto_error err = {0};
-    kineto_files *files = NULL;
-    kineto_survey_options how = {
-        .size = sizeof how, .open = &kc_reading, .visit = visit_file, .user = v};
-    kineto_status status =
-        kineto_files_find((const char *const *)paths, (size_t)count, &files, &err);
-    if (status == KINETO_OK)
-        status = kineto_files_survey(files, &how, survey, &err);
-    kineto_files_destroy(files);
-    if (status == KINETO_OK)
-        return v->worst;
-    kc_complain_of("verify", &err);
-    return EXIT_UNREADABLE;
+    kineto_error why = {0};
+    kineto_trace *trace = NULL;
+    kineto_identity identity = {.size = sizeof identity, .rank = -1, .pid = -1};
+    if (kineto_trace_open_with(path, &kc_reading, &trace, &why) == KINETO_OK)
+        kineto_trace_identity(trace, path, &identity);
+    (void)visit_file(&(kineto_visit){.path = path, .trace = trace, .identity = &identity, .error = &why}, v);
+    bool kept = kt_survey_add(survey, path, trace, &identity, &why);
+    kineto_trace_release(trace);
+    return kept ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
-/* @param survey receives the survey if a directory is among the paths. @return the worst result. */
+/* Files that are named one by one need not belong together: in the order of the command line. */
+static kineto_status verify_named_files(int count, char **paths, verify_visitor *v, kineto_survey **survey,
+                                        kineto_error *err)
+{
+    *survey = kt_survey_create();
+    kineto_status status = *survey ? KINETO_OK : kb_fail_memory(err, NULL);
+    for (int i = 0; i < count && !status; i++)
+        status = verify_file(paths[i], v, *survey, err);
+    return status || kt_survey_settle(*survey, NULL, false) ? status : kb_fail_memory(err, NULL);
+}
+
+static bool names_directory(int count, char **paths)
+{
+    for (int i = 0; i < count; i++)
+        if (!kc_is_one_file(&paths[i], 1))
+            return true;
+    return false;
+}
+
+/* Each trace, and if a directory is among the paths, whether they belong together. @param survey  receives the survey of
+ * all files; NULL if that failed. @return the worst result. */
 static int verify_files(int count, char **paths, const kineto_verify_options *how, kb_json *j,
                         kineto_survey **survey)
 {
+    kineto_error err = {0};
+    kineto_files *files = NULL;
     verify_visitor v = {.how = how, .j = j, .worst = EXIT_SOUND};
-    for (int i = 0; i < count; i++)
-        if (!kc_is_one_file(&paths[i], 1))
-            return verify_file_set(count, paths, &v, survey);
-    for (int i = 0; i < count; i++) {
-        int result = verify_file(paths[i], how, j);
-        v.worst = KB_MAX(v.worst, result);
-    }
-    return v.worst;
+    kineto_survey_options o = {.size = sizeof o, .open = &kc_reading, .visit = visit_file, .user = &v};
+    kineto_status status = KINETO_OK;
+    if (!names_directory(count, paths))
+        status = verify_named_files(count, paths, &v, survey, &err);
+    else
+        status = kineto_files_find((const char *const *)paths, (size_t)count, &files, &err);
+    if (status == KINETO_OK && files)
+        status = kineto_files_survey(files, &o, survey, &err);
+    kineto_files_destroy(files);
+    if (status)
+        kc_complain_of("verify", &err);
+    return status || !v.readable ? EXIT_UNREADABLE : v.worst;
 }
 
 /* Findings about the set count like findings of a trace. */
 static int raise_result(int result, int severity)
 {
     return severity > KINETO_SEVERITY_NOTE ? KB_MAX(result, (int)EXIT_FINDINGS) : result;
+}
+
+/* Names damaged files of a set on stderr. */
+static int end_verify(kineto_survey *survey, int result)
+{
+    if (text.is_set && survey) {
+        kc_report_bad_files(survey);
+        result = result == EXIT_SOUND && kc_exit_with_bad_files(0) ? (int)EXIT_FINDINGS : result;
+    }
+    kc_verify_text_free(&text);
+    kineto_survey_destroy(survey);
+    return result;
 }
 
 /* What was found in the traces, then findings about the set, then what could not be read. */
@@ -262,16 +335,14 @@ static int verify_as_text(int count, char **paths, const kineto_verify_options *
     text.has_notes = verbose || rules.count || kc_option_given(&max_places);
     text.has_note_places = kc_option_given(&max_places);
     text.is_verbose = verbose;
-    text.is_set = !kc_is_one_file(paths, count);
     int result = verify_files(count, paths, how, NULL, &survey);
-    text.coverage.unreadable = unread.count;
-    if (survey)
+    bool is_job = names_directory(count, paths);
+    (void)ka_coverage_add_bad_files(&text.coverage, survey);
+    if (is_job)
         result = raise_result(result, kc_worst_finding(survey));
     if (!quiet)
-        kc_verify_text_print(&text, survey, stdout);
-    kc_verify_text_free(&text);
-    kineto_survey_destroy(survey);
-    return kc_unread_finish(&unread, "verify", result);
+        kc_verify_text_print(&text, is_job ? survey : NULL, stdout);
+    return end_verify(survey, finish_dumps(NULL, result));
 }
 
 /* All traces, or the list of rules, as one object on the standard output. */
@@ -282,6 +353,7 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
     kineto_error err = {0};
     kineto_survey *survey = NULL;
     int result = EXIT_SOUND;
+    bool is_job = names_directory(count, paths);
     kineto_status status = kb_sink_open_file(kc_json_path, kb_compression_of(kc_json_path), &sink, &err);
     if (status == KINETO_OK) {
         kb_json_init(&j, sink);
@@ -294,8 +366,11 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
             kb_json_array_begin(&j);
             result = verify_files(count, paths, how, &j, &survey);
             kb_json_array_end(&j);
-            if (survey)
+            if (is_job)
                 result = raise_result(result, kc_put_findings(survey, &j));
+            if (text.is_set)
+                kc_put_surveyed_coverage(survey, &j);
+            result = finish_dumps(&j, result);
         }
         kb_json_object_end(&j);
         kb_sink_write(sink, "\n", 1);
@@ -305,8 +380,7 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
         kc_complain_of("verify", &err);
         result = KC_EXIT_USAGE;
     }
-    kineto_survey_destroy(survey);
-    return result;
+    return end_verify(survey, result);
 }
 
 /* An output that could not be written is not 1, which means errors or warnings. */
@@ -318,16 +392,14 @@ static int finish_verify_output(int result)
 /* ---- facts ----------------------------------------------------------------------------------- */
 
 /* What verify found when the facts were made, then findings about the set. */
-static int show_facts_health(const ka_facts_set *facts, kineto_survey **survey, kineto_error *err)
+static int show_facts_health(const ka_facts_set *facts, kc_file_set *set, kineto_error *err)
 {
     kc_health health = {.lost = 0};
-    kineto_status status = kc_add_facts_health(facts, &health, &unread, err);
-    if (!status)
-        status = ka_facts_set_survey(facts, survey, err);
+    kineto_status status = kc_add_facts_health(facts, &health, set, err);
     bool is_sound = !health.findings[KINETO_SEVERITY_WARNING] && !health.findings[KINETO_SEVERITY_ERROR];
     if (!status && !quiet) {
         kc_health_print(&health, stdout);
-        kc_print_findings(*survey, verbose ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING, stdout);
+        kc_print_findings(set->survey, verbose ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING, stdout);
     }
     kc_health_free(&health);
     return status ? EXIT_UNREADABLE : is_sound ? EXIT_SOUND : EXIT_FINDINGS;
@@ -337,22 +409,20 @@ static int verify_facts(int count, char **paths)
 {
     kineto_error err = {.message = ""};
     ka_facts_set *facts = NULL;
-    kineto_survey *survey = NULL;
+    kc_file_set set = {0};
     if (kc_json_path || rules.count || kc_option_given(&max_places)) {
         (void)kc_usage_error("verify", "--json, --rule and --evidence need the traces themselves, not their facts");
         return KC_EXIT_USAGE;
     }
     kineto_status status = kc_open_facts(paths, count, &facts, &err);
-    int result = status ? EXIT_UNREADABLE : show_facts_health(facts, &survey, &err);
+    int result = status ? EXIT_UNREADABLE : show_facts_health(facts, &set, &err);
     if (status || result == EXIT_UNREADABLE)
         kc_complain_of("verify", &err);
     else
-        result = raise_result(result, kc_worst_finding(survey));
-    if (unread.count)
-        result = EXIT_UNREADABLE;
+        result = raise_result(result, kc_worst_finding(set.survey));
     ka_facts_set_destroy(facts);
-    kineto_survey_destroy(survey);
-    return finish_verify_output(kc_unread_finish(&unread, "verify", result));
+    kc_file_set_report(&set);
+    return finish_verify_output(result);
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */
@@ -400,6 +470,7 @@ static int run_verify(int count, char **paths)
     kineto_verify_options how = {
         .size = sizeof how, .rules = list, .places = (uint32_t)KB_MIN(max_places, 1000u)};
     int result = EXIT_UNREADABLE;
+    text.is_set = !kc_is_one_file(paths, count);
     if (rules.count && !list)
         kc_complain("verify: out of memory");
     else if (check_rule_names(list) != KINETO_OK)

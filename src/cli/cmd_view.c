@@ -48,7 +48,6 @@ typedef struct view_work {
     pthread_t watcher;
     /* the trace could be read */
     bool is_read;
-    kc_unread unread;
     /* protects `directory` while the signal thread runs */
     pthread_mutex_t lock;
     bool is_watched;
@@ -235,8 +234,7 @@ static kineto_status write_documents(view_work *v, char *const *paths, int count
     kc_report_page page = {.paths = once ? &made : paths,
                            .count = once ? 1 : count,
                            .analyze = {.size = sizeof page.analyze},
-                           .is_read = &v->is_read,
-                           .unread = &v->unread};
+                           .is_read = &v->is_read};
     kineto_status status = save_view_trace(v, paths, count, err);
     return status || perfetto ? status : kc_report_save_page(&page, v->report, err);
 }

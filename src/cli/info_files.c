@@ -74,7 +74,20 @@ static void print_file_row(const kineto_survey_file *f, const survey_totals *sum
     fputc('\n', page);
 }
 
-/* A head line, a row for each file, and the findings. */
+/* "63 of 64 ranks; missing: 50."; nothing of whole sets. */
+static void print_ranks(const kineto_survey *survey)
+{
+    ka_coverage coverage = {0};
+    char text[400] = "";
+    if (ka_coverage_add_surveyed(&coverage, survey) && ka_coverage_add_bad_files(&coverage, survey) &&
+        !ka_coverage_is_whole(&coverage))
+        ka_coverage_describe(&coverage, text, sizeof text);
+    if (*text)
+        fprintf(page, "%s\n", text);
+    ka_coverage_free(&coverage);
+}
+
+/* Which ranks there are, a head line, a row for each file, and the findings. */
 static void print_survey(const kineto_survey *survey, uint64_t skipped)
 {
     kc_page whole;
@@ -82,6 +95,7 @@ static void print_survey(const kineto_survey *survey, uint64_t skipped)
     uint32_t count = kineto_survey_count(survey);
     survey_totals sum = sum_files(survey);
     kineto_survey_file f;
+    print_ranks(survey);
     fprintf(page, "%u %s, %s %s in %s", count, kc_noun(count, "trace", "traces"),
            kc_count(sum.activities).s, kc_noun(sum.activities, "activity", "activities"),
            kb_duration(kb_length_ns(sum.start_ns, sum.end_ns)).s);
@@ -168,6 +182,7 @@ static void put_survey(kb_json *j, const void *what)
     kb_json_array_end(j);
     kb_json_put_uint(j, "other_things", all->skipped);
     kc_put_findings(all->survey, j);
+    kc_put_surveyed_coverage(all->survey, j);
     kb_json_object_end(j);
 }
 
@@ -192,8 +207,7 @@ static kineto_status survey_facts(char *const *paths, int count, kineto_survey *
     return status;
 }
 
-/* Files are opened one after the other by the survey. An unreadable file makes the exit status
- * KC_EXIT_USAGE. */
+/* Files are opened one after the other by the survey. If none can be read, the exit status is KC_EXIT_USAGE. */
 int kc_info_files(char *const *paths, int count)
 {
     kineto_error err = {0};
@@ -212,7 +226,7 @@ int kc_info_files(char *const *paths, int count)
         status = kineto_files_survey(files, &how, &survey, &err);
     kc_show_reading(0, 0, NULL);
     if (status == KINETO_OK) {
-        unreadable = sum_files(survey).unreadable > 0;
+        unreadable = sum_files(survey).unreadable == kineto_survey_count(survey);
         if (kc_json_path)
             status = kc_put_json(put_survey,
                                  &(survey_document){survey, kineto_files_skipped(files)}, &err);
@@ -221,6 +235,8 @@ int kc_info_files(char *const *paths, int count)
     }
     if (status)
         kc_complain_of("info", &err);
+    else
+        kc_report_bad_files(survey);
     int code = status || !unreadable ? kc_exit_of(status, survey != NULL) : KC_EXIT_USAGE;
     kineto_survey_destroy(survey);
     kineto_files_destroy(files);

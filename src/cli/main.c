@@ -2,6 +2,7 @@
  * small stack, and files that change while they are read. Verbs get their own arguments and return
  * the exit status. */
 #include "cli/cli.h"
+#include "cli/open_many.h"
 #include "cli/style.h"
 #include "trace/bytes/input.h"
 
@@ -302,6 +303,6 @@ int main(int argc, char **argv)
         argc++;
         argv--;
     }
-    return v ? check_read_files(run_with_large_stack(v, argc - 1, argv + 1))
+    return v ? kc_exit_with_bad_files(check_read_files(run_with_large_stack(v, argc - 1, argv + 1)))
              : report_unknown_verb(argv[1]);
 }

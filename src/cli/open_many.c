@@ -3,9 +3,11 @@
 #include "cli/open_many.h"
 #include "cli/clocks.h"
 #include "cli/style.h"
+#include "export/export.h"
 
 #include "trace/bytes/json_text.h"
 #include "trace/import/import.h"
+#include "trace/transform/merge.h"
 
 #include <ckineto/analyze.h>
 
@@ -77,46 +79,134 @@ static void show_opening_progress(uint32_t index, uint32_t count, const char *pa
     kc_show_reading(index, count, path);
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- damaged files ---------------------------------------------------------------------------- */
 
-/* Ledger lines from `from` on that report files which do not belong together. */
-static void print_merge_warnings(const kineto_trace *trace, uint32_t from)
+static bool has_bad_files;
+static kb_map reported; /* hashes of the findings that were printed: some verbs open their files twice */
+
+/* The sentence about a file that cannot be read begins with its name. */
+static void print_files_finding(const kineto_files_finding *f, const kineto_survey *survey)
 {
-    static const struct {
-        const char *meaning;
-        uint32_t severity;
-    } known[] = {
-#define KINETO_X(name, value, id, level, text) {text, level},
-        KINETO_FILES_FINDING_MAP(KINETO_X)
-#undef KINETO_X
-    };
-    for (uint32_t i = from; i < kineto_trace_ledger_count(trace); i++) {
-        kineto_ledger_line line;
-        kineto_trace_ledger(trace, i, &line);
-        for (size_t k = 0; k < KB_COUNT(known); k++) {
-            if (known[k].severity == KINETO_SEVERITY_NOTE ||
-                !kb_string_equal(line.source, kb_string("merge")) ||
-                !kb_string_equal(line.reason, kb_string(known[k].meaning)))
-                continue;
-            fprintf(stderr, "ckineto: %s: ", known[k].meaning);
-            kc_put_name(stderr, line.detail, 0);
-            fputc('\n', stderr);
-        }
+    kineto_survey_file first;
+    bool is_new = true;
+    kineto_survey_file_at(survey, f->file_count ? f->files[0] : 0, &first);
+    (void)kb_map_insert(&reported, kb_hash(f->sentence.data, f->sentence.size) ^ kb_hash(first.path, strlen(first.path)),
+                        1, &is_new);
+    if (!is_new)
+        return;
+    fputs("ckineto: ", stderr);
+    if (f->kind != KINETO_FILES_UNREADABLE)
+        fprintf(stderr, "%s: ", f->meaning);
+    kc_put_name(stderr, f->sentence, 0);
+    fputc('\n', stderr);
+}
+
+void kc_report_bad_files(const kineto_survey *survey)
+{
+    kineto_files_finding f;
+    for (uint32_t i = 0; kineto_survey_finding(survey, i, &f); i++) {
+        if (!ka_is_bad_files_finding(&f, survey))
+            continue;
+        has_bad_files = true;
+        print_files_finding(&f, survey);
     }
 }
 
-/* The ledger line of the last merge: its warnings follow it. The line count if there is none. */
-static uint32_t find_last_merge(const kineto_trace *trace)
+int kc_exit_with_bad_files(int status)
 {
-    uint32_t at = kineto_trace_ledger_count(trace);
-    for (uint32_t i = at; i-- > 0;) {
-        kineto_ledger_line line;
-        kineto_trace_ledger(trace, i, &line);
-        if (kb_string_equal(line.source, kb_string("merge")) &&
-            kb_string_equal(line.reason, kb_string("traces merged")))
-            return i;
+    return status == 0 && has_bad_files ? KC_EXIT_INCOMPLETE : status;
+}
+
+void kc_forget_bad_files(void)
+{
+    has_bad_files = false;
+    kb_map_free(&reported);
+}
+
+void kc_print_coverage(const ka_coverage *coverage, const char *label, FILE *out)
+{
+    char text[400];
+    if (ka_coverage_is_whole(coverage))
+        return;
+    ka_coverage_describe(coverage, text, sizeof text);
+    fprintf(out, "%s: %s\n", label, text);
+}
+
+/* Adds the row of a file. *is_repeated: an earlier one is the same. */
+static kineto_status add_to_survey(kc_file_set *set, const char *path, const kineto_trace *trace,
+                                   const kineto_error *why, bool *is_repeated, kineto_error *err)
+{
+    kineto_identity identity = {.size = sizeof identity, .rank = -1, .pid = -1};
+    set->survey = set->survey ? set->survey : kt_survey_create();
+    if (trace)
+        kineto_trace_identity(trace, path, &identity);
+    if (!set->survey || !kt_survey_add(set->survey, path, trace, &identity, why))
+        return kb_fail_memory(err, NULL);
+    *is_repeated = kt_survey_last_is_repeated(set->survey, trace);
+    return KINETO_OK;
+}
+
+kineto_status kc_file_set_open(kc_file_set *set, const kineto_files *files, uint32_t index, kineto_trace **out,
+                               kineto_error *err)
+{
+    const char *path = kineto_files_path(files, index);
+    bool is_repeated = false;
+    *out = NULL;
+    kineto_status status = kineto_trace_open_with(path, &kc_reading, out, err);
+    set->count++;
+    set->unreadable += status != KINETO_OK;
+    if (status == KINETO_E_MEMORY || (status && set->unreadable == kineto_files_count(files)))
+        return status;
+    status = add_to_survey(set, path, *out, err, &is_repeated, err);
+    if (status || is_repeated) {
+        kineto_trace_release(*out);
+        *out = NULL;
     }
-    return at;
+    return status;
+}
+
+kineto_status kc_file_set_end(kc_file_set *set, const kineto_files *files, ka_coverage *const *coverages, size_t count,
+                              kineto_error *err)
+{
+    if (!set->survey)
+        return KINETO_OK;
+    bool fits = kt_survey_settle(set->survey, files, false);
+    for (size_t i = 0; i < count && fits; i++)
+        fits = ka_coverage_add_bad_files(coverages[i], set->survey);
+    return fits ? KINETO_OK : kb_fail_memory(err, NULL);
+}
+
+void kc_file_set_report(kc_file_set *set)
+{
+    kc_report_bad_files(set->survey);
+    kineto_survey_destroy(set->survey);
+    *set = (kc_file_set){0};
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Warnings about files that do not belong together. */
+static void print_merge_warnings(const kineto_survey *survey)
+{
+    kineto_files_finding f;
+    for (uint32_t i = 0; kineto_survey_finding(survey, i, &f); i++)
+        if (f.severity > KINETO_SEVERITY_NOTE && !ka_is_bad_files_finding(&f, survey))
+            print_files_finding(&f, survey);
+}
+
+/* What a survey says about files that were opened as one trace. Those of one rank are no job. */
+static kineto_status note_survey(const kineto_survey *survey, int32_t rank, ka_coverage *coverage, kineto_error *err)
+{
+    ka_coverage own = {0}, *c = coverage ? coverage : &own;
+    bool fits = ka_coverage_add_surveyed(c, survey) && ka_coverage_add_bad_files(c, survey);
+    if (fits && !coverage && rank < 0)
+        kc_print_coverage(c, "ckineto", stderr);
+    if (fits) {
+        kc_report_bad_files(survey);
+        print_merge_warnings(survey);
+    }
+    ka_coverage_free(&own);
+    return fits ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
 /* Gives up at the second host, unless clocks need no alignment. */
@@ -137,46 +227,61 @@ static bool watch_hosts(void *context, const kineto_identity *identity)
     return !w->several;
 }
 
-static kineto_status open_many(char *const *paths, int count, int32_t rank, const kt_open_hooks *hooks, kineto_trace **out,
-                               kineto_error *err)
+static kineto_status open_many(char *const *paths, int count, int32_t rank, const kt_open_hooks *hooks,
+                               ka_coverage *coverage, kineto_trace **out, kineto_error *err)
 {
     kineto_open_many_options how = {.size = sizeof how,
                                     .open = &kc_reading,
                                     .only_rank = rank >= 0,
                                     .rank = rank,
                                     .progress = show_opening_progress};
-    kineto_status status = kt_open_many((const char *const *)paths, (size_t)count, &how, hooks, out, err);
+    kineto_survey *survey = NULL;
+    kt_open_hooks with_survey = *hooks;
+    with_survey.survey = &survey;
+    kineto_status status = kt_open_many((const char *const *)paths, (size_t)count, &how, &with_survey, out, err);
     kc_show_reading(0, 0, NULL);
     if (status == KINETO_OK && *out && !kc_is_one_file(paths, count))
-        print_merge_warnings(*out, find_last_merge(*out));
+        status = note_survey(survey, rank, coverage, err);
+    if (status) {
+        kineto_trace_release(*out);
+        *out = NULL;
+    }
+    kineto_survey_destroy(survey);
     return status;
 }
 
-kineto_status kc_open_aligned(char *const *paths, int count, kc_clocks *clocks, kineto_trace **out, kineto_error *err)
+kineto_status kc_open_aligned(char *const *paths, int count, kc_clocks *clocks, ka_coverage *coverage, kineto_trace **out,
+                              kineto_error *err)
 {
     kt_open_hooks hooks = {.clocks = clocks && clocks->note[0] ? &clocks->merge : NULL};
     if (hooks.clocks && clocks->is_refused)
         fprintf(stderr, "ckineto: %s\n", clocks->note);
-    return open_many(paths, count, -1, &hooks, out, err);
+    return open_many(paths, count, -1, &hooks, coverage, out, err);
 }
 
 /* A single file without --rank is opened directly, without a merge. */
-kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto_trace **out,
-                             kineto_error *err)
+kineto_status kc_open_covered_traces(char *const *paths, int count, int32_t rank, ka_coverage *coverage,
+                                     kineto_trace **out, kineto_error *err)
 {
     host_watch watch = {0};
     kc_clocks clocks = {0};
     kt_open_hooks hooks = {.opened = rank < 0 && !kc_no_align ? watch_hosts : NULL, .context = &watch};
     if (kc_is_one_file(paths, count) && rank < 0)
         return kineto_trace_open_with(paths[0], &kc_reading, out, err);
-    kineto_status status = open_many(paths, count, rank, &hooks, out, err);
+    kineto_status status = open_many(paths, count, rank, &hooks, coverage, out, err);
     if (status || !watch.several)
         return status;
     status = kc_clocks_compare(&clocks, paths, count, err);
     if (!status)
-        status = kc_open_aligned(paths, count, &clocks, out, err);
+        status = kc_open_aligned(paths, count, &clocks, coverage, out, err);
     kc_clocks_free(&clocks);
     return status;
+}
+
+kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto_trace **out,
+                             kineto_error *err)
+{
+    return kc_open_covered_traces(paths, count, rank, NULL, out, err);
 }
 
 /* The rank that the trace or its path names, else the place of the file. */
@@ -270,35 +375,14 @@ kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
     return check_distinct_outputs(verb, outputs, output_count);
 }
 
-/* ---- files that cannot be read --------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
-kineto_status kc_unread_add(kc_unread *u, kineto_error *err, uint32_t of)
+void kc_put_surveyed_coverage(const kineto_survey *survey, kb_json *j)
 {
-    size_t size = strlen(err->message);
-    if (of < 2 || err->code == KINETO_E_MEMORY)
-        return err->code;
-    u->status = err->code;
-    if (++u->count == of) /* none can be read */
-        return err->code;
-    if (kb_vec_reserve(&u->text, u->text.count + size + 1)) {
-        memcpy(u->text.data + u->text.count, err->message, size);
-        u->text.data[u->text.count + size] = '\n';
-        u->text.count += size + 1;
-    }
-    *err = (kineto_error){0};
-    return KINETO_OK;
-}
-
-int kc_unread_finish(kc_unread *u, const char *verb, int exit_status)
-{
-    for (size_t at = 0; at < u->text.count;) {
-        size_t size = strcspn(u->text.data + at, "\n");
-        kc_complain("%s: %.*s", verb, (int)size, u->text.data + at);
-        at += size + 1;
-    }
-    bool any = u->count > 0;
-    kb_vec_free(&u->text);
-    return any && exit_status == 0 ? KC_EXIT_FAILURE : exit_status;
+    ka_coverage coverage = {0};
+    if (ka_coverage_add_surveyed(&coverage, survey) && ka_coverage_add_bad_files(&coverage, survey))
+        ke_put_coverage(j, &coverage);
+    ka_coverage_free(&coverage);
 }
 
 /* ---- findings -------------------------------------------------------------------------------- */

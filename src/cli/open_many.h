@@ -3,6 +3,7 @@
 #ifndef KC_OPEN_MANY_H
 #define KC_OPEN_MANY_H
 
+#include "analyze/overview/coverage.h"
 #include "cli/cli.h"
 
 #include <ckineto/files.h>
@@ -38,14 +39,19 @@ kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank);
 int32_t kc_trace_rank(const kineto_trace *trace, const char *path, uint32_t index);
 /** Is this exactly one file, and not a directory? */
 bool kc_is_one_file(char *const *paths, int count);
-/** Open all files as one trace; only of one rank if `rank` >= 0. A terminal shows the progress. Traces of several
- * hosts are put on one clock, but for kc_no_align (clocks.h); if that is not possible, a warning says why.
- * Errors and warnings of the merge are printed on stderr. On failure nothing was printed. */
+/** Open all files as one trace; only of one rank if `rank` >= 0. A terminal shows the progress. Files that cannot be
+ * read are left out. Traces of several hosts are put on one clock, but for kc_no_align (clocks.h); if that is not possible,
+ * a warning says why. Which ranks there are, and errors and warnings of the merge, are printed on stderr. On failure
+ * nothing was printed. */
 kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto_trace **out,
                       kineto_error *err);
+/** The same for a verb that shows the ranks itself: they are added to *coverage, and not printed. */
+kineto_status kc_open_covered_traces(char *const *paths, int count, int32_t rank, ka_coverage *coverage,
+                                     kineto_trace **out, kineto_error *err);
 /** The same with clocks that are known already; NULL: as recorded. */
 struct kc_clocks;
-kineto_status kc_open_aligned(char *const *paths, int count, struct kc_clocks *clocks, kineto_trace **out, kineto_error *err);
+kineto_status kc_open_aligned(char *const *paths, int count, struct kc_clocks *clocks, ka_coverage *coverage,
+                              kineto_trace **out, kineto_error *err);
 /** Do both paths lead to the same existing file? */
 bool kc_is_same_file(const char *one, const char *other);
 /** Is this a JSON file with a list of trace events? Looks at its first bytes only. */
@@ -54,17 +60,31 @@ bool kc_is_trace_file(const char *path);
  * are traces, any trace. NULLs are skipped. KINETO_E_ARGUMENT: it would, and was reported. */
 kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
                                const char *const *outputs, size_t output_count, bool are_traces);
-/** Files of several that cannot be read: the others are read nevertheless, and these named at the end. */
-typedef struct kc_unread {
-    uint32_t count;
-    kineto_status status; /* of the last one */
-    KB_VEC(char) text;    /* a line for each */
-} kc_unread;
-/** Note that one of `of` files cannot be read. @return KINETO_OK: read on; else the error of the only file. */
-kineto_status kc_unread_add(kc_unread *u, kineto_error *err, uint32_t of);
-/** Print the lines on stderr, and free them. @return the exit status to use: at least KC_EXIT_FAILURE if there is
- *  a line. */
-int kc_unread_finish(kc_unread *u, const char *verb, int exit_status);
+/** The files of one answer, read one after the other. Damaged ones do not end the command: they are named at its end,
+ * and its exit status is KC_EXIT_INCOMPLETE. All 0: no file yet. */
+typedef struct kc_file_set {
+    kineto_survey *survey;
+    uint32_t count, unreadable;
+} kc_file_set;
+/** Read a file of several. @param out  receives a trace to release; NULL with KINETO_OK: it cannot be read, or it is the
+ *  same as an earlier one, which is noted. @return the error if it is the last of files that all cannot be read. */
+kineto_status kc_file_set_open(kc_file_set *set, const kineto_files *files, uint32_t index, kineto_trace **out,
+                               kineto_error *err);
+/** After the last file: add those that are damaged to each coverage. */
+kineto_status kc_file_set_end(kc_file_set *set, const kineto_files *files, ka_coverage *const *coverages, size_t count,
+                              kineto_error *err);
+/** Name damaged files on stderr, and free the set. */
+void kc_file_set_report(kc_file_set *set);
+/** Name the files of a survey that are damaged on stderr, and let the command end with KC_EXIT_INCOMPLETE. */
+void kc_report_bad_files(const kineto_survey *survey);
+/** "LABEL: 63 of 64 ranks; missing: 50."; nothing if no rank is missing and no file damaged. */
+void kc_print_coverage(const ka_coverage *coverage, const char *label, FILE *out);
+/** The exit status of a command that would end with `status`, if no file was damaged. */
+int kc_exit_with_bad_files(int status);
+/** The member "coverage" of a survey, as ke_put_coverage writes it. */
+void kc_put_surveyed_coverage(const kineto_survey *survey, kb_json *j);
+/** For a server, whose answers have no exit status. */
+void kc_forget_bad_files(void);
 /** Show on a terminal which file is being read, if it takes long. @param path  NULL: reading has
  *    ended. */
 void kc_show_reading(uint32_t index, uint32_t count, const char *path);

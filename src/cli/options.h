@@ -14,8 +14,8 @@ enum {
     KC_EXIT_FAILURE = 1,
     /* The work could not begin: a mistake on the command line, a trace that cannot be read. */
     KC_EXIT_USAGE = 2,
-    /* The work was done, but for a part of the input that cannot be read. */
-    KC_EXIT_PARTIAL = 3,
+    /* The answer is there, but some of its files are damaged or were left out. */
+    KC_EXIT_INCOMPLETE = 3,
     KC_EXIT_OWN_FAILURE = 125,
     KC_EXIT_NOT_EXECUTABLE = 126,
     KC_EXIT_NOT_FOUND = 127

@@ -4,6 +4,7 @@
 #ifndef KE_EXPORT_H
 #define KE_EXPORT_H
 
+#include "analyze/overview/coverage.h"
 #include "base/base.h"
 #include "trace/trace.h"
 #include <ckineto/export.h>
@@ -102,8 +103,11 @@ kineto_status ke_save_overview(kineto_overview *o, bool brief, const char *trace
 uint64_t *ke_shown_order(const kineto_analysis *a, uint32_t table);
 /** Write tables (tables_csv_json.c; at most row_limit rows of each, 0: all) or findings (findings_json.c) as a
  *  JSON object. */
-void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit);
-void ke_put_findings(kb_json *j, const kineto_findings *findings);
+/** @param coverage  of the ranks; NULL: not known. */
+void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit, const ka_coverage *coverage);
+void ke_put_findings(kb_json *j, const kineto_findings *findings, const ka_coverage *coverage);
+/** The member "coverage"; nothing for a single file of one rank. */
+void ke_put_coverage(kb_json *j, const ka_coverage *coverage);
 /** The descriptors of all tables (tables.def), as JSON; "-" is the standard output (tables_csv_json.c). */
 kineto_status ke_save_table_list(const char *path, kineto_error *err);
 /** The same of the rules of findings (findings_json.c). */

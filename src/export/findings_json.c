@@ -83,12 +83,13 @@ static void put_rule_results(kb_json *j, const kineto_findings *findings)
 }
 
 /* "step_us" if the trace has steps, otherwise "whole_us": the base of the percentages. */
-void ke_put_findings(kb_json *j, const kineto_findings *findings)
+void ke_put_findings(kb_json *j, const kineto_findings *findings, const ka_coverage *coverage)
 {
     uint32_t steps;
     int64_t step_ns = kineto_findings_mean_step_ns(findings, &steps);
     kineto_finding f;
     kb_json_document_begin(j, "ckineto.findings/1");
+    ke_put_coverage(j, coverage);
     kb_json_put_us(j, steps ? "step_us" : "whole_us", step_ns);
     kb_json_put_uint(j, "steps", steps);
     kb_json_key_z(j, "findings");
@@ -111,7 +112,7 @@ kineto_status kineto_findings_save_json(const kineto_findings *findings, const c
     if (status)
         return status;
     kb_json_init(&j, sink);
-    ke_put_findings(&j, findings);
+    ke_put_findings(&j, findings, NULL);
     kb_sink_write(sink, "\n", 1);
     return kb_sink_close(sink, err);
 }

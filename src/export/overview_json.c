@@ -202,6 +202,7 @@ static void put_overview(kb_json *j, kineto_overview *o, const extent *x)
     put_start(j, o);
     if (!x->brief)
         put_ranks(j, o);
+    ke_put_coverage(j, ka_overview_coverage(o));
     put_tiles(j, o);
     put_findings(j, findings, x);
     put_tables(j, o, x);

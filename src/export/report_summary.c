@@ -73,7 +73,7 @@ static void put_tables_or_null(kb_json *j, const char *key, const kineto_analysi
 {
     kb_json_key_z(j, key);
     if (facts)
-        ke_put_analysis(j, facts, limit);
+        ke_put_analysis(j, facts, limit, NULL);
     else
         kb_json_null(j);
 }
@@ -113,7 +113,7 @@ kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_opti
     kineto_status status = put_verify_findings(trace, &j, err);
     kb_json_key_z(&j, "findings");
     if (options->findings)
-        ke_put_findings(&j, options->findings);
+        ke_put_findings(&j, options->findings, NULL);
     else
         kb_json_null(&j);
     kb_json_key_z(&j, "overview");

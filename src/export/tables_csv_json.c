@@ -157,9 +157,10 @@ static void put_json_table(kb_json *j, const kineto_analysis *a, uint32_t table,
     kb_json_object_end(j);
 }
 
-void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit)
+void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit, const ka_coverage *coverage)
 {
     kb_json_document_begin(j, "ckineto.analysis/1");
+    ke_put_coverage(j, coverage);
     kb_json_key_z(j, "tables");
     kb_json_object_begin(j);
     for (uint32_t i = 0; i < kineto_analysis_table_count(a); i++)
@@ -179,7 +180,7 @@ kineto_status kineto_analysis_save_json(const kineto_analysis *a, const char *pa
     if (status)
         return status;
     kb_json_init(&j, sink);
-    ke_put_analysis(&j, a, 0);
+    ke_put_analysis(&j, a, 0, NULL);
     kb_json_newline(&j);
     return kb_sink_close(sink, err);
 }

@@ -50,8 +50,8 @@ class Overview(CommandTest):
             self.assertEqual(done.returncode, status, done.err)
         return done.out.decode()
 
-    def headline(self, *arguments):
-        return " ".join(self.text("analyze", *arguments).split("\n\n")[0].split())
+    def headline(self, *arguments, status=0):
+        return " ".join(self.text("analyze", *arguments, status=status).split("\n\n")[0].split())
 
     def test_a_trace_alone_is_answered(self):
         path = self.trace(training())
@@ -96,8 +96,8 @@ class Overview(CommandTest):
             self.trace(training(), f"run/rank{rank}.json", distributedInfo={"rank": rank, "world_size": 4})
         with open(self.path("run/rank3.json"), "rb+") as file:
             file.truncate(os.path.getsize(self.path("run/rank3.json")) * 2 // 3)
-        line = self.headline(self.path("run"))
-        self.assertRegex(line, r"^3 of 4 ranks; 2 is missing; 3 is cut off after \d+ % of the time \(\d+ % of the activities\)\. ")
+        line = self.headline(self.path("run"), status=3)
+        self.assertRegex(line, r"^3 of 4 ranks; missing: 2; 3 is cut off after \d+ % of the time \(\d+ % of the activities\)\. ")
 
     def test_a_cut_rank_is_judged_by_its_activities_and_is_no_data(self):
         """Ranges of steps are written first, so that a cut file has all of them; half of its work is missing."""
@@ -110,11 +110,11 @@ class Overview(CommandTest):
         third = [m.start() for m in re.finditer("ampere_sgemm", text)][2]
         with open(path, "w", encoding="utf-8") as file:
             file.write(text[:third])
-        line = self.headline(self.path("run"))
+        line = self.headline(self.path("run"), status=3)
         self.assertRegex(line, r"; 2 is cut off after 4\d % of the time \(\d\d % of the activities\)\. ")
         self.assertNotIn("(rank 2)", line)
         self.assertIn("The 2 GPUs", line)
-        text = self.text(self.path("run"))
+        text = self.text(self.path("run"), status=3)
         self.assertRegex(text, r"\n +2  cut off ")
         self.assertIn("an unknown number lost; 'ckineto verify' has 0 errors and 2 warnings", text)
         self.assertIn("rank2.json (an unknown number lost)", self.text("info", self.path("run"), status=None))

@@ -84,20 +84,20 @@ class Tables(Several):
             self.put(f"run/rank{rank}.json", rank_trace(rank, 8, rows=3 + rank))
         self.put("run/rank9.json", rank_trace(3, 8, pid=55, rows=4))
         self.put("run/rank20.json", "{}")
-        found = self.info("run", status=2)
+        found = self.info("run", status=3)
         ids = {f["id"]: f["sentence"] for f in found["findings"]}
         self.assertIn("1 of 8 ranks are missing: 6", ids["rank.missing"])
         self.assertIn("2 files claim rank 3: rank3.json, rank9.json", ids["rank.repeated"])
         self.assertIn("9 by the file name", ids["identity.conflict"])
         self.assertIn("rank20.json", ids["file.unreadable"])
-        out, _ = self.run_ok("info", "run", status=2)
+        out, _ = self.run_ok("info", "run", status=3)
         for key, sentence in ids.items():
             self.assertIn(f"{key}: {sentence}", " ".join(out.split()))
 
     def test_copies_are_recognised_whatever_they_are_compressed_with(self):
         self.put_ranks(1)
         self.run_ok("slice", "run/rank0.json", "-o", "run/again.json.gz")
-        ids = [f["id"] for f in self.info("run")["findings"]]
+        ids = [f["id"] for f in self.info("run", status=3)["findings"]]
         self.assertIn("file.same", ids)
         self.assertNotIn("rank.repeated", ids)
 
@@ -247,12 +247,12 @@ class Merging(Several):
         self.put_ranks(2)
         self.put("run/rank3.json", rank_trace(3, 4))
         self.put("run/rank4.json", "no trace")
-        _, err = self.run_ok("convert", "run", "-o", "t.json")
+        _, err = self.run_ok("convert", "run", "-o", "t.json", status=3)
         self.assertIn("rank4.json", err)
         self.assertIn("there is no file of a rank", err)
         self.assertIn("files disagree about the number of ranks", err)
         self.assertEqual(self.lost(), 1)
-        self.run_ok("convert", "run/rank0.json", "run/rank4.json", "-o", "t.json", status=2)
+        self.run_ok("convert", "run/rank0.json", "run/rank4.json", "-o", "t.json", status=3)
 
     def test_verify_looks_at_each_and_at_all(self):
         self.put_ranks(3)
@@ -261,7 +261,7 @@ class Merging(Several):
         self.assertEqual(self.run_ok("verify", "-v", "run")[0].count(": sound"), 3)
         os.unlink(self.path("run/rank1.json"))
         out, _ = self.run_ok("verify", "run", status=1)
-        self.assertIn("2 of 3 ranks; 1 is missing.", out)
+        self.assertIn("2 of 3 ranks; missing: 1.", out)
         self.assertIn("1 of 3 ranks are missing: 1", " ".join(out.split()))
         done = self.run_command("verify", "--json", "run")
         found = json.loads(done.out)
@@ -270,18 +270,18 @@ class Merging(Several):
         # Files that are named one by one need not belong together.
         self.run_ok("verify", "run/rank0.json", "run/rank2.json")
         self.put("run/rank1.json", "no trace")
-        out, err = self.run_ok("verify", "run", status=2)
-        self.assertIn("2 of 3 ranks; 1 is missing; 1 file cannot be read.", out)
+        out, err = self.run_ok("verify", "run", status=1)
+        self.assertIn("2 of 3 ranks; missing: 1; 1 file cannot be read.", out)
         self.assertIn("rank1.json", err)
 
     def test_one_unreadable_file_does_not_end_the_others(self):
         self.put_ranks(3)
         self.put("run/rank1.json", "no trace")
         for words in (["analyze"], ["analyze", "--all"], ["analyze", "--findings"], ["report", "--text"]):
-            out, err = self.run_ok(*words, "run", status=1)
+            out, err = self.run_ok(*words, "run", status=3)
             self.assertIn("1 file cannot be read", " ".join(out.split()), words)
             self.assertIn("rank1.json", err)
-        self.run_ok("report", "run", status=1)
+        self.run_ok("report", "run", status=3)
         self.assertGreater(os.path.getsize(self.path("run.html")), 10000)
         for rank in (0, 2):
             self.put(f"run/rank{rank}.json", "no trace")

@@ -35,6 +35,8 @@ class Widths(CommandTest):
     def check(self, command, width):
         done = self.run_command(*command.split(), env={**os.environ, "COLUMNS": str(width), "LC_ALL": "C.UTF-8"})
         lines = (done.out + b"\n" + done.err).decode().splitlines()
+        # what is wrong with a file is one line, for grep
+        lines = [line for line in lines if not line.startswith("ckineto: cut/")]
         # commands to copy stay on one line
         wide = [line for line in lines if len(line) > width and not line.startswith("next: ") and len(max(line.split(), key=len)) < width - 10]
         with self.subTest(command=command, width=width):

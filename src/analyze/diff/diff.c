@@ -140,6 +140,8 @@ static kineto_status compare_exact(const diff_runs runs[2], const kineto_diff_op
     bool ok = ka_agree_on_steps((const kineto_trace *const *[]){runs[0].traces, runs[1].traces},
                                 (size_t[]){runs[0].count, runs[1].count}, &how, &pattern);
     kineto_status status = ok ? compare_sides(&d, runs, o, &how, err) : kb_fail_memory(err, "compare two traces");
+    if (!status && runs[0].count == 1 && runs[1].count == 1)
+        status = ka_diff_ranks_of_traces(facts, runs[0].traces[0], runs[1].traces[0], &how, err);
     if (!status && o->findings)
         status = find_both(&d, runs, &how, err);
     ka_chance_free(&d.chance);

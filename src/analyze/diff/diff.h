@@ -256,6 +256,12 @@ bool ka_diff_put_calls(ka_diff *d);
 bool ka_diff_put_summary(ka_diff *d);
 /** diff_conditions.c: device, world size, versions and batch shape, where they differ. */
 void ka_diff_put_conditions(ka_diff *d);
+/** diff_of_ranks.c: causes, roles, transfers, damage and clocks across ranks. @param before  NULL, as after: not known. */
+kineto_status ka_diff_put_ranks(kineto_analysis *facts, struct ka_rank_set *before, struct ka_rank_set *after,
+                                kineto_error *err);
+/** The same of merged traces; nothing of traces of one rank. */
+kineto_status ka_diff_ranks_of_traces(kineto_analysis *facts, const kineto_trace *before, const kineto_trace *after,
+                                      const kineto_analysis_options *how, kineto_error *err);
 bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kineto_findings *after);
 /** The largest number of a column first, whatever its sign; not known last. False: out of memory.
  */

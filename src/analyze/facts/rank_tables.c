@@ -98,18 +98,62 @@ void ka_reduce_rank_clocks(kineto_analysis *a)
         ka_note(t, "%s", v->model.refused);
 }
 
+static kineto_string name_of_group(const ka_rank_model *m, uint32_t group)
+{
+    return group == KA_NONE ? (kineto_string){"", 0} : m->groups.data[group].name;
+}
+
+static bool is_same_damage(const ka_rank_model *m, const ka_rank_damage *a, const ka_rank_model *n, const ka_rank_damage *b)
+{
+    return a->kind == b->kind && a->rank == b->rank && kb_string_equal(name_of_group(m, a->group), name_of_group(n, b->group));
+}
+
+static bool has_damage(const ka_rank_damages *list, const ka_rank_model *m, const ka_rank_model *n, const ka_rank_damage *b)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (is_same_damage(m, &list->data[i], n, b))
+            return true;
+    return false;
+}
+
+static void put_damage(const ka_rank_model *m, const ka_rank_damage *d, const char *source, ka_table *t)
+{
+    ka_put_text(t, kb_string(ka_damage_name(d->kind)));
+    ka_put_int(t, d->rank);
+    ka_put_text(t, name_of_group(m, d->group));
+    ka_put_int(t, d->sequence == KA_NO_SEQUENCE ? KA_NO_INT : d->sequence);
+    ka_put_int(t, d->count);
+    ka_put_text(t, kb_string(source));
+}
+
+/* What dumps show besides, and whether both sources agree. */
+static void put_damage_of_dumps(const ka_rank_view *v, ka_table *t)
+{
+    bool differ = false;
+    for (size_t i = 0; i < v->damage.count; i++)
+        differ |= !has_damage(&v->in_dumps, &v->dumps, &v->model, &v->damage.data[i]);
+    for (size_t i = 0; i < v->in_dumps.count; i++)
+        if (!has_damage(&v->damage, &v->model, &v->dumps, &v->in_dumps.data[i])) {
+            put_damage(&v->dumps, &v->in_dumps.data[i], "dump", t);
+            differ = true;
+        }
+    if (differ)
+        ka_note(t, "traces and flight recorder dumps differ: what one source lacks may lie outside its window");
+}
+
 void ka_reduce_rank_damage(kineto_analysis *a)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_rank_damage);
     const ka_rank_view *v = ka_compare_ranks_for(a, t);
-    for (size_t i = 0; v && i < v->damage.count; i++) {
+    if (!v)
+        return;
+    for (size_t i = 0; i < v->damage.count; i++) {
         const ka_rank_damage *d = &v->damage.data[i];
-        ka_put_text(t, kb_string(ka_damage_name(d->kind)));
-        ka_put_int(t, d->rank);
-        ka_put_text(t, d->group == KA_NONE ? (kineto_string){"", 0} : v->model.groups.data[d->group].name);
-        ka_put_int(t, d->sequence == KA_NO_SEQUENCE ? KA_NO_INT : d->sequence);
-        ka_put_int(t, d->count);
+        bool both = v->dumps.rank_count && has_damage(&v->in_dumps, &v->dumps, &v->model, d);
+        put_damage(&v->model, d, both ? "both" : v->is_of_dumps ? "dump" : "trace", t);
     }
-    if (v && !v->damage.count)
+    if (v->dumps.rank_count)
+        put_damage_of_dumps(v, t);
+    if (!ka_table_rows(t))
         ka_note(t, "all ranks are there, and call the same collectives");
 }

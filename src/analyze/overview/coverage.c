@@ -1,5 +1,7 @@
 /* Which ranks of a job some traces cover. */
 #include "analyze/overview/coverage.h"
+#include "trace/files/survey.h"
+#include "trace/import/import.h"
 #include "trace/trace.h"
 
 #include <ckineto/files.h>
@@ -42,14 +44,102 @@ bool ka_coverage_add(ka_coverage *c, const kineto_trace *trace, const int32_t *r
 {
     kineto_identity identity = {.size = sizeof identity};
     ka_covered_trace seen = {.activities = kineto_trace_count(trace),
+                             .is_dump = kt_is_of_flight_recorder(trace),
                              .is_cut = kt_ledger_is_cut(trace)};
     kineto_trace_identity(trace, NULL, &identity);
     kineto_trace_window(trace, &seen.start_ns, &seen.end_ns);
     measure_activity(trace, &seen);
     seen.rank = identity.rank_count > 1 ? -1 : rank ? *rank : KB_MAX(identity.rank, 0);
+    bool fits = seen.rank < 0 ? kt_add_trace_ranks(&c->ranks, trace) : kt_add_rank(&c->ranks, (int32_t)seen.rank);
     c->rank_count += KB_MAX(identity.rank_count, 1u);
     c->world_size = KB_MAX(c->world_size, (uint32_t)KB_MAX(identity.world_size, 0));
-    return kb_vec_push(&c->traces, seen);
+    return kb_vec_push(&c->traces, seen) && fits;
+}
+
+bool ka_coverage_add_surveyed(ka_coverage *c, const kineto_survey *survey)
+{
+    kineto_survey_file f;
+    bool fits = true;
+    for (uint32_t i = 0; fits && kineto_survey_file_at(survey, i, &f); i++) {
+        if (f.status)
+            continue;
+        int64_t length_ns = kb_length_ns(f.window_start_ns, f.window_end_ns);
+        ka_covered_trace seen = {.rank = f.identity->rank_count > 1 ? -1 : KB_MAX(f.identity->rank, 0),
+                                 .start_ns = f.window_start_ns,
+                                 .end_ns = f.window_end_ns,
+                                 .host_ns = length_ns,
+                                 .device_ns = length_ns,
+                                 .activities = f.activities,
+                                 .is_dump = survey->rows.data[i]->is_dump,
+                                 .is_cut = f.is_cut};
+        c->rank_count += KB_MAX(f.identity->rank_count, 1u);
+        c->world_size = KB_MAX(c->world_size, (uint32_t)KB_MAX(f.identity->world_size, 0));
+        fits = kt_add_rank(&c->ranks, f.identity->rank) && kb_vec_push(&c->traces, seen);
+    }
+    return fits;
+}
+
+/* ---- bad files ------------------------------------------------------------------------------- */
+
+static bool add_bad_file(ka_coverage *c, const char *problem, const char *name, kineto_string reason)
+{
+    ka_bad_file f = {problem, strdup(name), strndup(reason.data, reason.size)};
+    if (f.name && f.reason && kb_vec_push(&c->bad_files, f))
+        return true;
+    free(f.name);
+    free(f.reason);
+    return false;
+}
+
+/* Do its first two files have the same rank? A copy without a rank may stand for another one. */
+static bool is_of_one_rank(const kineto_files_finding *f, const kineto_survey *survey)
+{
+    kineto_survey_file a, b;
+    return f->file_count > 1 && kineto_survey_file_at(survey, f->files[0], &a) &&
+           kineto_survey_file_at(survey, f->files[1], &b) && a.identity->rank >= 0 &&
+           a.identity->rank == b.identity->rank;
+}
+
+bool ka_is_bad_files_finding(const kineto_files_finding *f, const kineto_survey *survey)
+{
+    switch (f->kind) {
+    case KINETO_FILES_UNREADABLE:
+    case KINETO_FILES_WORLD_SIZE:
+    case KINETO_FILES_RANK_REPEATED:
+    case KINETO_FILES_SEVERAL_RANKS:
+    case KINETO_FILES_CUT:
+    case KINETO_FILES_OTHER_RUN: return true;
+    case KINETO_FILES_SAME_CONTENT: return is_of_one_rank(f, survey);
+    default: return false;
+    }
+}
+
+bool ka_coverage_add_bad_files(ka_coverage *c, const kineto_survey *survey)
+{
+    kineto_files_finding f;
+    kineto_survey_file file;
+    bool fits = true;
+    for (uint32_t i = 0; kineto_survey_finding(survey, i, &f); i++) {
+        if (!ka_is_bad_files_finding(&f, survey))
+            continue;
+        c->unreadable += f.kind == KINETO_FILES_UNREADABLE;
+        for (uint32_t k = 0; k < f.file_count && fits; k++) {
+            kineto_survey_file_at(survey, f.files[k], &file);
+            fits = add_bad_file(c, f.id, file.name, f.sentence);
+        }
+    }
+    return fits;
+}
+
+bool ka_coverage_copy_bad_files(ka_coverage *to, const ka_coverage *from)
+{
+    bool fits = true;
+    for (size_t i = 0; i < from->bad_files.count && fits; i++)
+        fits = add_bad_file(to, from->bad_files.data[i].problem, from->bad_files.data[i].name,
+                            kb_string(from->bad_files.data[i].reason));
+    to->world_size = KB_MAX(to->world_size, from->world_size);
+    to->unreadable += from->unreadable;
+    return fits;
 }
 
 bool ka_coverage_merge(ka_coverage *to, const ka_coverage *from)
@@ -57,13 +147,22 @@ bool ka_coverage_merge(ka_coverage *to, const ka_coverage *from)
     bool fits = kb_vec_reserve(&to->traces, to->traces.count + from->traces.count);
     for (size_t i = 0; i < from->traces.count && fits; i++)
         to->traces.data[to->traces.count++] = from->traces.data[i];
+    for (size_t i = 0; i < from->ranks.count && fits; i++)
+        fits = kt_add_rank(&to->ranks, from->ranks.data[i]);
     to->rank_count += from->rank_count;
-    to->world_size = KB_MAX(to->world_size, from->world_size);
-    to->unreadable += from->unreadable;
-    return fits;
+    return fits && ka_coverage_copy_bad_files(to, from);
 }
 
-void ka_coverage_free(ka_coverage *c) { kb_vec_free(&c->traces); }
+void ka_coverage_free(ka_coverage *c)
+{
+    for (size_t i = 0; i < c->bad_files.count; i++) {
+        free(c->bad_files.data[i].name);
+        free(c->bad_files.data[i].reason);
+    }
+    kb_vec_free(&c->bad_files);
+    kb_vec_free(&c->traces);
+    kb_vec_free(&c->ranks);
+}
 
 bool ka_coverage_has_cut(const ka_coverage *c)
 {
@@ -81,11 +180,38 @@ bool ka_coverage_is_cut(const ka_coverage *c, int64_t rank)
     return is_cut && ka_coverage_has_cut(c);
 }
 
+/* How many ranks of the job there are. */
+static uint32_t count_present(const ka_coverage *c)
+{
+    uint32_t present = 0;
+    for (size_t i = 0; i < c->ranks.count; i++)
+        present += (uint32_t)c->ranks.data[i] < c->world_size;
+    return present;
+}
+
 uint32_t ka_coverage_missing(const ka_coverage *c)
 {
-    return c->traces.count == c->rank_count && c->world_size > c->rank_count
-               ? c->world_size - c->rank_count
-               : 0;
+    return c->ranks.count ? c->world_size - count_present(c) : 0;
+}
+
+int64_t ka_coverage_next_missing(const ka_coverage *c, int64_t rank)
+{
+    size_t first = 0, end = c->ranks.count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (c->ranks.data[middle] < rank)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    for (; first < c->ranks.count && c->ranks.data[first] == rank; first++)
+        rank++;
+    return c->ranks.count && rank < (int64_t)c->world_size ? rank : -1;
+}
+
+bool ka_coverage_is_whole(const ka_coverage *c)
+{
+    return !ka_coverage_missing(c) && !c->bad_files.count && !c->unreadable;
 }
 
 static int64_t get_length_ns(const ka_covered_trace *t)
@@ -103,28 +229,28 @@ int64_t ka_coverage_longest_ns(const ka_coverage *c)
 
 /* ---- the sentence ---------------------------------------------------------------------------- */
 
-static bool has_rank(const ka_coverage *c, int64_t rank)
+/* The rank that ends the range of missing ones that begins with this one. */
+static int64_t find_last_of_range(const ka_coverage *c, int64_t rank)
 {
-    for (size_t i = 0; i < c->traces.count; i++)
-        if (c->traces.data[i].rank == rank)
-            return true;
-    return false;
+    while (ka_coverage_next_missing(c, rank + 1) == rank + 1)
+        rank++;
+    return rank;
 }
 
-/* "; 41 is missing": of traces of one rank each, the first ones. */
+/* "; missing: 41, 50-57 and 12 more": the first ranges. */
 static void say_missing_ranks(const ka_coverage *c, const sentence *s)
 {
-    uint32_t missing = ka_coverage_missing(c), named = 0;
-    if (!missing)
-        return;
-    for (uint32_t rank = 0; rank < c->world_size && named < MAX_NAMED_RANKS; rank++)
-        if (!has_rank(c, rank)) {
-            say(s, "%s%u", named ? ", " : "; ", rank);
-            named++;
-        }
-    if (missing > named)
-        say(s, " and %u more", missing - named);
-    say(s, missing == 1 ? " is missing" : " are missing");
+    uint32_t missing = ka_coverage_missing(c), ranges = 0;
+    for (int64_t rank = missing ? ka_coverage_next_missing(c, 0) : -1; rank >= 0 && ranges < MAX_NAMED_RANKS; ranges++) {
+        int64_t last = find_last_of_range(c, rank);
+        say(s, "%s%lld", ranges ? ", " : "; missing: ", (long long)rank);
+        if (last > rank)
+            say(s, "%s%lld", last == rank + 1 ? ", " : "-", (long long)last);
+        missing -= (uint32_t)(last - rank + 1);
+        rank = ka_coverage_next_missing(c, last + 1);
+    }
+    if (missing)
+        say(s, " and %u more", missing);
 }
 
 /* What the largest of the whole traces have; all 0: none is whole. */
@@ -185,10 +311,28 @@ static bool has_common_time(const ka_coverage *c)
 {
     int64_t start_ns = INT64_MIN, end_ns = INT64_MAX;
     for (size_t i = 0; i < c->traces.count; i++) {
+        if (c->traces.data[i].is_dump)
+            continue;
         start_ns = KB_MAX(start_ns, c->traces.data[i].start_ns);
         end_ns = KB_MIN(end_ns, c->traces.data[i].end_ns);
     }
     return start_ns <= end_ns;
+}
+
+/* Did most traces record at one moment? *others: how many are of another run. */
+static bool has_majority(const ka_coverage *c, uint32_t *others)
+{
+    kt_time_window *windows = calloc(c->traces.count + 1, sizeof *windows), majority;
+    *others = 0;
+    size_t count = 0;
+    for (size_t i = 0; windows && i < c->traces.count; i++)
+        if (!c->traces.data[i].is_dump)
+            windows[count++] = (kt_time_window){c->traces.data[i].start_ns, c->traces.data[i].end_ns};
+    bool has = windows && kt_find_majority_window(windows, count, &majority);
+    for (size_t i = 0; has && i < count; i++)
+        *others += kt_window_is_of_other_run(&windows[i], &majority);
+    free(windows);
+    return has;
 }
 
 static void say_unreadable(const ka_coverage *c, const sentence *s)
@@ -197,27 +341,33 @@ static void say_unreadable(const ka_coverage *c, const sentence *s)
         say(s, "; %u %s cannot be read", c->unreadable, c->unreadable == 1 ? "file" : "files");
 }
 
+static void say_ranks(const ka_coverage *c, const sentence *s)
+{
+    uint32_t missing = ka_coverage_missing(c), ranks = KB_MAX((uint32_t)c->ranks.count, c->traces.count ? 1u : 0u);
+    if (missing)
+        say(s, "%u of %u ranks", c->world_size - missing, c->world_size);
+    else
+        say(s, "%u %s", ranks, ranks == 1 ? "rank" : "ranks");
+    say_missing_ranks(c, s);
+    say_cut_traces(c, s);
+}
+
 void ka_coverage_describe(const ka_coverage *c, char *text, size_t size)
 {
     sentence s = {text, size};
+    uint32_t others;
     text[0] = '\0';
     if (c->rank_count < 2 && !c->unreadable) {
         if (c->traces.count && c->traces.data[0].is_cut)
             say(&s, "The file is cut off: its end is missing.");
         return;
     }
-    if (!has_common_time(c)) {
+    if (!has_common_time(c) && !has_majority(c, &others))
         say(&s, "%u traces that have no time in common: they may not be ranks of one job", c->rank_count);
-        say_unreadable(c, &s);
-        say(&s, ".");
-        return;
-    }
-    if (c->world_size > c->rank_count)
-        say(&s, "%u of %u ranks", c->rank_count, c->world_size);
     else
-        say(&s, "%u %s", c->rank_count, c->rank_count == 1 ? "rank" : "ranks");
-    say_missing_ranks(c, &s);
-    say_cut_traces(c, &s);
+        say_ranks(c, &s);
+    if (has_majority(c, &others) && others)
+        say(&s, "; %u %s of another run", others, others == 1 ? "file is" : "files are");
     say_unreadable(c, &s);
     say(&s, ".");
 }

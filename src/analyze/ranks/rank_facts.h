@@ -63,6 +63,7 @@ typedef struct ka_rank_facts {
     int64_t begin_ns;         /* of the first step, or of the first activity */
     int64_t latency_ns;       /* from a launch to its start, at least */
     uint32_t step_count;
+    bool is_dump;             /* of the flight recorder: no trace */
     KB_VEC(ka_comm_group) groups;
     KB_VEC(ka_comm) rows; /* in the order of launch; the last one is the end */
     kb_intern texts;

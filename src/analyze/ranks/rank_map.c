@@ -1,6 +1,7 @@
 /* Makes the facts of a rank: its work in the order of launch, cut at collectives. */
 #include "analyze/ranks/only_group.h"
 #include "analyze/ranks/rank_facts.h"
+#include "trace/import/import.h"
 
 #include <ckineto/files.h>
 
@@ -594,6 +595,7 @@ kineto_status ka_rank_facts_create(const ka_dataset *s, ka_rank_facts **out, kin
     kineto_trace_identity(s->trace, NULL, &identity);
     m.out->rank = s->rank;
     m.out->world_size = identity.world_size;
+    m.out->is_dump = kt_is_of_flight_recorder(s->trace);
     (void)keep_text(&m, (kineto_string){"", 0});
     m.out->host = keep_text(&m, kb_string(identity.host));
     m.out->step_count = s->step_count;

@@ -8,6 +8,8 @@ static void forget_view(ka_rank_set *set)
     ka_rank_causes_free(&set->view->causes);
     kb_vec_free(&set->view->damage);
     ka_rank_model_free(&set->view->model);
+    kb_vec_free(&set->view->in_dumps);
+    ka_rank_model_free(&set->view->dumps);
     free(set->view);
     set->view = NULL;
 }
@@ -49,13 +51,21 @@ void ka_rank_set_destroy(ka_rank_set *set)
     free(set);
 }
 
-/* By rank; a rank whose traces came apart by time. */
+/* Traces, then dumps; by rank; a rank whose traces came apart by time. */
 static int compare_facts(const void *left, const void *right)
 {
     const ka_rank_facts *a = *(ka_rank_facts *const *)left, *b = *(ka_rank_facts *const *)right;
+    if (a->is_dump != b->is_dump)
+        return a->is_dump ? 1 : -1;
     if (a->rank != b->rank)
         return a->rank < b->rank ? -1 : 1;
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+}
+
+/* A second source: dumps know the last collectives of each rank, also those that never began. */
+static bool compare_dumps(ka_rank_view *v, const ka_rank_facts *const *facts, uint32_t count)
+{
+    return ka_rank_model_create(facts, count, &v->dumps) && ka_find_rank_damage(&v->dumps, &v->in_dumps);
 }
 
 const ka_rank_view *ka_rank_set_view(ka_rank_set *set)
@@ -68,9 +78,14 @@ const ka_rank_view *ka_rank_set_view(ka_rank_set *set)
     if (!set->view)
         return NULL;
     const ka_rank_facts *const *facts = (const ka_rank_facts *const *)set->ranks.data;
-    if (ka_rank_model_create(facts, (uint32_t)set->ranks.count, &set->view->model) &&
+    uint32_t count = (uint32_t)set->ranks.count, traces = 0;
+    while (traces < count && !facts[traces]->is_dump)
+        traces++;
+    set->view->is_of_dumps = !traces;
+    if (ka_rank_model_create(facts, traces ? traces : count, &set->view->model) &&
         ka_find_rank_causes(&set->view->model, &set->view->causes) &&
-        ka_find_rank_damage(&set->view->model, &set->view->damage))
+        ka_find_rank_damage(&set->view->model, &set->view->damage) &&
+        (!traces || traces == count || compare_dumps(set->view, facts + traces, count - traces)))
         return set->view;
     forget_view(set);
     return NULL;

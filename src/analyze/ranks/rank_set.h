@@ -9,6 +9,9 @@ typedef struct ka_rank_view {
     ka_rank_model model;
     ka_rank_causes causes;
     ka_rank_damages damage;
+    bool is_of_dumps;         /* of the flight recorder: there are no traces */
+    ka_rank_model dumps;      /* of dumps, if there are also traces; else empty */
+    ka_rank_damages in_dumps; /* what these show */
 } ka_rank_view;
 
 typedef struct ka_rank_set {

@@ -4,6 +4,7 @@
 #ifndef KC_DIFF_H
 #define KC_DIFF_H
 
+#include "analyze/overview/coverage.h"
 #include "cli/options.h"
 #include "cli/print.h"
 
@@ -23,6 +24,7 @@ typedef struct kc_diff_output {
     uint64_t activities[2], lost[2];
     /* the end of the file is missing */
     bool is_cut[2];
+    ka_coverage coverage[2]; /* which ranks there are */
     kineto_trace *traces[2][KC_MAX_RUNS];
     kineto_analysis *facts;
     kc_gate gates[64];

@@ -8,6 +8,7 @@
 typedef struct facts_side {
     kineto_analysis *facts;
     kc_health health;
+    kc_file_set set;
 } facts_side;
 
 /* A cause of either run; 0 ns: not in that one. */
@@ -18,14 +19,14 @@ typedef struct cause_pair {
 } cause_pair;
 typedef KB_VEC(cause_pair) cause_list;
 
-static kineto_status read_side(char *path, facts_side *side, kc_unread *unread, kineto_error *err)
+static kineto_status read_side(char *path, facts_side *side, kineto_error *err)
 {
     const kineto_analysis_options usual = {.size = sizeof usual};
     ka_facts_set *s = NULL;
     ka_table_set there = 0;
     kineto_status status = kc_open_facts(&path, 1, &s, err);
     if (!status)
-        status = kc_add_facts_health(s, &side->health, unread, err);
+        status = kc_add_facts_health(s, &side->health, &side->set, err);
     if (!status)
         status = ka_facts_set_tables(s, &there, err);
     there &= KA_TABLE_BIT(KA_TABLE_steps);
@@ -168,13 +169,12 @@ static kineto_status check_sides(char *const *paths, kineto_error *err)
     return KINETO_OK;
 }
 
-kineto_status kc_diff_facts(char *const *paths, uint64_t row_limit, kc_unread *unread, FILE *out, kineto_error *err)
+kineto_status kc_diff_facts(char *const *paths, uint64_t row_limit, FILE *out, kineto_error *err)
 {
     facts_side sides[2] = {{.facts = NULL}};
-    kc_unread of_one[2] = {{.count = 0}};
     kineto_status status = check_sides(paths, err);
     for (int i = 0; i < 2 && !status; i++)
-        status = read_side(paths[i], &sides[i], &of_one[i], err);
+        status = read_side(paths[i], &sides[i], err);
     if (!status) {
         print_side("before", &sides[0], out);
         print_side("after", &sides[1], out);
@@ -185,8 +185,7 @@ kineto_status kc_diff_facts(char *const *paths, uint64_t row_limit, kc_unread *u
         kc_put_wrapped(out, kc_page_width(out), "\n", "", 0,
                        kb_string("Operators, kernels, confidence and gates need the traces: name them in place of their facts."));
     for (int i = 0; i < 2; i++) {
-        unread->count += of_one[i].count;
-        kb_vec_free(&of_one[i].text);
+        kc_file_set_report(&sides[i].set);
         kineto_analysis_destroy(sides[i].facts);
         kc_health_free(&sides[i].health);
     }

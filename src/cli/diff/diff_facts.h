@@ -6,6 +6,6 @@
 
 /** Are any of the operands facts? */
 bool kc_diff_is_of_facts(char *const *paths, int count);
-/** Print what differs between two runs. @param paths  two. @param unread  receives how many traces could not be read. */
-kineto_status kc_diff_facts(char *const *paths, uint64_t row_limit, kc_unread *unread, FILE *out, kineto_error *err);
+/** Print what differs between two runs, and name damaged files. @param paths  two. */
+kineto_status kc_diff_facts(char *const *paths, uint64_t row_limit, FILE *out, kineto_error *err);
 #endif

@@ -55,6 +55,7 @@ static void put_trace_side(kb_json *j, const kc_diff_output *d, uint32_t side)
     }
     kb_json_put_uint(j, "activities", d->activities[side]);
     kb_json_put_uint(j, "lost", d->lost[side]);
+    ke_put_coverage(j, &d->coverage[side]);
     kb_json_object_end(j);
 }
 
@@ -96,7 +97,7 @@ static void put_diff_document(kb_json *j, const void *what)
     put_trace_side(j, d, 1);
     put_gates_json(j, d);
     kb_json_key_z(j, "facts");
-    ke_put_analysis(j, d->facts, 0);
+    ke_put_analysis(j, d->facts, 0, NULL);
     kb_json_object_end(j);
 }
 

@@ -254,6 +254,15 @@ static void put_finding_row(const kc_diff_output *d, uint32_t t, uint64_t row, F
     fputs(" |\n", out);
 }
 
+static void put_rank_row(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
+{
+    enum { MAX_SENTENCE = 300 };
+    fputs("| ", out);
+    put_escaped_text(out, kc_fact_text(d->facts, t, row, "sentence"), MAX_SENTENCE);
+    fprintf(out, " | %s | %s |\n", kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
+            kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s);
+}
+
 static void put_condition_row(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
 {
     static const char *const columns[] = {"what", "before", "after"};
@@ -272,6 +281,7 @@ static void put_details(comment *c, const kc_diff_output *d)
         const char *table, *head;
         put_row *put;
     } tables[] = {
+        {"diff_ranks", "\n| ranks that differ | before | after |\n|---|---|---|\n", put_rank_row},
         {"diff_conditions", "\n| different condition | before | after |\n|---|---|---|\n", put_condition_row},
         {"diff_summary",
          "\n| change | name | before | after | difference | |\n|---|---|--:|--:|--:|--:|\n",

@@ -1,6 +1,7 @@
 /* A diff on a terminal: the verdict, conditions, steps, the changes with the largest effect on a step first,
  * findings and gates. */
 #include "cli/diff/diff.h"
+#include "cli/open_many.h"
 
 #include "cli/print_facts.h"
 #include "cli/style.h"
@@ -212,6 +213,22 @@ static void print_step_change(const kineto_analysis *a, uint32_t t, uint64_t row
         fprintf(out, ", %s%s (%s; %s)%s", kc_paint(out, change_style(a, t, row)), kc_us(delta, true).s,
                 kc_relative_change(pct).s, kc_interval(a, t, row).s, kc_paint(out, KC_PLAIN));
     fputc('\n', out);
+}
+
+/* What differs across ranks, the largest first. */
+static void print_ranks(const kc_diff_output *d, FILE *out)
+{
+    enum { MAX_ROWS = 10 };
+    uint32_t t = kineto_analysis_find_table(d->facts, "diff_ranks");
+    uint64_t rows = kc_fact_rows(d->facts, t);
+    for (uint64_t row = 0; row < rows && row < MAX_ROWS; row++) {
+        fputs(row ? "  " : "Ranks that differ\n  ", out);
+        kc_put_name(out, kc_fact_text(d->facts, t, row, "sentence"), 0);
+        fputc('\n', out);
+    }
+    if (rows > MAX_ROWS)
+        fprintf(out, "  … and %llu more: --json has them\n", (unsigned long long)(rows - MAX_ROWS));
+    fputs(rows ? "\n" : "", out);
 }
 
 /* Conditions that differ between the runs, which the reader must take into account. */
@@ -529,8 +546,11 @@ static void print_gates(const kc_diff_output *d, FILE *out)
 void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *out)
 {
     bool exact = kineto_analysis_find_table(d->facts, "diff_steps") != UINT32_MAX;
+    for (uint32_t side = 0; side < 2; side++)
+        kc_print_coverage(&d->coverage[side], side ? "after" : "before", out);
     if (exact) {
         kc_diff_print_verdict(d, out);
+        print_ranks(d, out);
         print_conditions(d, out);
     }
     print_traces(d, out);

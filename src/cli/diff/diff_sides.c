@@ -4,13 +4,25 @@
 
 #include "trace/trace.h"
 
+/* Columns of many ranks would fill the memory: what exceeds this goes to a temporary file, as with --mem. */
+static void limit_memory(char *const *paths, int count)
+{
+    enum { MANY_FILES = 16 };
+    kineto_files *files;
+    if (kc_reading.memory_bytes || kineto_files_find((const char *const *)paths, (size_t)count, &files, NULL) != KINETO_OK)
+        return;
+    if (kineto_files_count(files) > MANY_FILES)
+        kc_reading.memory_bytes = UINT64_C(128) << 20;
+    kineto_files_destroy(files);
+}
+
 /* Opens all runs of a side with the same rank, and adds up their numbers for the outputs. */
 static kineto_status open_side(kc_diff_output *d, uint32_t side, int32_t rank, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     for (uint32_t i = 0; i < d->run_count[side] && !status; i++) {
         kineto_trace **t = &d->traces[side][i];
-        status = kc_open_traces(d->paths[side] + i, 1, rank, t, err);
+        status = kc_open_covered_traces(d->paths[side] + i, 1, rank, &d->coverage[side], t, err);
         if (status)
             continue;
         d->activities[side] += kineto_trace_count(*t);
@@ -27,6 +39,8 @@ kineto_status kc_diff_compare(kc_diff_output *d, int32_t rank, const kineto_diff
     const kineto_trace *sides[2][KC_MAX_RUNS];
     kineto_status status = KINETO_OK;
     for (uint32_t side = 0; side < 2 && !status; side++) {
+        for (uint32_t i = 0; i < d->run_count[side]; i++)
+            limit_memory(d->paths[side] + i, 1);
         status = open_side(d, side, rank, err);
         for (uint32_t i = 0; i < d->run_count[side]; i++)
             sides[side][i] = d->traces[side][i];
@@ -56,6 +70,8 @@ void kc_diff_free(kc_diff_output *d)
     for (uint32_t side = 0; side < 2; side++)
         for (uint32_t i = 0; i < d->run_count[side]; i++)
             kineto_trace_release(d->traces[side][i]);
+    for (uint32_t side = 0; side < 2; side++)
+        ka_coverage_free(&d->coverage[side]);
 }
 
 int kc_diff_exit_status(const kc_diff_output *d)

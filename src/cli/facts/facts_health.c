@@ -20,26 +20,24 @@ static kineto_status add_trace_health(const ka_facts_set *s, uint32_t index, boo
     return status;
 }
 
-kineto_status kc_add_facts_health(const ka_facts_set *s, kc_health *health, kc_unread *unread, kineto_error *err)
+kineto_status kc_add_facts_health(const ka_facts_set *s, kc_health *health, kc_file_set *set, kineto_error *err)
 {
-    uint32_t of = kc_count_facts(s);
+    uint32_t of = kc_count_facts(s), readable = 0;
+    kineto_error why = {.message = ""};
     kineto_status status = KINETO_OK;
-    if (!of)
-        return kb_fail(err, KINETO_E_NOT_FOUND, "no facts of a trace");
-    for (uint32_t i = 0; i < ka_facts_set_count(s) && !status; i++) {
-        kineto_error why = {.message = ""};
+    for (uint32_t i = 0; i < ka_facts_set_count(s) && !status; i++)
         if (!ka_facts_set_error(s, i, &why)) {
             status = add_trace_health(s, i, of > 1, health, err);
-            continue;
+            readable++;
         }
-        status = kc_unread_add(unread, &why, of);
-        if (status && err)
-            *err = why;
-    }
-    for (uint32_t i = 0; ka_facts_set_damaged(s, i) && !status; i++) {
-        (void)kb_fail(err, KINETO_E_FORMAT, "%s", ka_facts_set_damaged(s, i));
-        status = kc_unread_add(unread, err, of);
-    }
-    health->coverage.unreadable = unread->count;
+    if (!readable && !status)
+        status = kb_fail(err, why.code ? why.code : KINETO_E_NOT_FOUND, "%s",
+                         why.code                    ? why.message
+                         : ka_facts_set_damaged(s, 0) ? ka_facts_set_damaged(s, 0)
+                                                      : "no facts of a trace");
+    if (!status)
+        status = ka_facts_set_survey(s, &set->survey, err);
+    if (!status && !ka_coverage_add_bad_files(&health->coverage, set->survey))
+        status = kb_fail_memory(err, NULL);
     return status;
 }

@@ -8,6 +8,7 @@
 
 /** The number of traces, and of facts files that are damaged. */
 uint32_t kc_count_facts(const ka_facts_set *s);
-/** Add the health of all traces, as when they are read, and to `unread` those that could not be. Fails if none could. */
-kineto_status kc_add_facts_health(const ka_facts_set *s, kc_health *health, kc_unread *unread, kineto_error *err);
+/** Add the health of all traces, as when they are read, and to `set` which of them are damaged. Fails if none could be
+ *  read. */
+kineto_status kc_add_facts_health(const ka_facts_set *s, kc_health *health, kc_file_set *set, kineto_error *err);
 #endif

@@ -5,6 +5,7 @@
 #ifndef KC_MCP_H
 #define KC_MCP_H
 
+#include "analyze/overview/coverage.h"
 #include "base/base.h"
 
 #include <ckineto/files.h>
@@ -111,6 +112,7 @@ typedef struct kc_mcp_trace {
     uint64_t serial;   /* of this reading; 0: free */
     uint64_t used;     /* when it was used last */
     kineto_trace *trace;
+    ka_coverage coverage;      /* which ranks there are, and damaged files */
     kineto_overview *overview; /* NULL: not made yet */
     kineto_analysis *facts;    /* of the table `table`, if that is not in the overview */
     char *table;

@@ -1,6 +1,7 @@
 /* The last traces that were used, which stay open: a client asks several questions about one trace. A trace is read
  * again when one of its files has changed. */
 #include "cli/mcp/mcp.h"
+#include "analyze/overview/overview.h"
 #include "cli/open_many.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ static void close_trace(kc_mcp_trace *t)
     kineto_overview_destroy(t->overview);
     kineto_analysis_destroy(t->facts);
     kineto_trace_release(t->trace);
+    ka_coverage_free(&t->coverage);
     free(t->path);
     free(t->table);
     *t = (kc_mcp_trace){0};
@@ -104,7 +106,7 @@ kineto_status kc_mcp_open(kc_mcp_server *server, const char *path, uint64_t kept
     }
     close_trace(t);
     close_others(server, kept);
-    status = kc_open_traces(names, 1, -1, &t->trace, err);
+    status = kc_open_covered_traces(names, 1, -1, &t->coverage, &t->trace, err);
     t->path = status ? NULL : strdup(path);
     if (!status && !t->path)
         status = kb_fail_memory(err, NULL);
@@ -122,7 +124,10 @@ kineto_status kc_mcp_open(kc_mcp_server *server, const char *path, uint64_t kept
 kineto_status kc_mcp_overview(kc_mcp_trace *t, kineto_overview **out, kineto_error *err)
 {
     kineto_analysis_options options = {.size = sizeof options, .threads = kc_reading.memory_bytes ? 1 : 0};
-    kineto_status status = t->overview ? KINETO_OK : kineto_overview_create(t->trace, &options, &t->overview, err);
+    bool is_made = t->overview;
+    kineto_status status = is_made ? KINETO_OK : kineto_overview_create(t->trace, &options, &t->overview, err);
+    if (!status && !is_made && !ka_coverage_copy_bad_files(&t->overview->coverage, &t->coverage))
+        status = kb_fail_memory(err, NULL);
     *out = t->overview;
     return status;
 }

@@ -3,6 +3,7 @@
 #ifndef KC_QUERY_H
 #define KC_QUERY_H
 
+#include "analyze/overview/coverage.h"
 #include "cli/options.h"
 #include "cli/print.h"
 #include "export/sql.h"
@@ -24,6 +25,7 @@ typedef struct kc_query_output {
     kc_query_format format;
     /* max columns of a text in a table; 0: unlimited */
     size_t width;
+    const ka_coverage *coverage; /* of the ranks; NULL: not known */
     /* written before this one */
     uint64_t results;
     /* invalid UTF-8 in JSON */

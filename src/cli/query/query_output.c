@@ -3,6 +3,7 @@
  * than memory. */
 #include "cli/query/query.h"
 #include "export/export.h"
+#include "export/export.h"
 
 const char *const kc_query_format_names[KC_QUERY_FORMATS] = {"table", "csv",      "json",
                                                              "jsonl", "markdown", "object"};
@@ -231,6 +232,7 @@ static kineto_status write_result_document(ke_sql_query *query, kc_query_output 
     kb_json json;
     kb_json_init(&json, out->sink);
     kb_json_document_begin(&json, "ckineto.query/1");
+    ke_put_coverage(&json, out->coverage);
     kb_json_key_z(&json, "columns");
     kb_json_array_begin(&json);
     for (size_t i = 0; i < ke_sql_width(query); i++)

@@ -27,6 +27,7 @@ typedef struct report_work {
     kineto_trace *first;
     kc_health health;
     kineto_files *files;
+    kc_file_set set;
     KB_VEC(char *) readable; /* borrowed from `files` */
     kc_clocks clocks;        /* of these */
     bool wants_health;
@@ -66,11 +67,9 @@ static kineto_status analyze_files(report_work *w, const kineto_files *files, ki
         const char *path = kineto_files_path(files, i);
         kineto_trace *trace = NULL;
         kc_show_reading(i, w->count, path);
-        status = kineto_trace_open_with(path, &kc_reading, &trace, err);
-        if (status) {
-            status = kc_unread_add(w->page->unread, err, w->count);
+        status = kc_file_set_open(&w->set, files, i, &trace, err);
+        if (!trace)
             continue;
-        }
         status = analyze_trace(w, trace, path, i, err);
         if (!status && !w->first)
             w->first = kineto_trace_retain(trace);
@@ -80,10 +79,8 @@ static kineto_status analyze_files(report_work *w, const kineto_files *files, ki
         kineto_trace_release(trace);
     }
     kc_show_reading(0, 0, NULL);
-    w->health.coverage.unreadable = w->page->unread->count;
-    if (w->seen)
-        w->seen->coverage.unreadable = w->page->unread->count;
-    return status;
+    ka_coverage *coverages[] = {&w->health.coverage, w->seen ? &w->seen->coverage : NULL};
+    return status ? status : kc_file_set_end(&w->set, files, coverages, w->seen ? 2 : 1, err);
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -124,7 +121,7 @@ static kineto_status open_timeline_trace(report_work *w, kineto_trace **out, kin
     uint64_t limit = w->page->activity_limit ? w->page->activity_limit : 2000000;
     if (w->readable.count > 1 && w->activities <= limit) {
         align_clocks(w);
-        return kc_open_aligned(w->readable.data, (int)w->readable.count, &w->clocks, out, err);
+        return kc_open_aligned(w->readable.data, (int)w->readable.count, &w->clocks, NULL, out, err);
     }
     if (w->activities > limit)
         fprintf(stderr,
@@ -155,6 +152,7 @@ static kineto_status read_report_traces(report_work *w, kineto_error *err)
 /* Also after a failure, with members that are NULL. */
 static void free_work(report_work *w)
 {
+    kc_file_set_report(&w->set);
     kineto_overview_destroy(w->seen);
     kineto_trace_release(w->first);
     kc_health_free(&w->health);
@@ -223,7 +221,7 @@ static kineto_status read_report_facts(report_work *w, kineto_error *err)
     kineto_status status = kc_open_facts(w->page->paths, w->page->count, &s, err);
     uint32_t count = s ? ka_facts_set_count(s) : 0;
     if (!status)
-        status = kc_add_facts_health(s, &w->health, w->page->unread, err);
+        status = kc_add_facts_health(s, &w->health, &w->set, err);
     if (!status)
         status = ka_facts_set_tables(s, &tables, err);
     tables = (tables | ka_reducible_tables(tables)) & ~ka_tables_with(KA_HIDDEN | KA_DIFF);

@@ -19,7 +19,6 @@ typedef struct kc_report_page {
     kineto_analysis_options analyze;
     /* receives whether all traces could be read; may be NULL */
     bool *is_read;
-    kc_unread *unread; /* receives files that cannot be read */
 } kc_report_page;
 
 /** Read each trace, then write the page; a terminal shows the progress. */

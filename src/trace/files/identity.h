@@ -58,7 +58,21 @@ bool kt_survey_add_measured(kineto_survey *s, const kineto_survey_file *numbers,
                             uint64_t fingerprint);
 /** Equal for the same activities of one process, in any file. */
 uint64_t kt_trace_fingerprint(const kineto_trace *trace, const kineto_identity *identity);
+/** Is the last file repeated by earlier ones: has one its rank and activities, or, if it holds several ranks, have they
+ *  all of these? @param trace  of the last file; NULL: it could not be read. */
+bool kt_survey_last_is_repeated(const kineto_survey *s, const kineto_trace *trace);
 /** Ends the survey: orders the files and runs the rules. `files` may be NULL. `whole`: the files
  *  are meant to be all ranks, so missing ones are reported. False: out of memory. */
 bool kt_survey_settle(kineto_survey *s, const kineto_files *files, bool whole);
+
+/* ---- windows.c: which traces were recorded at the same time ----------------------------------- */
+typedef struct kt_time_window {
+    int64_t start_ns, end_ns;
+} kt_time_window;
+/** Have more than half of the windows, at least two, an instant in common? Then *majority is from the first start to
+ *  the last end of those. False also if memory runs out. */
+bool kt_find_majority_window(const kt_time_window *windows, size_t count, kt_time_window *majority);
+/** Is this window of another run than the majority: a minute or more before or after it, which is more than clocks of
+ *  hosts of one job differ? */
+bool kt_window_is_of_other_run(const kt_time_window *window, const kt_time_window *majority);
 #endif

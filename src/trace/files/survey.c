@@ -2,6 +2,7 @@
  * Only one trace is in memory at a time. Implements kineto_survey of <ckineto/files.h>; merging
  * uses it for its ledger. Memory errors set out_of_memory, which kt_survey_settle reports. */
 #include "trace/files/survey.h"
+#include "trace/import/import.h"
 
 #include "trace/model/model.h"
 
@@ -47,7 +48,7 @@ uint64_t kt_trace_fingerprint(const kineto_trace *t, const kineto_identity *id)
                 mix_hash((uint64_t)b->start_ns[row] + b->kind[row], b->correlation_id[row]),
                 (uint64_t)b->end_ns[row]);
     }
-    return sum;
+    return kt_is_of_flight_recorder(t) ? mix_hash(sum, 1) : sum;
 }
 
 static void fill_trace_columns(kt_survey_row *row, const kineto_trace *trace)
@@ -58,6 +59,7 @@ static void fill_trace_columns(kt_survey_row *row, const kineto_trace *trace)
     view->is_cut = kt_ledger_is_cut(trace);
     view->text_bytes = kineto_trace_text_bytes(trace);
     kineto_trace_window(trace, &view->window_start_ns, &view->window_end_ns);
+    row->is_dump = kt_is_of_flight_recorder(trace);
     row->fingerprint = kt_trace_fingerprint(trace, &row->identity);
 }
 
@@ -102,6 +104,32 @@ bool kt_survey_add_measured(kineto_survey *s, const kineto_survey_file *numbers,
     row->view = view;
     row->fingerprint = fingerprint;
     return true;
+}
+
+/* Does a file before the last one have this rank? With a fingerprint: also these activities? */
+static bool has_earlier_rank(const kineto_survey *s, int32_t rank, const uint64_t *fingerprint)
+{
+    for (size_t i = 0; i + 1 < s->rows.count; i++)
+        if (s->rows.data[i]->identity.rank == rank && s->rows.data[i]->view.status == KINETO_OK &&
+            (!fingerprint || s->rows.data[i]->fingerprint == *fingerprint))
+            return true;
+    return false;
+}
+
+/* A file without a rank may be a copy that stands for another rank. */
+bool kt_survey_last_is_repeated(const kineto_survey *s, const kineto_trace *trace)
+{
+    const kt_survey_row *last = s->rows.count ? s->rows.data[s->rows.count - 1] : NULL;
+    kt_ranks ranks = {0};
+    if (!last || !trace || !last->view.activities)
+        return false;
+    if (last->identity.rank_count < 2)
+        return last->identity.rank >= 0 && has_earlier_rank(s, last->identity.rank, &last->fingerprint);
+    bool is = kt_add_trace_ranks(&ranks, trace) && ranks.count;
+    for (size_t i = 0; i < ranks.count && is; i++)
+        is = has_earlier_rank(s, ranks.data[i], NULL);
+    kb_vec_free(&ranks);
+    return is;
 }
 
 /* As unsigned numbers, so that rows without a rank (-1) sort last. */

@@ -20,7 +20,12 @@ static bool is_readable_row(const kt_survey_row *row) { return row->view.status 
 
 static bool has_activities(const kt_survey_row *row)
 {
-    return is_readable_row(row) && row->view.activities;
+    return is_readable_row(row) && row->view.activities && !row->is_dump;
+}
+
+static kt_time_window get_window(const kt_survey_row *row)
+{
+    return (kt_time_window){row->view.window_start_ns, row->view.window_end_ns};
 }
 
 static int compare_row_groups(const void *left, const void *right)
@@ -80,8 +85,8 @@ static void report_single_files(kineto_survey *s)
         if (row->identity.rank_count > 1 && s->rows.count > 1)
             kt_survey_add_finding(
                 s, KINETO_FILES_SEVERAL_RANKS, &i, 1,
-                "the file holds %u ranks; if it was merged from the others, they count "
-                "twice",
+                "the file holds %u ranks; if it was merged from the others, they are "
+                "there twice",
                 row->identity.rank_count);
     }
 }
@@ -90,7 +95,7 @@ static void report_single_files(kineto_survey *s)
 
 static bool key_by_rank(const kt_survey_row *row, uint64_t *key)
 {
-    *key = (uint32_t)row->identity.rank;
+    *key = (uint32_t)row->identity.rank | (uint64_t)row->is_dump << 32;
     return row->identity.rank >= 0;
 }
 
@@ -323,6 +328,47 @@ static void report_windows_apart(kineto_survey *s)
                               "one window ends %s before another begins", kb_duration(gap).s);
 }
 
+/* Files of a run that is not that of the majority. False: there are none. */
+static bool report_other_runs(kineto_survey *s)
+{
+    kt_time_window *windows = malloc((s->rows.count + 1) * sizeof *windows), majority;
+    uint32_t *files = malloc((s->rows.count + 1) * sizeof *files);
+    size_t count = 0, apart = 0;
+    s->out_of_memory |= !windows || !files;
+    for (size_t i = 0; windows && files && i < s->rows.count; i++)
+        if (has_activities(survey_row(s, i)))
+            windows[count++] = get_window(survey_row(s, i));
+    bool has_majority = windows && files && kt_find_majority_window(windows, count, &majority);
+    for (uint32_t i = 0; has_majority && i < s->rows.count; i++) {
+        kt_time_window own = get_window(survey_row(s, i));
+        if (has_activities(survey_row(s, i)) && kt_window_is_of_other_run(&own, &majority))
+            files[apart++] = i;
+    }
+    if (apart)
+        kt_survey_add_finding(s, KINETO_FILES_OTHER_RUN, files, apart,
+                              "%zu of %zu files %s recorded more than a minute apart from the others", apart, count,
+                              apart == 1 ? "was" : "were");
+    free(windows);
+    free(files);
+    return apart > 0;
+}
+
+/* Files whose end is missing, among others. */
+static void report_cut_files(kineto_survey *s)
+{
+    size_t cut = 0, readable = 0;
+    uint32_t *files = malloc((s->rows.count + 1) * sizeof *files);
+    s->out_of_memory |= !files;
+    for (uint32_t i = 0; files && i < s->rows.count; i++) {
+        readable += is_readable_row(survey_row(s, i));
+        if (survey_row(s, i)->view.is_cut)
+            files[cut++] = i;
+    }
+    if (cut && s->rows.count > 1)
+        kt_survey_add_finding(s, KINETO_FILES_CUT, files, cut, "%zu of %zu files end early", cut, readable);
+    free(files);
+}
+
 /* Windows are compared only if no rank was profiled several times: its windows are apart by
  * design. */
 void kt_survey_run_rules(kineto_survey *s, bool whole)
@@ -339,6 +385,7 @@ void kt_survey_run_rules(kineto_survey *s, bool whole)
     if (whole)
         report_missing_ranks(s, world);
     run_group_rule(s, key_by_pid, report_shared_pid);
-    if (!successive)
+    report_cut_files(s);
+    if (!successive && !report_other_runs(s))
         report_windows_apart(s);
 }

@@ -7,6 +7,7 @@
 static const kt_importer importers[] = {
     {"perf.data", kt_is_perf_data, kt_import_perf_data},
     {"uftrace dump", kt_is_uftrace_dump, kt_import_uftrace_dump},
+    {"flight recorder", kt_is_flight_recorder, kt_import_flight_recorder},
     {"perf script", kt_is_perf_script, kt_import_perf_script},
 };
 

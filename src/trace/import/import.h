@@ -30,6 +30,13 @@ typedef struct kt_directory_importer {
 /** The importer for a directory; NULL: it is none, or of no format that is read. */
 const kt_directory_importer *kt_directory_importer_find(const char *path);
 
+/* ---- flight_recorder.c ---- */
+/** A dump of PyTorch's flight recorder, pickled or as JSON. */
+bool kt_is_flight_recorder(kineto_string head);
+kineto_status kt_import_flight_recorder(kineto_string bytes, kineto_trace **out, kineto_error *err);
+/** Was this trace made of such a dump? */
+bool kt_is_of_flight_recorder(const kineto_trace *trace);
+
 /* ---- perf_data.c ---- */
 bool kt_is_perf_data(kineto_string head);
 kineto_status kt_import_perf_data(kineto_string bytes, kineto_trace **out, kineto_error *err);

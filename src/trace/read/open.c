@@ -494,13 +494,16 @@ static kineto_status import_directory(const char *path, const kt_directory_impor
     return prefix_error_with_path(importer->read(path, out, err), path, err);
 }
 
-/* The importer for a file of another tool; NULL: none, or it is JSON. */
+/* The importer for a file of another tool; NULL: none, or it is JSON with events. */
 static const kt_importer *find_importer(kt_reader *r)
 {
     size_t ready = kt_input_ready(r->input, 16);
-    if (!ready || r->input->base[0] == '{' || r->input->base[0] == '[')
+    if (!ready || r->input->base[0] == '[')
         return NULL;
     ready = kt_input_ready(r->input, KT_IMPORT_HEAD_BYTES);
+    if (r->input->base[0] == '{' &&
+        !kt_is_flight_recorder((kineto_string){r->input->base, KB_MIN(ready, KT_IMPORT_HEAD_BYTES)}))
+        return NULL;
     return kt_importer_find((kineto_string){r->input->base, KB_MIN(ready, KT_IMPORT_HEAD_BYTES)});
 }
 

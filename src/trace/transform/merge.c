@@ -166,6 +166,10 @@ static kineto_status copy_held_source(kt_merger *m, kineto_error *err)
 kineto_status kt_merger_add(kt_merger *m, kineto_trace *trace, const char *path,
                             const kineto_identity *identity, kineto_error *err)
 {
+    if (!kt_survey_add(m->survey, path, trace, identity, NULL))
+        return fail_merge_memory(err);
+    if (m->skips_repeated && kt_survey_last_is_repeated(m->survey, trace))
+        return KINETO_OK;
     kt_merge_source s = {.identity = *identity, .path = strdup(path)};
     if (!s.path || !kb_vec_push(&m->sources, s)) {
         free(s.path);
@@ -181,8 +185,6 @@ kineto_status kt_merger_add(kt_merger *m, kineto_trace *trace, const char *path,
     source->window_start_ns = kt_correct_time(source->clock, source->window_start_ns);
     source->window_end_ns = kt_correct_time(source->clock, source->window_end_ns);
     label_source(source);
-    if (!kt_survey_add(m->survey, path, trace, identity, NULL))
-        return fail_merge_memory(err);
     if (index == 0) {
         m->only = kineto_trace_retain(trace);
         return KINETO_OK;

@@ -48,6 +48,7 @@ typedef struct kt_merger {
     kineto_trace *only; /* the first source, until a second one comes */
     uint64_t next_id;   /* ids of the next source are shifted by this */
     uint64_t kind_conflicts;
+    bool skips_repeated;      /* of files with the same rank and activities only the first is copied */
     kt_message_ends messages; /* of all sources, by rows of the builder */
     bool out_of_memory;
 } kt_merger;
@@ -75,6 +76,9 @@ typedef struct kt_open_hooks {
     /* Called for each trace that was opened. False: give up; *out stays NULL, and the status is KINETO_OK. */
     bool (*opened)(void *context, const kineto_identity *identity);
     void *context;
+    /* Receives the survey of all files, to destroy; NULL on failure. Then named files that cannot be read are losses, too,
+     * and of files with the same rank and activities only one is read. NULL: such files are errors. */
+    kineto_survey **survey;
 } kt_open_hooks;
 /** kineto_trace_open_many with hooks; NULL: none. */
 kineto_status kt_open_many(const char *const *paths, size_t count, const kineto_open_many_options *options,

@@ -81,7 +81,7 @@ static kineto_status add_opened_trace(many_opener *o, kineto_trace *trace, const
 }
 
 /* Opens file `index`. A file found in a directory that cannot be read is recorded as a loss; one
- * that the caller named is an error. */
+ * that the caller named is an error, unless the caller takes the survey. */
 static kineto_status open_listed_file(many_opener *o, uint32_t index, kineto_error *err)
 {
     kineto_trace *trace;
@@ -94,7 +94,7 @@ static kineto_status open_listed_file(many_opener *o, uint32_t index, kineto_err
         kineto_trace_release(trace);
         return status;
     }
-    if (status != KINETO_E_MEMORY && kineto_files_was_found(o->files, index))
+    if (status != KINETO_E_MEMORY && (o->hooks.survey || kineto_files_was_found(o->files, index)))
         return kt_merger_add_unreadable(&o->merger, path, &o->last, err);
     if (err)
         *err = o->last;
@@ -126,11 +126,16 @@ static kineto_status merge_listed_files(many_opener *o, kineto_trace **out, kine
         paths[i] = kineto_files_path(o->files, i);
     kineto_status status = kt_merger_begin(&o->merger, paths, count, err);
     o->merger.clocks = o->hooks.clocks;
+    o->merger.skips_repeated = o->hooks.survey != NULL;
     for (uint32_t i = 0; status == KINETO_OK && i < count && !o->gave_up; i++)
         if (!o->uses_names || rank_of_name(paths[i]) == o->how.rank)
             status = open_listed_file(o, i, err);
     if (status == KINETO_OK && o->opened && !o->gave_up && !(o->uses_names && o->has_wrong_name))
         status = kt_merger_finish(&o->merger, o->files, !o->how.only_rank, out, err);
+    if (o->hooks.survey && status == KINETO_OK && *out) {
+        *o->hooks.survey = o->merger.survey;
+        o->merger.survey = NULL;
+    }
     kt_merger_free(&o->merger);
     free(paths);
     return status;
@@ -154,6 +159,8 @@ kineto_status kt_open_many(const char *const *paths, size_t count, const kineto_
     many_opener o = {.hooks = hooks ? *hooks : (kt_open_hooks){0}};
     kineto_files *files;
     *out = NULL;
+    if (o.hooks.survey)
+        *o.hooks.survey = NULL;
     kineto_status status =
         kb_options_read(&o.how, sizeof o.how, options, "kineto_open_many_options", err);
     if (!status)

@@ -1,0 +1,455 @@
+/* What differs between two runs across their ranks: who or what makes the run longer (a straggler that moved, a link
+ * that became slow), the work of each role, transfers of each group, ranks without a trace, and clocks that cannot be
+ * aligned. Needs only what was kept of each rank (ka_rank_set), not their traces. docs/reference/diff.md has the rules. */
+#include "analyze/diff/diff.h"
+
+#include "analyze/dataset/each_rank.h"
+#include "analyze/ranks/rank_set.h"
+
+#define MIN_SHARE       0.0025 /* of the run: causes that differ by less are not listed */
+#define MIN_PART        0.005  /* of the run: parts that differ by less are not listed … */
+#define MIN_CHANGE      0.03   /* … nor those that differ by less of themselves */
+#define MIN_TRANSFER    0.2    /* transfers have more noise */
+#define MIN_TRANSFER_NS 2000
+#define MAX_MOVE        2.0    /* causes that differ by more than this factor are not the same one elsewhere */
+
+typedef struct sides {
+    const ka_rank_view *v[2];
+    ka_table *t;
+    double length_ns; /* of the longer run */
+} sides;
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* A row; numbers of ranks that it has none of are KA_NO_INT. */
+typedef struct difference {
+    const char *what, *kind;
+    int64_t ranks[2];
+    kineto_string group;
+    double ns[2];
+    char sentence[320];
+} difference;
+
+static void put_difference(const sides *s, const difference *d)
+{
+    ka_put_text(s->t, kb_string(d->what));
+    ka_put_text(s->t, kb_string(d->kind));
+    ka_put_int(s->t, d->ranks[0]);
+    ka_put_int(s->t, d->ranks[1]);
+    ka_put_text(s->t, d->group);
+    ka_put_ns(s->t, (int64_t)d->ns[0]);
+    ka_put_ns(s->t, (int64_t)d->ns[1]);
+    ka_put_ns(s->t, (int64_t)(d->ns[1] - d->ns[0]));
+    ka_put_text(s->t, kb_string(d->sentence));
+}
+
+static const char *const side_names[] = {"before", "after"};
+
+/* ---- causes ---------------------------------------------------------------------------------- */
+
+static const char *const cause_kinds[] = {"device", "host", "link", "step"};
+static const char *const cause_verbs[] = {"computes longer", "launches later", "has longer transfers", "takes longer in one step"};
+
+static int64_t rank_of_cause(const ka_rank_view *v, const ka_rank_cause *c)
+{
+    return c->rank == KA_NONE ? KA_NO_INT : v->model.facts[c->rank]->rank;
+}
+
+/* Ids of groups may differ from run to run: by name and members. */
+static const ka_rank_group *group_of_cause(const ka_rank_view *v, const ka_rank_cause *c)
+{
+    return c->group == KA_NONE ? NULL : &v->model.groups.data[c->group];
+}
+
+static bool is_same_group(const ka_rank_group *a, const ka_rank_group *b)
+{
+    return a->size == b->size && kb_string_equal(a->name, b->name) && kb_string_equal(a->description, b->description);
+}
+
+static bool is_same_cause(const ka_rank_view *v, const ka_rank_cause *a, const ka_rank_view *w, const ka_rank_cause *b)
+{
+    const ka_rank_group *g = group_of_cause(v, a), *h = group_of_cause(w, b);
+    return a->kind == b->kind && rank_of_cause(v, a) == rank_of_cause(w, b) && !g == !h && (!g || is_same_group(g, h));
+}
+
+/* "rank 21", "group 18 (dp)" */
+static kb_text name_cause(const ka_rank_view *v, const ka_rank_cause *c)
+{
+    kb_text text;
+    const ka_rank_group *g = group_of_cause(v, c);
+    if (!g)
+        kb_snprintf(text.s, sizeof text.s, "rank %lld", (long long)rank_of_cause(v, c));
+    else
+        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, (size_t)60), g->name.data,
+                    g->description.size ? " (" : "", (int)KB_MIN(g->description.size, (size_t)60), g->description.data,
+                    g->description.size ? ")" : "");
+    return text;
+}
+
+/* What the other side would not list by itself: its causes may be just below that. */
+static double hidden_ns(const ka_rank_view *v)
+{
+    return fmax(0.005 * (double)v->causes.length_ns, 3 * (double)v->causes.noise_ns);
+}
+
+/* Is each rank there, with all of its collectives? What waits for one that is not there hides causes. */
+static bool has_whole_ranks(const ka_rank_view *v)
+{
+    for (size_t i = 0; i < v->damage.count; i++)
+        if (v->damage.data[i].kind <= KA_DAMAGE_RING_CUT)
+            return false;
+    return true;
+}
+
+/* A cause of one side only. */
+static void put_lone_cause(const sides *s, uint32_t side, const ka_rank_cause *c)
+{
+    const ka_rank_view *v = s->v[side];
+    if (!has_whole_ranks(s->v[!side]) || (double)c->saved_ns - hidden_ns(s->v[!side]) < MIN_SHARE * s->length_ns)
+        return;
+    const ka_rank_group *g = group_of_cause(v, c);
+    difference d = {.what = side ? "new" : "gone",
+                    .kind = cause_kinds[c->kind],
+                    .ranks = {KA_NO_INT, KA_NO_INT},
+                    .group = g ? g->name : kb_string("")};
+    d.ranks[side] = rank_of_cause(v, c);
+    d.ns[side] = (double)c->saved_ns;
+    kb_snprintf(d.sentence, sizeof d.sentence, "%s: %s %s than its like; without that the run would be %s shorter",
+                side ? "only after" : "only before", name_cause(v, c).s, cause_verbs[c->kind], kb_duration(c->saved_ns).s);
+    put_difference(s, &d);
+}
+
+/* The same cause at another rank or group. */
+static void put_moved_cause(const sides *s, const ka_rank_cause *a, const ka_rank_cause *b)
+{
+    const ka_rank_group *g = group_of_cause(s->v[1], b);
+    difference d = {.what = "moved",
+                    .kind = cause_kinds[a->kind],
+                    .ranks = {rank_of_cause(s->v[0], a), rank_of_cause(s->v[1], b)},
+                    .group = g ? g->name : kb_string(""),
+                    .ns = {(double)a->saved_ns, (double)b->saved_ns}};
+    if (g)
+        kb_snprintf(d.sentence, sizeof d.sentence, "the slow link moved from %s to %s: it costs the run %s before, %s after",
+                    name_cause(s->v[0], a).s, name_cause(s->v[1], b).s, kb_duration(a->saved_ns).s,
+                    kb_duration(b->saved_ns).s);
+    else
+        kb_snprintf(d.sentence, sizeof d.sentence, "the slow rank moved from %lld to %lld: it %s than its like, which costs "
+                    "the run %s before, %s after", (long long)d.ranks[0], (long long)d.ranks[1], cause_verbs[a->kind],
+                    kb_duration(a->saved_ns).s, kb_duration(b->saved_ns).s);
+    put_difference(s, &d);
+}
+
+static void put_changed_cause(const sides *s, const ka_rank_cause *a, const ka_rank_cause *b)
+{
+    double by = (double)b->saved_ns - (double)a->saved_ns;
+    if (fabs(by) < MIN_PART * s->length_ns || fabs(by) < 0.25 * (double)KB_MAX(a->saved_ns, b->saved_ns))
+        return;
+    const ka_rank_group *g = group_of_cause(s->v[1], b);
+    difference d = {.what = "changed",
+                    .kind = cause_kinds[a->kind],
+                    .ranks = {rank_of_cause(s->v[0], a), rank_of_cause(s->v[1], b)},
+                    .group = g ? g->name : kb_string(""),
+                    .ns = {(double)a->saved_ns, (double)b->saved_ns}};
+    kb_snprintf(d.sentence, sizeof d.sentence, "%s %s than its like in both runs: it costs %s before, %s after",
+                name_cause(s->v[1], b).s, cause_verbs[a->kind], kb_duration(a->saved_ns).s, kb_duration(b->saved_ns).s);
+    put_difference(s, &d);
+}
+
+/* The index of the first cause of the other side that satisfies the question; SIZE_MAX: there is none. */
+static size_t find_partner(const sides *s, const ka_rank_cause *a, const bool *used, bool moved)
+{
+    const ka_rank_causes *other = &s->v[1]->causes;
+    for (size_t i = 0; i < other->list.count; i++) {
+        const ka_rank_cause *b = &other->list.data[i];
+        double ratio = (double)b->saved_ns / (double)KB_MAX(a->saved_ns, 1);
+        bool alike = a->kind == b->kind && ratio < MAX_MOVE && ratio > 1 / MAX_MOVE;
+        if (!used[i] && (moved ? alike : is_same_cause(s->v[0], a, s->v[1], b)))
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+/* Causes at the same place first, then those that moved, then those of one side only; the largest first. */
+static bool compare_causes(const sides *s)
+{
+    const ka_rank_causes *a = &s->v[0]->causes, *b = &s->v[1]->causes;
+    bool *used = calloc(b->list.count + 1, sizeof *used), *known = calloc(a->list.count + 1, sizeof *known);
+    size_t *same = malloc((a->list.count + 1) * sizeof *same);
+    bool ok = used && known && same;
+    for (size_t i = 0; ok && i < a->list.count; i++)
+        if ((same[i] = find_partner(s, &a->list.data[i], used, false)) != SIZE_MAX)
+            used[same[i]] = known[i] = true;
+    for (size_t i = 0; ok && i < a->list.count; i++) {
+        size_t to = known[i] ? SIZE_MAX : find_partner(s, &a->list.data[i], used, true);
+        if (to == SIZE_MAX)
+            continue;
+        used[to] = known[i] = true;
+        put_moved_cause(s, &a->list.data[i], &b->list.data[to]);
+    }
+    for (size_t i = 0; ok && i < b->list.count; i++)
+        if (!used[i])
+            put_lone_cause(s, 1, &b->list.data[i]);
+    for (size_t i = 0; ok && i < a->list.count; i++)
+        if (!known[i])
+            put_lone_cause(s, 0, &a->list.data[i]);
+        else if (same[i] != SIZE_MAX)
+            put_changed_cause(s, &a->list.data[i], &b->list.data[same[i]]);
+    free(used);
+    free(known);
+    free(same);
+    return ok;
+}
+
+/* ---- parts of roles -------------------------------------------------------------------------- */
+
+/* Per step: computation, and time of the host between launches. */
+static double measure_part(const ka_rank_facts *f, bool of_host)
+{
+    double sum = 0;
+    for (size_t i = 0; i < f->rows.count; i++) {
+        const ka_comm *c = &f->rows.data[i];
+        int64_t ns = of_host ? c->host_ns : c->work_ns;
+        sum += ns == KA_UNKNOWN_NUMBER || ns < 0 ? 0 : (double)ns;
+    }
+    return sum / KB_MAX(f->step_count, 1u);
+}
+
+/* Medians over the ranks of a role that are in both runs. */
+typedef struct role_part {
+    uint32_t ranks;
+    double middle, spread;
+} role_part;
+
+static uint32_t find_rank(const ka_rank_model *m, int32_t rank)
+{
+    uint32_t first = 0, end = m->rank_count;
+    while (first < end) {
+        uint32_t middle = first + (end - first) / 2;
+        if (m->facts[middle]->rank < rank)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first < m->rank_count && m->facts[first]->rank == rank ? first : KA_NONE;
+}
+
+/* `room`: as many numbers as there are ranks. Roles are those of the first run. */
+static role_part describe_part(const sides *s, uint32_t side, uint32_t role, bool of_host, double *room)
+{
+    const ka_rank_model *roles = &s->v[0]->model, *m = &s->v[side]->model;
+    role_part p = {0};
+    for (uint32_t r = 0; r < roles->rank_count; r++) {
+        uint32_t own = roles->role[r] == role ? find_rank(m, roles->facts[r]->rank) : KA_NONE;
+        if (own != KA_NONE)
+            room[p.ranks++] = measure_part(m->facts[own], of_host);
+    }
+    if (!p.ranks)
+        return p;
+    p.middle = ka_median(room, p.ranks);
+    for (uint32_t i = 0; i < p.ranks; i++)
+        room[i] = fabs(room[i] - p.middle);
+    p.spread = 1.4826 * ka_median(room, p.ranks);
+    return p;
+}
+
+static void compare_role(const sides *s, uint32_t role, int32_t first_rank, double step_ns, double *room)
+{
+    for (int of_host = 0; of_host < 2; of_host++) {
+        role_part a = describe_part(s, 0, role, of_host, room), b = describe_part(s, 1, role, of_host, room);
+        double by = b.middle - a.middle, noise = 3 * (a.spread + b.spread) / sqrt(KB_MAX(a.ranks, 1u));
+        if (!a.ranks || !b.ranks || fabs(by) < MIN_PART * step_ns || fabs(by) < MIN_CHANGE * a.middle || fabs(by) < noise)
+            continue;
+        difference d = {.what = "role",
+                        .kind = cause_kinds[of_host],
+                        .ranks = {first_rank, first_rank},
+                        .group = kb_string(""),
+                        .ns = {a.middle, b.middle}};
+        kb_snprintf(d.sentence, sizeof d.sentence, "%u %s with the role of rank %d: %s of a step takes %s before, %s after "
+                    "(median of ranks)", a.ranks, a.ranks == 1 ? "rank" : "ranks", first_rank,
+                    of_host ? "work of the host" : "computation", kb_duration((int64_t)a.middle).s,
+                    kb_duration((int64_t)b.middle).s);
+        put_difference(s, &d);
+    }
+}
+
+static bool compare_roles(const sides *s)
+{
+    const ka_rank_model *m = &s->v[0]->model;
+    double *room = malloc(((size_t)m->rank_count + 1) * sizeof *room);
+    kb_map seen = {0};
+    bool ok = room != NULL;
+    for (uint32_t r = 0; ok && r < m->rank_count; r++) {
+        bool is_new = false;
+        ok = kb_map_insert(&seen, m->role[r], 1, &is_new) != NULL;
+        if (ok && is_new)
+            compare_role(s, m->role[r], m->facts[r]->rank, s->length_ns / KB_MAX(m->facts[r]->step_count, 1u), room);
+    }
+    kb_map_free(&seen);
+    free(room);
+    return ok;
+}
+
+/* ---- transfers of kinds of groups ------------------------------------------------------------- */
+
+/* Median transfer of whole instances of groups with this description and size. 0: there is none. */
+static double measure_transfers(const ka_rank_model *m, const ka_rank_group *like, double *room)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < m->instances.count; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        const ka_rank_group *g = &m->groups.data[x->group];
+        if (x->flags & KA_INSTANCE_WHOLE && g->size == like->size && kb_string_equal(g->description, like->description))
+            room[count++] = (double)KB_MAX(x->end_ns - x->arrival_ns, 0);
+    }
+    return count ? ka_median(room, count) : 0;
+}
+
+static void compare_transfers_of(const sides *s, const ka_rank_group *g, double *room)
+{
+    double a = measure_transfers(&s->v[0]->model, g, room), b = measure_transfers(&s->v[1]->model, g, room);
+    if (!(a > 0) || !(b > 0) || fabs(b - a) < MIN_TRANSFER * a || fabs(b - a) < MIN_TRANSFER_NS)
+        return;
+    kineto_string name = g->description.size ? g->description : g->name;
+    difference d = {.what = "transfers",
+                    .kind = "link",
+                    .ranks = {KA_NO_INT, KA_NO_INT},
+                    .group = name,
+                    .ns = {a, b}};
+    kb_snprintf(d.sentence, sizeof d.sentence, "transfers in groups %.*s of %u ranks take %s before, %s after (median)",
+                (int)KB_MIN(name.size, (size_t)60), name.data, g->size, kb_duration((int64_t)a).s,
+                kb_duration((int64_t)b).s);
+    put_difference(s, &d);
+}
+
+static bool compare_transfers(const sides *s)
+{
+    const ka_rank_model *m = &s->v[0]->model;
+    double *room = malloc((KB_MAX(m->instances.count, s->v[1]->model.instances.count) + 1) * sizeof *room);
+    kb_map seen = {0};
+    bool ok = room != NULL;
+    for (size_t i = 0; ok && i < m->groups.count; i++) {
+        bool is_new = false;
+        ok = kb_map_insert(&seen, m->groups.data[i].kind, 1, &is_new) != NULL;
+        if (ok && is_new)
+            compare_transfers_of(s, &m->groups.data[i], room);
+    }
+    kb_map_free(&seen);
+    free(room);
+    return ok;
+}
+
+/* ---- damage and clocks ------------------------------------------------------------------------ */
+
+static bool has_damage(const ka_rank_view *v, const ka_rank_damage *like)
+{
+    for (size_t i = 0; i < v->damage.count; i++)
+        if (v->damage.data[i].kind == like->kind && v->damage.data[i].rank == like->rank)
+            return true;
+    return false;
+}
+
+static void put_damage(const sides *s, uint32_t side)
+{
+    for (size_t i = 0; i < s->v[side]->damage.count; i++) {
+        const ka_rank_damage *x = &s->v[side]->damage.data[i];
+        if (has_damage(s->v[!side], x))
+            continue;
+        difference d = {.what = x->kind == KA_DAMAGE_MISSING ? "missing" : "damage",
+                        .kind = ka_damage_name(x->kind),
+                        .ranks = {KA_NO_INT, KA_NO_INT},
+                        .group = x->group == KA_NONE ? kb_string("") : s->v[side]->model.groups.data[x->group].name};
+        d.ranks[side] = x->rank;
+        if (x->kind == KA_DAMAGE_MISSING)
+            kb_snprintf(d.sentence, sizeof d.sentence, "rank %lld has no trace %s", (long long)x->rank, side_names[side]);
+        else
+            kb_snprintf(d.sentence, sizeof d.sentence, "rank %lld has damage %s only: %s", (long long)x->rank,
+                        side_names[side], ka_damage_name(x->kind));
+        put_difference(s, &d);
+    }
+}
+
+/* A rank of one run that the other has no trace of, where its size is not known. */
+static void put_absent_ranks(const sides *s, uint32_t side)
+{
+    const ka_rank_model *m = &s->v[!side]->model;
+    for (uint32_t r = 0; r < m->rank_count; r++) {
+        ka_rank_damage missing = {.kind = KA_DAMAGE_MISSING, .rank = m->facts[r]->rank};
+        if (find_rank(&s->v[side]->model, m->facts[r]->rank) != KA_NONE || has_damage(s->v[side], &missing))
+            continue;
+        difference d = {.what = "missing", .kind = "missing", .ranks = {KA_NO_INT, KA_NO_INT}, .group = kb_string("")};
+        d.ranks[side] = m->facts[r]->rank;
+        kb_snprintf(d.sentence, sizeof d.sentence, "rank %d has no trace %s", m->facts[r]->rank, side_names[side]);
+        put_difference(s, &d);
+    }
+}
+
+static const char *reason_of(const ka_rank_view *v)
+{
+    return v->model.refused[0] ? v->model.refused : v->causes.refused;
+}
+
+static void compare_refusals(const sides *s)
+{
+    for (uint32_t side = 0; side < 2; side++) {
+        const char *why = reason_of(s->v[side]);
+        if (!*why || *reason_of(s->v[!side]))
+            continue;
+        difference d = {.what = "refused", .kind = "clocks", .ranks = {KA_NO_INT, KA_NO_INT}, .group = kb_string("")};
+        kb_snprintf(d.sentence, sizeof d.sentence, "ranks cannot be compared with each other %s only: %s", side_names[side],
+                    why);
+        put_difference(s, &d);
+    }
+}
+
+/* ---- both ------------------------------------------------------------------------------------- */
+
+kineto_status ka_diff_put_ranks(kineto_analysis *facts, ka_rank_set *before, ka_rank_set *after, kineto_error *err)
+{
+    sides s = {.t = &facts->tables[KA_TABLE_diff_ranks]};
+    if (!before || !after || before->ranks.count < 2 || after->ranks.count < 2)
+        return KINETO_OK;
+    s.v[0] = ka_rank_set_view(before);
+    s.v[1] = ka_rank_set_view(after);
+    if (!s.v[0] || !s.v[1])
+        return kb_fail_memory(err, "compare ranks");
+    s.length_ns = (double)KB_MAX(s.v[0]->causes.length_ns, s.v[1]->causes.length_ns);
+    bool both = !*reason_of(s.v[0]) && !*reason_of(s.v[1]), ok = true;
+    if (both)
+        ok = compare_causes(&s);
+    for (uint32_t side = 0; side < 2; side++) {
+        put_damage(&s, side);
+        put_absent_ranks(&s, side);
+    }
+    compare_refusals(&s);
+    ok = ok && compare_roles(&s) && (!both || compare_transfers(&s));
+    if (!ka_table_rows(s.t))
+        ka_note(s.t, "ranks, roles and groups differ by no more than noise");
+    return ok ? KINETO_OK : kb_fail_memory(err, "compare ranks");
+}
+
+/* Only what comparing ranks needs is kept of each. */
+static kineto_status read_ranks(const kineto_trace *trace, const kineto_analysis_options *how, kineto_analysis **out,
+                                kineto_error *err)
+{
+    kineto_analysis_options its = *how;
+    its.tables = NULL;
+    its.rank = NULL;
+    return ka_analyze_tables(trace, &its, KA_TABLE_BIT(KA_TABLE_rank_causes), out, err);
+}
+
+kineto_status ka_diff_ranks_of_traces(kineto_analysis *facts, const kineto_trace *before, const kineto_trace *after,
+                                      const kineto_analysis_options *how, kineto_error *err)
+{
+    kineto_analysis *ranks[2] = {NULL, NULL};
+    kineto_status status = KINETO_OK;
+    if (!ka_has_ranks(before) || !ka_has_ranks(after))
+        return KINETO_OK;
+    status = read_ranks(before, how, &ranks[0], err);
+    if (!status)
+        status = read_ranks(after, how, &ranks[1], err);
+    if (!status)
+        status = ka_diff_put_ranks(facts, ranks[0]->ranks, ranks[1]->ranks, err);
+    kineto_analysis_destroy(ranks[0]);
+    kineto_analysis_destroy(ranks[1]);
+    return status;
+}

@@ -1,0 +1,101 @@
+"""What `ckineto diff` says of two runs of many ranks: a straggler that moved, a link that became slow, a rank that is
+missing, clocks that cannot be aligned, and nothing where only noise differs.
+
+test_diff.py, with CKINETO in the environment
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+COMMAND = os.environ.get("CKINETO")
+SIZE = ["--program", "tpd", "--set", "tp=2", "--set", "pp=2", "--set", "dp=6", "--set", "steps=4", "--set", "layers=3"]
+
+if not COMMAND:
+    print("run by ctest, which says where the command is: skipped")
+    sys.exit(77)
+try:
+    import numpy  # noqa: F401
+except ImportError:
+    print("numpy is missing (python3-numpy): skipped")
+    sys.exit(77)
+
+
+class Diff(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = tempfile.mkdtemp(prefix="ckineto-diff-")
+        sets = {"nothing": [], "again": ["--seed", "7"], "slow5": ["--plant", "device:rank=5,phase=forward,factor=1.3"],
+                "slow10": ["--seed", "7", "--plant", "device:rank=10,phase=forward,factor=1.3"],
+                "link": ["--plant", "link:group=dp:1,factor=4"], "missing": ["--damage", "missing:rank=11"],
+                "stepped": ["--damage", "clock_step:host=1,ns=1000000"],
+                "all": ["--seed", "7", "--plant", "device:rank=5,phase=forward,factor=1.3", "--damage", "missing:rank=9"]}
+        for name, more in sets.items():
+            subprocess.run([sys.executable, "-B", os.path.join(HERE, "generate.py"), os.path.join(cls.root, name), *SIZE, *more],
+                           check=True, stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.root, ignore_errors=True)
+
+    def diff(self, *words):
+        done = subprocess.run([COMMAND, "diff", "--no-findings", *words], cwd=self.root, capture_output=True, text=True,
+                              timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def rows(self, before, after):
+        table = json.loads(self.diff("--json", before, after))["facts"]["tables"]["diff_ranks"]
+        return [dict(zip(table["columns"], row)) for row in table["rows"]]
+
+    def test_a_straggler_that_moved_is_the_first_row(self):
+        rows = self.rows("slow5", "slow10")
+        self.assertEqual((rows[0]["what"], rows[0]["kind"], rows[0]["rank_before"], rows[0]["rank_after"]),
+                         ("moved", "device", 5, 10), rows)
+        text = self.diff("slow5", "slow10")
+        self.assertIn("Ranks that differ\n  the slow rank moved from 5 to 10", text)
+        self.diff("--markdown", "comment.md", "slow5", "slow10")
+        with open(os.path.join(self.root, "comment.md"), encoding="utf-8") as file:
+            self.assertIn("the slow rank moved from 5 to 10", file.read())
+
+    def test_noise_is_no_row(self):
+        for before, after in (("nothing", "again"), ("nothing", "nothing"), ("slow5", "slow5")):
+            self.assertEqual(self.rows(before, after), [], (before, after))
+
+    def test_a_straggler_that_came_or_went(self):
+        rows = self.rows("nothing", "slow5")
+        self.assertEqual([(r["what"], r["rank_after"]) for r in rows if r["kind"] == "device"][:1], [("new", 5)], rows)
+        rows = self.rows("slow5", "nothing")
+        self.assertEqual([(r["what"], r["rank_before"]) for r in rows if r["kind"] == "device"][:1], [("gone", 5)], rows)
+
+    def test_a_link_that_became_slow(self):
+        rows = self.rows("nothing", "link")
+        self.assertEqual((rows[0]["what"], rows[0]["kind"]), ("new", "link"), rows)
+        with open(os.path.join(self.root, "link.truth.json"), encoding="utf-8") as file:
+            truth = json.load(file)
+        self.assertEqual(str(truth["plants"][0]["group"]), rows[0]["group"], rows)
+
+    def test_a_missing_rank(self):
+        rows = self.rows("nothing", "missing")
+        self.assertIn(("missing", None, 11), [(r["what"], r["rank_before"], r["rank_after"]) for r in rows])
+        rows = self.rows("slow5", "all")
+        self.assertEqual([r["what"] for r in rows if r["kind"] == "device"], [], rows)
+        self.assertIn(("missing", 9), [(r["what"], r["rank_after"]) for r in rows])
+
+    def test_clocks_that_are_refused(self):
+        rows = self.rows("nothing", "stepped")
+        self.assertEqual([r["what"] for r in rows], ["refused"], rows)
+        self.assertIn("after only", rows[0]["sentence"])
+
+    def test_merged_traces_say_the_same(self):
+        for name in ("slow5", "slow10"):
+            subprocess.run([COMMAND, "convert", "-q", name, "-o", f"{name}.json"], cwd=self.root, check=True)
+        self.assertEqual(self.rows("slow5.json", "slow10.json"), self.rows("slow5", "slow10"))
+
+
+if __name__ == "__main__":
+    unittest.main()
