@@ -465,6 +465,9 @@ kb_compression kb_compression_of(const char *path);
  *  "-" is stdout; a FIFO or device is written directly. */
 kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **out,
                                 kineto_error *err);
+/** The same for files that can be made again, and whose readers see whether they are whole: without waiting for the
+ *  disk, so that after a crash of the machine the file may be empty. */
+kineto_status kb_sink_open_remakeable_file(const char *path, kb_sink **out, kineto_error *err);
 /** The same relative to a directory, without following any link: an existing entry of that name is
  *  replaced. The descriptor, which may be O_PATH, is copied.
  *  @param name   without "/".

@@ -22,6 +22,7 @@ typedef struct kb_atomic_file {
     char *name;      /* as the caller gave it: for messages */
     char *final;     /* NULL: written directly */
     char *temporary; /* NULL: none, or renamed already */
+    bool skips_sync; /* after a crash of the machine it may be empty */
 } file;
 
 static void drop_file(void *target)
@@ -107,7 +108,7 @@ static kineto_status close_file_fd(file *f, kineto_error *err)
 static kineto_status finish_file(void *target, kineto_error *err)
 {
     file *f = target;
-    if (f->final && fsync(f->fd) != 0 && !is_sync_unsupported(errno))
+    if (f->final && !f->skips_sync && fsync(f->fd) != 0 && !is_sync_unsupported(errno))
         return kb_fail_os(err, errno, "cannot sync '%s' to disk", f->name);
     kineto_status status = close_file_fd(f, err);
     if (status != KINETO_OK || !f->final)
@@ -116,7 +117,8 @@ static kineto_status finish_file(void *target, kineto_error *err)
         return kb_fail_os(err, errno, "cannot rename the finished file to '%s'", f->name);
     free(f->temporary);
     f->temporary = NULL;
-    sync_directory(f);
+    if (!f->skips_sync)
+        sync_directory(f);
     return KINETO_OK;
 }
 
@@ -325,6 +327,17 @@ kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **ou
     *out = NULL;
     kineto_status status = create_file_target(path, &f, err);
     return status ? status : make_file_sink(f, open_output(f, err), c, out, err);
+}
+
+kineto_status kb_sink_open_remakeable_file(const char *path, kb_sink **out, kineto_error *err)
+{
+    file *f;
+    *out = NULL;
+    kineto_status status = create_file_target(path, &f, err);
+    if (status)
+        return status;
+    f->skips_sync = true;
+    return make_file_sink(f, open_output(f, err), KB_COMPRESS_NONE, out, err);
 }
 
 /* Keeps a copy of the directory's descriptor, because the caller may close its own. */

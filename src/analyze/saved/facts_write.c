@@ -138,7 +138,7 @@ void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts)
 kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, kineto_error *err)
 {
     kb_sink *sink;
-    kineto_status status = kb_sink_open_file(path, KB_COMPRESS_NONE, &sink, err);
+    kineto_status status = kb_sink_open_remakeable_file(path, &sink, err);
     if (status)
         return status;
     ka_facts_file_write(sink, facts);
