@@ -53,12 +53,12 @@ static const kc_verb verbs[] = {
     {"ps", kc_ps, "list traceable processes", NULL},
     {"daemon", kc_daemon, "serve processes that are traced on demand", NULL},
     {"convert", kc_convert, "write a trace in other formats", "Files"},
+    {"export", kc_export, "write many ranks and runs as Parquet files, for SQL", NULL},
     {"slice", kc_slice, "select a part of a trace: a time range, steps, the longest …", NULL},
     {"scrub", kc_scrub, "replace names of people, machines and code, to share a trace", NULL},
     {"verify", kc_verify, "check whether a trace is sound", NULL},
     {"repair", kc_repair, "repair a broken or cut trace, and list the changes", NULL},
     {"help", run_help, "show the help of a verb: ckineto help VERB", ""},
-    {"export", kc_export, NULL, NULL},         /* the old name of convert with several outputs */
     {"completion", run_completion, NULL, NULL}, /* for the build */
 };
 

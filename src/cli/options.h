@@ -14,6 +14,8 @@ enum {
     KC_EXIT_FAILURE = 1,
     /* The work could not begin: a mistake on the command line, a trace that cannot be read. */
     KC_EXIT_USAGE = 2,
+    /* The work was done, but some of the traces cannot be read. */
+    KC_EXIT_PARTIAL = 3,
     KC_EXIT_OWN_FAILURE = 125,
     KC_EXIT_NOT_EXECUTABLE = 126,
     KC_EXIT_NOT_FOUND = 127

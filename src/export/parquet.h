@@ -13,7 +13,7 @@ typedef enum ke_parquet_type {
     KE_PARQUET_TIME_NS, /* INT64: ns since the Unix epoch, as a timestamp in UTC */
     KE_PARQUET_DOUBLE,
     KE_PARQUET_TEXT, /* UTF-8; other bytes become U+FFFD */
-    KE_PARQUET_JSON  /* the same; without statistics, since nothing compares them */
+    KE_PARQUET_JSON  /* a text without statistics, since nothing compares it */
 } ke_parquet_type;
 
 /** A column; the texts outlive the writer. */
