@@ -3,6 +3,7 @@
  * of `convert` with several outputs, which become "-o FORMAT:OUT". */
 #include "cli/open_many.h"
 
+#include "cli/run_name.h"
 #include "export/parquet_run.h"
 
 #include <ckineto/export.h>
@@ -32,21 +33,6 @@ static const kc_options options = {
     false};
 
 /* ---- options ---------------------------------------------------------------------------------- */
-
-/* The last part of a path, without the endings of traces. */
-static void name_run(const char *path, char *name, size_t size)
-{
-    static const char *const endings[] = {".gz", ".zst", ".json", ".pt", ".trace"};
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/')
-        length--;
-    const char *slash = memrchr(path, '/', length);
-    const char *begin = slash && slash + 1 < path + length ? slash + 1 : path;
-    snprintf(name, size, "%.*s", (int)(path + length - begin), begin);
-    for (size_t i = 0; i < KB_COUNT(endings); i++)
-        if (kb_string_ends_with(kb_string(name), endings[i]) && strlen(name) > strlen(endings[i]))
-            name[strlen(name) - strlen(endings[i])] = '\0';
-}
 
 static kineto_status add_table_name(kineto_string name, ka_table_set *tables, bool *activities)
 {
@@ -137,7 +123,7 @@ static int export_files(const kineto_files *files, const char *name, ka_table_se
 
 static int run_export(int argc, char **argv)
 {
-    char name[256];
+    char name[KC_RUN_NAME_BYTES];
     int operands;
     ka_table_set tables;
     bool activities;
@@ -150,15 +136,8 @@ static int run_export(int argc, char **argv)
         status = kc_usage_error("export", "no data set given, for example --parquet fleet/; for other formats see 'ckineto convert'");
     if (!status && !operands)
         status = kc_usage_error("export", "no trace given");
-    if (status || parse_tables(&tables, &activities))
+    if (status || parse_tables(&tables, &activities) || kc_choose_run_name("export", run_name, argv[1], name))
         return KC_EXIT_USAGE;
-    name_run(argv[1], name, sizeof name);
-    if (run_name)
-        snprintf(name, sizeof name, "%s", run_name);
-    if (!ke_is_partition_value(name)) {
-        (void)kc_usage_error("export", "'%s' cannot be the name of a run; use letters, digits, '.', '-' and '_' with --run", name);
-        return KC_EXIT_USAGE;
-    }
     status = kineto_files_find((const char *const *)(argv + 1), (size_t)operands, &files, &err);
     if (status) {
         kc_complain_of("export", &err);

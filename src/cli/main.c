@@ -48,6 +48,7 @@ static const kc_verb verbs[] = {
     {"table", kc_table, "print the cost of each function, as PyTorch's profiler does", NULL},
     {"query", kc_query, "query a trace in SQL", NULL},
     {"diff", kc_diff, "compare two traces, and evaluate regression gates", "Compare"},
+    {"history", kc_history_verb, "find the run from which on steps take longer, and by what", NULL},
     {"trigger", kc_trigger, "request traces of running programs", "Serve"},
     {"mcp", kc_mcp, "serve traces to programs that use language models", NULL},
     {"ps", kc_ps, "list traceable processes", NULL},
