@@ -26,8 +26,7 @@ static const kc_options options = {
     "table of 'ckineto analyze'. Several files, or those in a directory, are read one after the\n"
     "other; each is a rank. A rank that is exported again is replaced.",
     "ckineto export --parquet fleet/ run-17/\n"
-    "ckineto export --parquet fleet/ --run nightly-17 --tables steps,kernels rank0.json rank1.json\n"
-    "duckdb -c \"SELECT rank, avg(dur_us) FROM 'fleet/steps/*/*/*.parquet' GROUP BY rank\"",
+    "ckineto export --parquet fleet/ --run nightly-17 --tables steps,kernels rank0.json rank1.json",
     option_list,
     KB_COUNT(option_list),
     false};

@@ -83,7 +83,7 @@ static kineto_string raise_prefix(ke_parquet *w, kineto_string text, bool *is_ex
     return (kineto_string){copy, at};
 }
 
-static int compare_texts(kineto_string a, kineto_string b)
+static int compare_range_texts(kineto_string a, kineto_string b)
 {
     size_t common = KB_MIN(a.size, b.size);
     int order = common ? memcmp(a.data, b.data, common) : 0;
@@ -107,9 +107,9 @@ static void find_text_range(ke_parquet *w, const ke_parquet_column *c, const int
             continue;
         last = values[i];
         kineto_string text = kb_intern_get(&c->texts, (uint32_t)last);
-        if (compare_texts(text, kb_intern_get(&c->texts, (uint32_t)least)) < 0)
+        if (compare_range_texts(text, kb_intern_get(&c->texts, (uint32_t)least)) < 0)
             least = last;
-        else if (compare_texts(text, kb_intern_get(&c->texts, (uint32_t)largest)) > 0)
+        else if (compare_range_texts(text, kb_intern_get(&c->texts, (uint32_t)largest)) > 0)
             largest = last;
     }
     kineto_string min = kb_intern_get(&c->texts, (uint32_t)least);
@@ -150,7 +150,7 @@ static int64_t decode_value(kineto_string encoded)
 int ke_parquet_compare(const ke_parquet_column *c, kineto_string a, kineto_string b)
 {
     if (c->spec->type == KE_PARQUET_TEXT)
-        return compare_texts(a, b);
+        return compare_range_texts(a, b);
     int64_t one = decode_value(a), other = decode_value(b);
     if (c->spec->type == KE_PARQUET_DOUBLE)
         return KB_COMPARE(as_double(one), as_double(other));

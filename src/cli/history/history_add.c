@@ -42,7 +42,7 @@ static kineto_status add_file(kc_history_sums *sums, const char *path, uint32_t 
     return status;
 }
 
-static kineto_status add_run(const kineto_files *files, const char *name, uint32_t *bad, kineto_error *err)
+static kineto_status add_run_of_files(const kineto_files *files, const char *name, uint32_t *bad, kineto_error *err)
 {
     kc_history_sums sums = {0};
     kc_history_run run = {strdup(name), strdup(commit ? commit : ""), strdup(label ? label : ""), 0, 0, 0, 0, {0}};
@@ -83,7 +83,7 @@ int kc_history_add(int argc, char **argv)
     status = kineto_files_find((const char *const *)(argv + 1), 1, &files, &err);
     uint32_t count = status ? 0 : kineto_files_count(files);
     if (!status)
-        status = add_run(files, name, &bad, &err);
+        status = add_run_of_files(files, name, &bad, &err);
     kineto_files_destroy(files);
     if (status)
         kc_complain_of("history add", &err);
