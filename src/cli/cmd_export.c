@@ -66,7 +66,7 @@ static kineto_status parse_tables(ka_table_set *tables, bool *activities)
 /* Is it the file of a rank that is wrong, and not the data set? Then the others are exported. */
 static bool is_only_of_rank(kineto_status status)
 {
-    return status != KINETO_OK && status != KINETO_E_MEMORY && status != KINETO_E_IO;
+    return status == KINETO_E_ARGUMENT || status == KINETO_E_FORMAT || status == KINETO_E_UNSUPPORTED || status == KINETO_E_LIMIT;
 }
 
 /* @param bad  counts ranks that cannot be exported, each of which is a line. */

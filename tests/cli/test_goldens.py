@@ -36,7 +36,7 @@ COMMANDS = {
     "mistake_verb": "anlyze training.json.gz", "mistake_option": "analyze --findigs training.json.gz",
     "mistake_table": "analyze --only kernal training.json.gz", "old_name": "table --row-limit 1 training.json.gz",
     **{f"help_{verb}": f"{verb} --help" for verb in (
-        "record", "top", "doctor", "recover", "view", "query", "trigger", "ps", "daemon", "bench", "mcp")}}
+        "record", "top", "doctor", "recover", "view", "query", "trigger", "ps", "daemon", "bench", "mcp", "export", "history")}}
 
 
 def without_noise(text):
