@@ -215,7 +215,7 @@ def wrong_options():
         text = read(path).replace("\\-", "-")
         for call in re.findall(r"(?:`|^ *)(ckineto [a-z]+[^`\n#]*)", text, flags=re.M):
             words = call.split(" -- ")[0].split("|")[0].split("   ")[0].split()
-            verb = "plugin check" if words[1:3] == ["plugin", "check"] else words[1]
+            verb = " ".join(words[1:3]) if words[1:3] in (["plugin", "check"], ["history", "add"], ["history", "regress"]) else words[1]
             known = options_of(verb)
             if known is None:
                 yield f"{path}: {call}: there is no such verb" if re.match(r"ckineto [a-z]+$", call) else None
