@@ -97,7 +97,7 @@ class History(unittest.TestCase):
         self.assertGreaterEqual(right, 45)
 
     def test_planted_changes_without_parts(self):
-        """The step time alone: with a shift of three standard deviations no method finds more than 87 % exactly."""
+        """The step time alone: with a shift of three standard deviations about 87 % can be placed exactly (an estimate)."""
         right = near = 0
         for seed in range(50):
             rng = random.Random(2000 + seed)
