@@ -520,6 +520,17 @@ kineto_status kb_sink_close_counted(kb_sink *s, uint64_t *written, kineto_error 
 /** Discard the output: the file does not appear. */
 void kb_sink_abort(kb_sink *s);
 
+/** compress_block.c: single blocks, each of which becomes a zstd frame. One thread at a time.
+ *  kb_has_block_compressor is false where this was built without zstd; then open returns NULL. */
+typedef struct kb_block_compressor kb_block_compressor;
+bool kb_has_block_compressor(void);
+kb_block_compressor *kb_block_compressor_open(void); /* NULL: out of memory, or no zstd */
+/** Room for the frame of a block of `bytes`. */
+size_t kb_block_bound(size_t bytes);
+/** The bytes of the frame in `out`; 0: it failed. */
+size_t kb_block_compress(kb_block_compressor *c, char *out, size_t room, const char *data, size_t bytes);
+void kb_block_compressor_close(kb_block_compressor *c); /* NULL is fine */
+
 /* For writers that need a file of their own, as databases do: the same as a file sink, but the
  * caller writes to the path of the temporary file, which is there and empty. */
 typedef struct kb_atomic_file kb_atomic_file;

@@ -22,6 +22,7 @@ int kc_info(int argc, char **argv);
 int kc_verify(int argc, char **argv);
 int kc_convert(int argc, char **argv);
 int kc_export(int argc, char **argv);
+int kc_history_verb(int argc, char **argv);
 int kc_doctor(int argc, char **argv);
 int kc_recover(int argc, char **argv);
 int kc_repair(int argc, char **argv);

@@ -73,7 +73,9 @@ kc_value_type kc_value_of(const kc_option *o, char *words)
 
 const char *kc_subverbs_of(const kc_verb *verb)
 {
-    return strcmp(verb->name, "plugin") == 0 ? "list check" : NULL;
+    return strcmp(verb->name, "plugin") == 0    ? "list check"
+           : strcmp(verb->name, "history") == 0 ? "add regress"
+                                                : NULL;
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */

@@ -49,6 +49,7 @@ static const kc_verb verbs[] = {
     {"table", kc_table, "print the cost of each function, as PyTorch's profiler does", NULL},
     {"query", kc_query, "query a trace in SQL", NULL},
     {"diff", kc_diff, "compare two traces, and evaluate regression gates", "Compare"},
+    {"history", kc_history_verb, "find the run from which on steps take longer, and by what", NULL},
     {"facts", kc_facts, "keep what comparing ranks needs of traces, in small files", "Many ranks"},
     {"reduce", kc_reduce, "join facts files of ranks to one of the run", NULL},
     {"trigger", kc_trigger, "request traces of running programs", "Serve"},
@@ -56,12 +57,12 @@ static const kc_verb verbs[] = {
     {"ps", kc_ps, "list traceable processes", NULL},
     {"daemon", kc_daemon, "serve processes that are traced on demand", NULL},
     {"convert", kc_convert, "write a trace in other formats", "Files"},
+    {"export", kc_export, "write many ranks and runs as Parquet files, for SQL", NULL},
     {"slice", kc_slice, "select a part of a trace: a time range, steps, the longest …", NULL},
     {"scrub", kc_scrub, "replace names of people, machines and code, to share a trace", NULL},
     {"verify", kc_verify, "check whether a trace is sound", NULL},
     {"repair", kc_repair, "repair a broken or cut trace, and list the changes", NULL},
     {"help", run_help, "show the help of a verb: ckineto help VERB", ""},
-    {"export", kc_export, NULL, NULL},         /* the old name of convert with several outputs */
     {"completion", run_completion, NULL, NULL}, /* for the build */
 };
 

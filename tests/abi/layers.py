@@ -13,7 +13,7 @@ MODULES = {
     "trace": ["bytes", "repair", "model", "from_recording", "unwind", "import", "read", "files", "transform"],
     "ondemand": ["request", "support", "output", "dynolog", "controller", "wire", "listen", "capture", "process"],
     "analyze": ["verify", "summary", "classes", "tables", "dataset", "ranks", "facts", "critical", "findings", "overview", "saved", "diff", "compat"],
-    "cli": ["facts", "summary", "live", "launch", "ondemand", "query", "mcp", "diff", "bench", "report"],
+    "cli": ["facts", "summary", "live", "launch", "ondemand", "query", "mcp", "diff", "bench", "report", "history"],
 }
 # Public headers that exist when only the recording library is there.
 RECORDING = {"base.h", "record.h", "function.h", "plugin.h", "host.h"}

@@ -415,7 +415,7 @@ class Mistakes(Convert):
         self.check(["convert", self.path("none.json"), "-o", "x.csv"], "none.json")
         self.check(["convert", self.source, "-o", "x", "--to", "crome"], "did you mean 'chrome'")
         self.check(["convert", self.source, "-o", "csv:x.csv", "-o", "y"], "unknown format of y")
-        self.check(["export", self.source], "-o trace.pftrace")
+        self.check(["export", self.source], "ckineto convert")
         self.check(["export", "--csv", self.path("x.csv")], "no trace given")
         self.check(["export", self.source, "--csv", self.source], "overwrite")
         self.check(["export", self.source, "--cvs", "x"], "unknown option '--cvs'")

@@ -36,8 +36,8 @@ COMMANDS = {
     "mistake_verb": "anlyze training.json.gz", "mistake_option": "analyze --findigs training.json.gz",
     "mistake_table": "analyze --only kernal training.json.gz", "old_name": "table --row-limit 1 training.json.gz",
     **{f"help_{verb}": f"{verb} --help" for verb in (
-        "record", "top", "doctor", "recover", "view", "query", "trigger", "ps", "daemon", "bench", "mcp", "facts",
-        "reduce")}}
+        "record", "top", "doctor", "recover", "view", "query", "trigger", "ps", "daemon", "bench", "mcp", "facts", "reduce",
+        "export", "history")}}
 
 
 def without_noise(text):

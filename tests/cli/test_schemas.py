@@ -46,6 +46,7 @@ OUTPUTS = [
     (("plugin", "list", "--json", "nothing.so"), "plugins"),
     (("plugin", "check", "--json", GOOD_PLUGIN), "plugin_check"),
     (("repair", "--json", "broken.json", "-o", "repaired.json"), "repair"),
+    (("history", "regress", "--json", "-d", "set"), "history_regress"),
 ]
 
 # Command lines that fail, the status that the object names, and the place.
@@ -78,6 +79,11 @@ class Schemas(CommandTest):
         for name, text in (("broken.json", BROKEN), ("text.json", "not a trace")):
             with open(self.path(name), "w", encoding="utf-8") as file:
                 file.write(text)
+        self.run_command("history", "add", TRAINING, "-d", "set", "--run", "one")
+
+    def test_facts_of_a_run(self):
+        with open(self.path("set/history/run=one/facts.json"), encoding="utf-8") as file:
+            self.check(json.load(file), "history")
 
     def check(self, value, name):
         """First member, and all of it if the validator is installed."""
@@ -95,14 +101,15 @@ class Schemas(CommandTest):
         """All commands whose help has --json are in OUTPUTS; those with verbs of their own by two words."""
         listed = re.findall(r"(?m)^  ([a-z]+) +[a-z]", self.run_command("--help").out.decode())
         self.assertIn("table", listed)
-        commands = [(verb,) for verb in listed if verb not in ("plugin", "help")] + [("plugin", "list"), ("plugin", "check")]
+        commands = [(verb,) for verb in listed if verb not in ("plugin", "history", "help")] + [
+            ("plugin", "list"), ("plugin", "check"), ("history", "add"), ("history", "regress")]
         for words in commands:
             has_json = re.search(r"(?m)^  (-j, |    )--json\b", self.run_command(*words, "--help").out.decode())
             checked = any(line[:len(words)] == words for line, _ in OUTPUTS)
             self.assertEqual(bool(has_json), checked, words)
         schemas = {os.path.basename(path).split(".")[0] for path in glob.glob(os.path.join(DOCS, "*.schema.json"))}
         unchecked = {name for name in schemas - {name for _, name in OUTPUTS} if not name.startswith("mcp_")}
-        self.assertEqual(unchecked, {"error"})
+        self.assertEqual(unchecked, {"error", "history"})
 
     def test_rows_alone_are_a_list_of_objects(self):
         done = self.run_command("query", "--format", "json", TRAINING, "SELECT 1 AS a, NULL AS b")

@@ -1,0 +1,93 @@
+/* ckineto history add: the facts of a run, which may have many ranks, into a data set. One rank is in
+ * memory at a time. */
+#include "cli/history/history.h"
+
+#include "cli/open_many.h"
+#include "cli/run_name.h"
+
+static const char *data_set, *commit, *label, *run_name;
+static bool replace, quiet;
+static const kc_option option_list[] = {
+    {"dataset", 'd', KC_TEXT, &data_set, "DIR", "the data set, which 'ckineto export --parquet DIR' may share"},
+    {"commit", 0, KC_TEXT, &commit, "HASH", "the version of the program that ran"},
+    {"label", 0, KC_TEXT, &label, "TEXT", "a remark, shown with the run"},
+    {"run", 0, KC_TEXT, &run_name, "NAME", "the name of the run (that of the directory or file)"},
+    {"replace", 0, KC_FLAG, &replace, NULL, "replace a run of the same name"},
+    KC_READING_OPTIONS,
+    KC_QUIET_OPTION(quiet),
+};
+static const kc_options options = {
+    "history add",
+    "RUN -d DIR [options]",
+    "Add the step time of a run and its parts to the history in a data set. RUN is a directory of\n"
+    "traces, one of each rank, or a trace. Runs may be added at the same time.",
+    "ckineto history add run-17/ -d history/ --commit \"$(git rev-parse HEAD)\"",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+/* @param bad  counts files that cannot be read, each of which is a line. */
+static kineto_status add_file(kc_history_sums *sums, const char *path, uint32_t index, uint32_t *bad, kineto_error *err)
+{
+    kineto_trace *trace = NULL;
+    kineto_status status = kineto_trace_open_with(path, &kc_reading, &trace, err);
+    if (status && status != KINETO_E_MEMORY) {
+        kc_complain("history add: %s", err->message);
+        ++*bad;
+        return KINETO_OK;
+    }
+    if (!status)
+        status = kc_history_add_trace(sums, trace, kc_trace_rank(trace, path, index), err);
+    kineto_trace_release(trace);
+    return status;
+}
+
+static kineto_status add_run_of_files(const kineto_files *files, const char *name, uint32_t *bad, kineto_error *err)
+{
+    kc_history_sums sums = {0};
+    kc_history_run run = {strdup(name), strdup(commit ? commit : ""), strdup(label ? label : ""), 0, 0, 0, 0, {0}};
+    uint32_t count = kineto_files_count(files);
+    kineto_status status = run.name && run.commit && run.label ? KINETO_OK : kb_fail_memory(err, name);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        kc_show_reading(i, count, kineto_files_path(files, i));
+        status = add_file(&sums, kineto_files_path(files, i), i, bad, err);
+    }
+    kc_show_reading(0, 0, NULL);
+    if (!status && *bad < count)
+        status = kc_history_finish(&sums, &run, err);
+    if (!status && *bad < count)
+        status = kc_history_save(data_set, &run, replace, err);
+    if (!status && *bad < count && !quiet)
+        fprintf(stderr, "ckineto: %s: run %s: %llu %s, step %s\n", data_set, name, (unsigned long long)run.ranks,
+                kc_noun(run.ranks, "rank", "ranks"), kb_duration((int64_t)run.step_ns).s);
+    kc_history_run_free(&run);
+    kc_history_sums_free(&sums);
+    return status;
+}
+
+int kc_history_add(int argc, char **argv)
+{
+    char name[KC_RUN_NAME_BYTES];
+    int operands;
+    uint32_t bad = 0;
+    kineto_error err = {0};
+    kineto_files *files = NULL;
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("history add", 0);
+    if (!status && (operands != 1 || !data_set))
+        status = kc_usage_error("history add", operands != 1 ? "give one run: a directory of traces, or a trace"
+                                                             : "no data set given, for example -d history/");
+    if (status || kc_choose_run_name("history add", run_name, argv[1], name))
+        return KC_EXIT_USAGE;
+    status = kineto_files_find((const char *const *)(argv + 1), 1, &files, &err);
+    uint32_t count = status ? 0 : kineto_files_count(files);
+    if (!status)
+        status = add_run_of_files(files, name, &bad, &err);
+    kineto_files_destroy(files);
+    if (status)
+        kc_complain_of("history add", &err);
+    if (!count || bad == count)
+        return KC_EXIT_USAGE;
+    return status ? KC_EXIT_FAILURE : bad ? KC_EXIT_INCOMPLETE : 0;
+}
