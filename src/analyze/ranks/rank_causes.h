@@ -23,12 +23,36 @@ typedef struct ka_rank_cause {
 typedef struct ka_rank_causes {
     KB_VEC(ka_rank_cause) list; /* those that save something beyond noise, most first */
     int64_t length_ns;          /* of the run, as recorded */
-    int64_t replayed_ns;        /* and as the model has it */
+    int64_t apart_ns;           /* by which the model has other times */
     int64_t noise_ns;           /* what is saved where nothing is wrong */
     char refused[200];          /* why no rank is blamed; "": causes were looked for */
 } ka_rank_causes;
 
-/** @param c  to be freed, also on failure. False: out of memory. */
-bool ka_find_rank_causes(const ka_rank_model *m, ka_rank_causes *c);
+/** What a rank is beyond its like in each of its steps, one after the other. */
+typedef struct ka_step_excess {
+    double now, most, sum; /* of `step`; of the step with most; of all that have some */
+    uint32_t step, most_step;
+} ka_step_excess;
+void ka_close_step(ka_step_excess *e);
+
+/** The search over the windows of a run. */
+typedef struct ka_cause_search {
+    KB_VEC(ka_rank_cause) list; /* all that was tried; saved_ns: of all windows */
+    kb_map at;                  /* kind and rank or group → index of list */
+    ka_step_excess *device_steps, *host_steps;          /* by rank */
+    double *device_excess, *host_excess, *link_excess;  /* by rank; by group */
+    uint32_t first_step, last_step;
+    int64_t length_ns, apart_ns, noise_ns;
+    int64_t noise_length_ns; /* of the windows that noise_ns is of */
+    bool is_sparse;          /* the next windows are searched for large causes only, to save time */
+} ka_cause_search;
+
+/** @param m  ranks and groups. @param s  to be freed, also on failure. False: out of memory. */
+bool ka_cause_search_create(ka_cause_search *s, const ka_rank_model *m);
+void ka_cause_search_free(ka_cause_search *s);
+/** Windows in the order of time. False: out of memory. */
+bool ka_cause_search_add(ka_cause_search *s, const ka_rank_model *m);
+/** @param out  to be freed. */
+void ka_cause_search_finish(ka_cause_search *s, ka_rank_causes *out);
 void ka_rank_causes_free(ka_rank_causes *c);
 #endif

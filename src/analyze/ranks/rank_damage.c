@@ -284,7 +284,7 @@ static void find_cut_ranks(damage_search *s)
 static void find_contradictions(damage_search *s, const ka_instance *x)
 {
     const ka_rank_model *m = s->m;
-    if (!(x->flags & KA_INSTANCE_WHOLE) || !ka_is_synchronizing(x->op))
+    if (!(x->flags & (KA_INSTANCE_WHOLE | KA_INSTANCE_PART)) || !(x->flags & KA_INSTANCE_TORN) || (x->flags & KA_INSTANCE_APART))
         return;
     for (uint32_t i = 0; i < x->count; i++) {
         uint32_t row = m->members[x->first + i], against = 0;

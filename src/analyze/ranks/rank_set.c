@@ -58,6 +58,16 @@ static int compare_facts(const void *left, const void *right)
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
+static bool find_causes(ka_rank_view *v)
+{
+    ka_cause_search s;
+    bool ok = ka_cause_search_create(&s, &v->model) && ka_cause_search_add(&s, &v->model);
+    if (ok)
+        ka_cause_search_finish(&s, &v->causes);
+    ka_cause_search_free(&s);
+    return ok;
+}
+
 const ka_rank_view *ka_rank_set_view(ka_rank_set *set)
 {
     if (set->view)
@@ -68,8 +78,8 @@ const ka_rank_view *ka_rank_set_view(ka_rank_set *set)
     if (!set->view)
         return NULL;
     const ka_rank_facts *const *facts = (const ka_rank_facts *const *)set->ranks.data;
-    if (ka_rank_model_create(facts, (uint32_t)set->ranks.count, &set->view->model) &&
-        ka_find_rank_causes(&set->view->model, &set->view->causes) &&
+    if (ka_rank_model_open(facts, (uint32_t)set->ranks.count, &set->view->model) &&
+        ka_rank_model_load(&set->view->model) && find_causes(set->view) &&
         ka_find_rank_damage(&set->view->model, &set->view->damage))
         return set->view;
     forget_view(set);
