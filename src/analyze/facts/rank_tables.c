@@ -2,6 +2,8 @@
 #include "analyze/facts/analyses.h"
 #include "analyze/ranks/rank_set.h"
 
+#include <math.h>
+
 kineto_status ka_analyze_rank_marks(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_rank_marks);
@@ -62,9 +64,12 @@ void ka_reduce_rank_clocks(kineto_analysis *a)
         const ka_rank_clock *c = &v->model.clocks.data[i];
         ka_put_text(t, c->host);
         ka_put_int(t, c->rank_count);
-        ka_put_number(t, c->offset_ns / 1000);
-        ka_put_number(t, c->drift * 1e6);
-        ka_put_number(t, c->bar_ns / 1000);
+        ka_put_number(t, c->is_left_out ? (double)NAN : c->offset_ns / 1000);
+        ka_put_number(t, c->is_left_out ? (double)NAN : c->drift * 1e6);
+        ka_put_number(t, c->is_left_out ? (double)NAN : c->bar_ns / 1000);
+        if (c->is_left_out && !v->model.refused[0] && !t->note[0])
+            ka_note(t, "left out: host %.*s has no collective in common with most others", (int)KB_MIN(c->host.size, (size_t)60),
+                    c->host.data);
     }
     if (v && v->model.refused[0])
         ka_note(t, "%s", v->model.refused);

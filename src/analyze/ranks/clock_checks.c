@@ -255,7 +255,7 @@ bool ka_check_numbers(ka_rank_model *m)
     for (uint32_t row = 0; of && row < m->row_count; row++) {
         const ka_comm *c = ka_model_row(m, row);
         uint32_t group = m->group_of[row], rank = m->rank_of[row];
-        if (group == KA_NONE || ka_is_message(c->op) || (c->flags & KA_COMM_BY_ORDER) || m->domain[rank] == KA_NONE ||
+        if (group == KA_NONE || !ka_is_numbered(c) || m->domain[rank] == KA_NONE ||
             !is_out_of_order(&of[group], rank, c->sequence))
             continue;
         kineto_string name = m->groups.data[group].name;

@@ -280,6 +280,12 @@ static int64_t correct_time(const ka_rank_model *m, const ka_rank_clock *c, int6
     return ns + llround(c->offset_ns + c->drift * (double)(ns - m->middle_ns));
 }
 
+int64_t ka_align_time(const ka_rank_model *m, uint32_t rank, int64_t ns)
+{
+    int64_t at = ka_add_ns(ns, -m->origin_ns);
+    return m->clocks.count < 2 ? at : correct_time(m, &m->clocks.data[m->clock_of[rank]], at);
+}
+
 void ka_move_rows(ka_rank_model *m)
 {
     if (m->clocks.count < 2)

@@ -148,15 +148,30 @@ static void check_instance(ka_rank_model *m, ka_instance *x)
         x->flags = KA_INSTANCE_PART;
 }
 
-uint32_t ka_count_shared(const ka_rank_model *m, uint32_t *shared)
+void ka_count_shared(const ka_rank_model *m, ka_shared *of)
 {
-    uint32_t most = 0;
     for (size_t i = 0; i < m->instances.count; i++) {
         const ka_instance *x = &m->instances.data[i];
-        for (uint32_t k = 0; x->count > 1 && k < x->count; k++)
-            most = KB_MAX(most, ++shared[m->rank_of[m->members[x->first + k]]]);
+        if (!ka_is_numbered(ka_model_row(m, m->members[x->first])))
+            continue;
+        for (uint32_t k = 0; k < x->count; k++) {
+            uint32_t rank = m->rank_of[m->members[x->first + k]];
+            of[rank].count++;
+            of[rank].shared += x->count > 1;
+        }
     }
-    return most;
+}
+
+bool ka_find_strangers(const ka_shared *of, uint32_t count, bool *is_stranger)
+{
+    bool some_share = false, some_do_not = false;
+    for (uint32_t r = 0; r < count; r++)
+        some_share |= of[r].shared > 0;
+    for (uint32_t r = 0; r < count; r++) {
+        is_stranger[r] = some_share && of[r].count && !of[r].shared;
+        some_do_not |= is_stranger[r];
+    }
+    return some_do_not;
 }
 
 bool ka_match_ranks(ka_rank_model *m)

@@ -25,16 +25,18 @@ static void list_rows(ka_rank_model *m)
         }
 }
 
-/* Ranks that share nothing, while others do, are of another run, or of another time. */
 static bool leave_out_strangers(ka_rank_model *m)
 {
-    uint32_t *shared = calloc((size_t)m->rank_count + 1, sizeof *shared);
-    uint32_t most = shared ? ka_count_shared(m, shared) : 0;
-    for (uint32_t r = 0; shared && r < m->rank_count; r++)
-        if (most && !shared[r] && m->facts[r]->rows.count > 1)
-            m->domain[r] = KA_NONE;
-    free(shared);
-    return shared != NULL;
+    ka_shared *of = calloc((size_t)m->rank_count + 1, sizeof *of);
+    bool *is_stranger = calloc((size_t)m->rank_count + 1, sizeof *is_stranger), ok = of && is_stranger;
+    if (ok)
+        ka_count_shared(m, of);
+    if (ok && ka_find_strangers(of, m->rank_count, is_stranger))
+        for (uint32_t r = 0; r < m->rank_count; r++)
+            m->domain[r] = is_stranger[r] ? KA_NONE : m->domain[r];
+    free(of);
+    free(is_stranger);
+    return ok;
 }
 
 static void find_origin(ka_rank_model *m)

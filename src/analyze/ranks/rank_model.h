@@ -92,6 +92,25 @@ static inline const ka_comm *ka_model_row(const ka_rank_model *m, uint32_t row)
     uint32_t rank = m->rank_of[row];
     return &m->facts[rank]->rows.data[row - m->base[rank]];
 }
+/** Has it a number of its own that is the same on all ranks? */
+static inline bool ka_is_numbered(const ka_comm *c)
+{
+    return !(c->flags & KA_COMM_BY_ORDER) && !ka_is_message(c->op);
+}
+/** The number of a row in its step, which windows of a run go on with. */
+typedef struct ka_numbering {
+    uint32_t nth, step;
+} ka_numbering;
+static inline ka_numbering ka_first_number(const ka_rank_model *m, uint32_t rank)
+{
+    return m->window ? (ka_numbering){m->window[rank].nth - 1, m->window[rank].step} : (ka_numbering){UINT32_MAX, 0};
+}
+static inline uint32_t ka_next_number(ka_numbering *n, const ka_comm *c)
+{
+    n->nth = n->nth == UINT32_MAX || c->step == n->step ? n->nth + 1 : 0;
+    n->step = c->step;
+    return n->nth;
+}
 /** Is the row compared with those of other ranks? Not so the context of a window, and ranks that are left out. */
 static inline bool ka_is_compared(const ka_rank_model *m, uint32_t rank, uint32_t row)
 {
@@ -111,12 +130,21 @@ static inline bool ka_is_synchronizing(uint8_t op)
 /** rank_match.c: groups, of facts without rows; instances. False: out of memory. */
 bool ka_join_groups(ka_rank_model *m);
 bool ka_match_ranks(ka_rank_model *m);
-/** By rank, added: instances that it has in common with another one. @return the most. */
-uint32_t ka_count_shared(const ka_rank_model *m, uint32_t *shared);
+
+/** Of a rank: collectives with a number, and those that another rank has, too. */
+typedef struct ka_shared {
+    uint32_t count, shared;
+} ka_shared;
+/** Adds those of the rows that are loaded. @param of  by rank. */
+void ka_count_shared(const ka_rank_model *m, ka_shared *of);
+/** Ranks that share nothing, while others do: they are of another run. @return there are some. */
+bool ka_find_strangers(const ka_shared *of, uint32_t count, bool *is_stranger);
 /** rank_clocks.c. False: out of memory. */
 bool ka_align_clocks(ka_rank_model *m);
 /** Moves times of rows to the common clock. */
 void ka_move_rows(ka_rank_model *m);
+/** A time of a rank's trace on the common clock, from the origin. */
+int64_t ka_align_time(const ka_rank_model *m, uint32_t rank, int64_t ns);
 /** rank_roles.c. False: out of memory. */
 bool ka_find_roles(ka_rank_model *m);
 

@@ -68,6 +68,14 @@ static bool find_causes(ka_rank_view *v)
     return ok;
 }
 
+static bool find_damage(ka_rank_view *v)
+{
+    ka_damage_search s;
+    bool ok = ka_damage_search_create(&s, &v->model) && ka_damage_search_add(&s) && ka_damage_search_finish(&s, &v->damage);
+    ka_damage_search_free(&s);
+    return ok;
+}
+
 const ka_rank_view *ka_rank_set_view(ka_rank_set *set)
 {
     if (set->view)
@@ -80,7 +88,7 @@ const ka_rank_view *ka_rank_set_view(ka_rank_set *set)
     const ka_rank_facts *const *facts = (const ka_rank_facts *const *)set->ranks.data;
     if (ka_rank_model_open(facts, (uint32_t)set->ranks.count, &set->view->model) &&
         ka_rank_model_load(&set->view->model) && find_causes(set->view) &&
-        ka_find_rank_damage(&set->view->model, &set->view->damage))
+        find_damage(set->view))
         return set->view;
     forget_view(set);
     return NULL;

@@ -5,23 +5,6 @@
 
 /* ---- which rows are alike -------------------------------------------------------------------- */
 
-/* The number of a row in its step, which windows of a run go on with. */
-typedef struct numbering {
-    uint32_t nth, step;
-} numbering;
-
-static numbering first_number(const ka_rank_model *m, uint32_t rank)
-{
-    return m->window ? (numbering){m->window[rank].nth - 1, m->window[rank].step} : (numbering){UINT32_MAX, 0};
-}
-
-static uint32_t next_number(numbering *n, const ka_comm *c)
-{
-    n->nth = n->nth == UINT32_MAX || c->step == n->step ? n->nth + 1 : 0;
-    n->step = c->step;
-    return n->nth;
-}
-
 /* Rows of one role at the same place of the same step. */
 static bool place_alike(ka_usual *u)
 {
@@ -29,13 +12,13 @@ static bool place_alike(ka_usual *u)
     kb_map likes = {0};
     bool ok = true;
     for (uint32_t r = 0; r < m->rank_count && ok; r++) {
-        numbering n = first_number(m, r);
+        ka_numbering n = ka_first_number(m, r);
         for (uint32_t row = m->base[r]; row < m->base[r + 1] && ok; row++) {
             u->place[row] = KA_NONE;
             if (!ka_is_compared(m, r, row))
                 continue;
             const ka_comm *c = ka_model_row(m, row);
-            uint64_t key[] = {m->role[r], c->step, next_number(&n, c), (uint64_t)c->op << 32 | c->flags >> 3};
+            uint64_t key[] = {m->role[r], c->step, ka_next_number(&n, c), (uint64_t)c->op << 32 | c->flags >> 3};
             uint64_t *at = kb_map_insert(&likes, kb_hash(key, sizeof key), likes.count, NULL);
             ok = at != NULL;
             u->place[row] = at ? (uint32_t)*at : KA_NONE;
@@ -184,12 +167,12 @@ static size_t list_loads(const ka_usual *u, const ka_replay *r, load *list)
     const ka_rank_model *m = u->m;
     size_t count = 0;
     for (uint32_t rank = 0; rank < m->rank_count; rank++) {
-        numbering n = first_number(m, rank);
+        ka_numbering n = ka_first_number(m, rank);
         for (uint32_t row = m->base[rank]; row + 1 < m->base[rank + 1]; row++) {
             if (u->place[row] == KA_NONE)
                 continue;
             const ka_comm *c = ka_model_row(m, row), *next = ka_model_row(m, row + 1);
-            uint64_t key[] = {m->role[rank], next_number(&n, c), next->op};
+            uint64_t key[] = {m->role[rank], ka_next_number(&n, c), next->op};
             if (c->op == KA_OP_ALL_TO_ALL && c->received)
                 list[count++] = (load){kb_hash(key, sizeof key), row + 1, (double)c->received,
                                        (double)r->rows[row + 1].work_ns};
