@@ -68,11 +68,10 @@ bool ka_join_groups(ka_rank_model *m)
 
 /* ---- instances ------------------------------------------------------------------------------- */
 
-static uint64_t key_of(const ka_rank_model *m, uint32_t row)
+/* What was counted begins anew in each step. */
+uint64_t ka_instance_key(uint32_t group, const ka_comm *c)
 {
-    const ka_comm *c = ka_model_row(m, row);
-    /* what was counted begins anew in each step */
-    uint64_t key[] = {m->group_of[row], c->sequence,
+    uint64_t key[] = {group, c->sequence,
                       ka_is_message(c->op) || (c->flags & KA_COMM_BY_ORDER) ? c->step : UINT64_MAX};
     return kb_hash(key, sizeof key);
 }
@@ -98,7 +97,7 @@ static bool count_rows(ka_rank_model *m)
         if (m->group_of[row] == KA_NONE)
             continue;
         bool created;
-        uint64_t *at = kb_map_insert(&keys, key_of(m, row), m->instances.count, &created);
+        uint64_t *at = kb_map_insert(&keys, ka_instance_key(m->group_of[row], ka_model_row(m, row)), m->instances.count, &created);
         m->no_memory |= !at || (created && !open_instance(m, row));
         if (m->no_memory)
             break;

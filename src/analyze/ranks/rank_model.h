@@ -45,6 +45,7 @@ typedef struct ka_rank_clock {
 
 /** Of a rank in a window of the run. */
 typedef struct ka_window_rank {
+    uint32_t first;     /* of the rank's rows: the first one that is loaded */
     uint32_t context;   /* so many first rows are of the window before, and only what others wait for */
     uint32_t nth, step; /* the number that the first row after them has in its step, if it is this one */
 } ka_window_rank;
@@ -130,6 +131,8 @@ static inline bool ka_is_synchronizing(uint8_t op)
 /** rank_match.c: groups, of facts without rows; instances. False: out of memory. */
 bool ka_join_groups(ka_rank_model *m);
 bool ka_match_ranks(ka_rank_model *m);
+/** Equal for the rows of an instance. @param group  index of groups of the model. */
+uint64_t ka_instance_key(uint32_t group, const ka_comm *c);
 
 /** Of a rank: collectives with a number, and those that another rank has, too. */
 typedef struct ka_shared {

@@ -8,9 +8,12 @@ static int64_t align_time(const ka_rank_model *m, uint32_t row, int64_t ns)
     return m->start_ns[row] + (ns - ka_model_row(m, row)->start_ns);
 }
 
+/* KA_NONE, too, of rows that are not in the window. */
 static uint32_t global_row(const ka_rank_model *m, uint32_t rank, int32_t of)
 {
-    return of == KA_NO_COMM ? KA_NONE : m->base[rank] + (uint32_t)of;
+    uint32_t first = m->window ? m->window[rank].first : 0, count = m->base[rank + 1] - m->base[rank];
+    bool is_here = of != KA_NO_COMM && (uint32_t)of >= first && (uint32_t)of - first < count;
+    return is_here ? m->base[rank] + (uint32_t)of - first : KA_NONE;
 }
 
 /* The row that stands for the kernel of a row. */
@@ -56,20 +59,24 @@ static int64_t kernel_arrival(const ka_rank_model *m, uint32_t row)
     return arrival;
 }
 
-static void take_lengths(ka_replay_row *x, const ka_comm *c)
+static void take_lengths(ka_replay *r, uint32_t row)
 {
+    ka_replay_row *x = &r->rows[row];
+    const ka_comm *c = ka_model_row(r->m, row);
     x->work_ns = c->work_ns;
     x->late_ns = c->late_ns;
     x->late_rest_ns = c->late_rest_ns;
     x->host_ns = c->host_ns;
     x->sync_ns = c->sync_ns;
     x->wait_ns = c->wait_ns;
+    if (c->sync_row != KA_NO_COMM && x->sync_row == KA_NONE && row > r->m->base[r->m->rank_of[row]])
+        x->host_ns = c->host_at_ns - c[-1].host_at_ns; /* it waited for what is not in the window */
 }
 
 void ka_replay_reset_rank(ka_replay *r, uint32_t rank)
 {
     for (uint32_t row = r->m->base[rank]; row < r->m->base[rank + 1]; row++)
-        take_lengths(&r->rows[row], ka_model_row(r->m, row));
+        take_lengths(r, row);
 }
 
 static int64_t recorded_end(const ka_rank_model *m, uint32_t row)
@@ -87,7 +94,7 @@ static void take_row(ka_replay *r, uint32_t rank, uint32_t row)
                          .wait_row = c->flags & KA_COMM_WAITED ? global_row(m, rank, c->wait_row) : KA_NONE,
                          .sync_row = global_row(m, rank, c->sync_row),
                          .flags = c->flags};
-    take_lengths(x, c);
+    take_lengths(r, row);
     x->transfer_ns = m->end_ns[row] - kernel_arrival(m, row);
     x->gap_ns = m->start_ns[row] - earliest_begin(x, align_time(m, row, c->ready_ns),
                                                   align_time(m, row, c->host_at_ns) + m->facts[rank]->latency_ns,

@@ -5,9 +5,7 @@ static void forget_view(ka_rank_set *set)
 {
     if (!set->view)
         return;
-    ka_rank_causes_free(&set->view->causes);
-    kb_vec_free(&set->view->damage);
-    ka_rank_model_free(&set->view->model);
+    ka_rank_view_free(set->view);
     free(set->view);
     set->view = NULL;
 }
@@ -58,38 +56,18 @@ static int compare_facts(const void *left, const void *right)
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
-static bool find_causes(ka_rank_view *v)
-{
-    ka_cause_search s;
-    bool ok = ka_cause_search_create(&s, &v->model) && ka_cause_search_add(&s, &v->model);
-    if (ok)
-        ka_cause_search_finish(&s, &v->causes);
-    ka_cause_search_free(&s);
-    return ok;
-}
-
-static bool find_damage(ka_rank_view *v)
-{
-    ka_damage_search s;
-    bool ok = ka_damage_search_create(&s, &v->model) && ka_damage_search_add(&s) && ka_damage_search_finish(&s, &v->damage);
-    ka_damage_search_free(&s);
-    return ok;
-}
-
 const ka_rank_view *ka_rank_set_view(ka_rank_set *set)
 {
     if (set->view)
         return set->view;
     if (set->ranks.count)
         qsort(set->ranks.data, set->ranks.count, sizeof *set->ranks.data, compare_facts);
-    set->view = calloc(1, sizeof *set->view);
-    if (!set->view)
-        return NULL;
-    const ka_rank_facts *const *facts = (const ka_rank_facts *const *)set->ranks.data;
-    if (ka_rank_model_open(facts, (uint32_t)set->ranks.count, &set->view->model) &&
-        ka_rank_model_load(&set->view->model) && find_causes(set->view) &&
-        find_damage(set->view))
-        return set->view;
-    forget_view(set);
-    return NULL;
+    ka_rank_source *sources = malloc((set->ranks.count + 1) * sizeof *sources);
+    set->view = sources ? calloc(1, sizeof *set->view) : NULL;
+    for (size_t i = 0; set->view && i < set->ranks.count; i++)
+        sources[i] = ka_rank_source_of(set->ranks.data[i]);
+    if (set->view && ka_compare_ranks(sources, (uint32_t)set->ranks.count, set->memory_bytes, set->view, NULL))
+        forget_view(set);
+    free(sources);
+    return set->view;
 }
