@@ -89,7 +89,8 @@ static void take_row(ka_replay *r, uint32_t rank, uint32_t row)
     const ka_rank_model *m = r->m;
     const ka_comm *c = ka_model_row(m, row);
     ka_replay_row *x = &r->rows[row];
-    *x = (ka_replay_row){.previous = global_row(m, rank, c->previous),
+    *x = (ka_replay_row){.rank = rank,
+                         .previous = global_row(m, rank, c->previous),
                          .after = global_row(m, rank, c->after),
                          .wait_row = c->flags & KA_COMM_WAITED ? global_row(m, rank, c->wait_row) : KA_NONE,
                          .sync_row = global_row(m, rank, c->sync_row),
@@ -131,8 +132,11 @@ bool ka_replay_create(ka_replay *r, const ka_rank_model *m)
     r->rows = malloc(((size_t)m->row_count + 1) * sizeof *r->rows);
     r->next = malloc(((size_t)m->rank_count + 1) * sizeof *r->next);
     r->last = malloc(((size_t)m->domain_count + 1) * sizeof *r->last);
-    if (!r->rows || !r->next || !r->last || !list_alone(r))
+    r->latency_ns = malloc(((size_t)m->rank_count + 1) * sizeof *r->latency_ns);
+    if (!r->rows || !r->next || !r->last || !r->latency_ns || !list_alone(r))
         return false;
+    for (uint32_t rank = 0; rank < m->rank_count; rank++)
+        r->latency_ns[rank] = m->facts[rank]->latency_ns;
     for (uint32_t rank = 0; rank < m->rank_count; rank++)
         for (uint32_t row = m->base[rank]; row < m->base[rank + 1]; row++)
             take_row(r, rank, row);
@@ -144,6 +148,7 @@ void ka_replay_free(ka_replay *r)
     free(r->rows);
     free(r->next);
     free(r->last);
+    free(r->latency_ns);
     kb_vec_free(&r->alone);
     *r = (ka_replay){0};
 }
@@ -193,15 +198,14 @@ static int64_t end_of(const ka_replay *r, uint32_t row) { return row == KA_NONE 
 
 static void begin_row(ka_replay *r, uint32_t row)
 {
-    uint32_t rank = r->m->rank_of[row];
     ka_replay_row *x = &r->rows[row];
-    advance_rank(r, rank, row);
+    advance_rank(r, x->rank, row);
     if (x->flags & KA_COMM_PART) {
         begin_row(r, row - 1); /* the same kernel, whose other message may come later */
         x->begin = x[-1].begin;
         return;
     }
-    x->begin = earliest_begin(x, x->ready, x->host + r->m->facts[rank]->latency_ns, end_of(r, x->after),
+    x->begin = earliest_begin(x, x->ready, x->host + r->latency_ns[x->rank], end_of(r, x->after),
                               end_of(r, x->previous)) + x->gap_ns;
 }
 
@@ -214,15 +218,24 @@ static void pass_end(ka_replay *r, const ka_replay_row *x)
     to->waited = KB_MAX(to->waited, x->end + x->wait_ns);
 }
 
+static void note_last(ka_replay *r, uint32_t rank, int64_t ns)
+{
+    uint32_t domain = r->m->domain[rank];
+    if (domain != KA_NONE)
+        r->last[domain] = KB_MAX(r->last[domain], ns);
+}
+
 static void end_row(ka_replay *r, uint32_t row, int64_t arrival)
 {
     ka_replay_row *x = &r->rows[row];
     int64_t end = arrival + x->transfer_ns;
-    x->end = end;
+    if (x->flags & KA_COMM_PART)
+        x->end = end;
     while (x->flags & KA_COMM_PART)
         x--;
     x->end = x->is_ended ? KB_MAX(x->end, end) : end;
     x->is_ended = true;
+    note_last(r, x->rank, x->end);
     pass_end(r, x);
 }
 
@@ -231,6 +244,8 @@ static void run_instance(ka_replay *r, const ka_instance *x)
     int64_t arrival = INT64_MIN;
     const uint32_t *members = &r->m->members[x->first];
     for (uint32_t i = 0; i < x->count; i++) {
+        if (i + 64 < x->count)
+            KB_PREFETCH(&r->rows[members[i + 64]]);
         begin_row(r, members[i]);
         arrival = KB_MAX(arrival, r->rows[members[i]].begin);
     }
@@ -248,6 +263,21 @@ static void run_alone(ka_replay *r, uint32_t row)
     end_row(r, row, is_fixed ? r->m->end_ns[row] - r->rows[row].transfer_ns : r->rows[row].begin);
 }
 
+/* Rows of an instance lie far apart in memory. */
+#define AHEAD 6u
+static void prefetch_instance(const ka_replay *r, size_t index)
+{
+    const ka_rank_model *m = r->m;
+    if (index >= m->instances.count)
+        return;
+    const ka_instance *x = &m->instances.data[index];
+    for (uint32_t i = 0; i < KB_MIN(x->count, 64u); i++) {
+        const char *row = (const char *)&r->rows[m->members[x->first + i]];
+        KB_PREFETCH(row);
+        KB_PREFETCH(row + 64);
+    }
+}
+
 /* Instances and single rows in the order of time. */
 static void run_all(ka_replay *r)
 {
@@ -255,6 +285,7 @@ static void run_all(ka_replay *r)
     size_t alone = 0;
     for (size_t i = 0; i < m->instances.count; i++) {
         const ka_instance *x = &m->instances.data[i];
+        prefetch_instance(r, i + AHEAD);
         for (; alone < r->alone.count && m->start_ns[r->alone.data[alone]] <= x->arrival_ns; alone++)
             run_alone(r, r->alone.data[alone]);
         if (ka_is_joined(x))
@@ -267,6 +298,8 @@ static void run_all(ka_replay *r)
 static void start_again(ka_replay *r)
 {
     const ka_rank_model *m = r->m;
+    for (uint32_t i = 0; i < m->domain_count; i++)
+        r->last[i] = 0;
     for (uint32_t row = 0; row < m->row_count; row++) {
         r->rows[row].waited = INT64_MIN;
         r->rows[row].end = m->end_ns[row]; /* of rows that are of no instance */
@@ -279,30 +312,18 @@ static void start_again(ka_replay *r)
         r->next[i] = m->base[i];
 }
 
-static void note_last(ka_replay *r, uint32_t rank, int64_t ns)
-{
-    uint32_t domain = r->m->domain[rank];
-    if (domain != KA_NONE)
-        r->last[domain] = KB_MAX(r->last[domain], ns);
-}
-
 int64_t ka_replay_run(ka_replay *r)
 {
     const ka_rank_model *m = r->m;
     int64_t sum = 0;
     start_again(r);
     run_all(r);
-    for (uint32_t i = 0; i < m->domain_count; i++)
-        r->last[i] = 0;
     for (uint32_t i = 0; i < m->rank_count; i++)
         if (m->base[i + 1] > m->base[i]) {
             uint32_t end = m->base[i + 1] - 1;
             begin_row(r, end);
             note_last(r, i, r->rows[end].begin);
         }
-    for (uint32_t row = 0; row < m->row_count; row++)
-        if (m->instance_of[row] != KA_NONE)
-            note_last(r, m->rank_of[row], r->rows[row].end);
     for (uint32_t i = 0; i < m->domain_count; i++)
         sum += r->last[i];
     return sum;

@@ -12,6 +12,7 @@ typedef struct ka_replay_row {
     int64_t host, ready, begin, end;   /* the times that follow */
     int64_t waited;                    /* the latest end that it waits for */
     uint32_t previous, after, wait_row, sync_row; /* of all rows; KA_NONE */
+    uint32_t rank;
     uint8_t flags;
     bool is_ended; /* `end` has one of its messages */
 } ka_replay_row;
@@ -21,6 +22,7 @@ typedef struct ka_replay {
     ka_replay_row *rows;
     uint32_t *next; /* by rank: the first row without `host` and `ready` */
     KB_VEC(uint32_t) alone; /* rows of instances that are not whole, by start */
+    int64_t *latency_ns; /* by rank: from a launch to its start */
     int64_t *last;  /* by domain: when its last rank is done */
 } ka_replay;
 
