@@ -96,6 +96,7 @@ static void take_row(ka_replay *r, uint32_t rank, uint32_t row)
                          .sync_row = global_row(m, rank, c->sync_row),
                          .flags = c->flags};
     take_lengths(r, row);
+    x->host = align_time(m, row, c->host_at_ns);
     x->transfer_ns = m->end_ns[row] - kernel_arrival(m, row);
     x->gap_ns = m->start_ns[row] - earliest_begin(x, align_time(m, row, c->ready_ns),
                                                   align_time(m, row, c->host_at_ns) + m->facts[rank]->latency_ns,
@@ -164,7 +165,7 @@ static int64_t next_host(const ka_replay *r, uint32_t row, bool is_first)
 {
     const ka_replay_row *x = &r->rows[row];
     if ((x->flags & KA_COMM_NO_LAUNCH) || (!is_first && (x[-1].flags & KA_COMM_NO_LAUNCH)))
-        return recorded_host(r, row);
+        return x->host; /* as recorded */
     if (is_first) /* by how much it begins later than its like is its host's */
         return recorded_host(r, row) - ka_model_row(r->m, row)->host_ns + x->host_ns;
     int64_t host = x[-1].host + x->host_ns;
