@@ -7,7 +7,7 @@
 
 #define MIN_PART_SHARE 0.005 /* of the run: less is left out */
 #define MAX_CANDIDATES 12u   /* of each kind in a window */
-#define SPARSE_CANDIDATES 3u  /* in a sparse one */
+#define SPARSE_CANDIDATES 1u  /* in a sparse one */
 #define EXACT_SHARE    0.001 /* the replay must have the length of the run up to this */
 
 /* A window of the run. */
@@ -139,8 +139,9 @@ static void change_link(searching *s, uint32_t group, int64_t sign)
     }
 }
 
-static void replay_without(searching *s, ka_rank_cause *c)
+static void replay_without(searching *s, ka_rank_cause *c, ka_tracked_cause *tracked)
 {
+    s->replay.shift = tracked ? tracked->shifts : NULL;
     if (c->kind == KA_CAUSE_DEVICE)
         shorten_device(s, c->rank);
     else if (c->kind == KA_CAUSE_HOST)
@@ -148,6 +149,12 @@ static void replay_without(searching *s, ka_rank_cause *c)
     else
         change_link(s, c->group, -1);
     c->saved_ns = s->replayed_ns - ka_replay_run(&s->replay);
+    if (tracked) { /* what was saved in this window */
+        ka_replay_take_shifts(&s->replay, tracked->shifts);
+        int64_t before = tracked->saved_ns;
+        tracked->saved_ns = c->saved_ns;
+        c->saved_ns -= before;
+    }
     if (c->kind == KA_CAUSE_LINK)
         change_link(s, c->group, 1);
     else
@@ -207,9 +214,11 @@ static int64_t find_noise(const searching *s)
     return (int64_t)saved[n / 4];
 }
 
+static uint64_t cause_key(const ka_rank_cause *c) { return (uint64_t)c->kind << 32 | (c->rank == KA_NONE ? c->group : c->rank); }
+
 static bool add_saved(ka_cause_search *all, const ka_rank_cause *c)
 {
-    uint64_t key = (uint64_t)c->kind << 32 | (c->rank == KA_NONE ? c->group : c->rank);
+    uint64_t key = cause_key(c);
     bool created;
     uint64_t *at = kb_map_insert(&all->at, key, all->list.count, &created);
     if (!at || (created && !kb_vec_push(&all->list, *c)))
@@ -219,15 +228,84 @@ static bool add_saved(ka_cause_search *all, const ka_rank_cause *c)
     return true;
 }
 
+/* ---- candidates that are followed ------------------------------------------------------------ */
+
+/* What one window saves may only show at the end of another one: large candidates are replayed from window to window. */
+
+static ka_tracked_cause *find_tracked(ka_cause_search *all, uint64_t key)
+{
+    for (uint32_t i = 0; i < all->tracked_count; i++)
+        if (all->tracked[i].key == key)
+            return &all->tracked[i];
+    return NULL;
+}
+
+static double excess_of(const double *device, const double *host, const double *link, uint64_t key)
+{
+    const double *of = key >> 32 == KA_CAUSE_DEVICE ? device : key >> 32 == KA_CAUSE_HOST ? host : link;
+    return of[(uint32_t)key];
+}
+
+static bool start_tracking(searching *s, uint64_t key)
+{
+    ka_cause_search *all = s->all;
+    if (all->tracked_count == KA_MAX_TRACKED || find_tracked(all, key) ||
+        excess_of(s->device_excess, s->host_excess, s->link_excess, key) < MIN_PART_SHARE * (double)s->length_ns)
+        return true;
+    ka_tracked_cause *t = &all->tracked[all->tracked_count];
+    *t = (ka_tracked_cause){.key = key, .shifts = calloc((size_t)s->m->rank_count * KA_CONTEXT_ROWS + 1, sizeof *t->shifts)};
+    all->tracked_count += t->shifts != NULL;
+    return t->shifts != NULL;
+}
+
+/* Adds those that are followed and not in the list, and begins to follow those of the list that are large. */
+static bool list_tracked(searching *s)
+{
+    for (size_t i = 0; s->m->window && i < s->list.count; i++)
+        if (!start_tracking(s, cause_key(&s->list.data[i])))
+            return false;
+    for (uint32_t i = 0; i < s->all->tracked_count; i++) {
+        uint64_t key = s->all->tracked[i].key;
+        bool is_listed = false;
+        for (size_t k = 0; k < s->list.count; k++)
+            is_listed |= cause_key(&s->list.data[k]) == key;
+        bool of_group = key >> 32 == KA_CAUSE_LINK;
+        ka_rank_cause c = {.kind = (ka_cause_kind)(key >> 32),
+                           .rank = of_group ? KA_NONE : (uint32_t)key,
+                           .group = of_group ? (uint32_t)key : KA_NONE,
+                           .step = UINT32_MAX};
+        if (!is_listed && !kb_vec_push(&s->list, c))
+            return false;
+    }
+    return true;
+}
+
+/* Those that can no longer be of weight make room. */
+static void drop_tracked(ka_cause_search *all)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < all->tracked_count; i++) {
+        ka_tracked_cause *t = &all->tracked[i];
+        if (excess_of(all->device_excess, all->host_excess, all->link_excess, t->key) <
+            MIN_PART_SHARE / 2 * (double)all->length_ns)
+            free(t->shifts);
+        else
+            all->tracked[kept++] = *t;
+    }
+    all->tracked_count = kept;
+}
+
 static bool try_candidates(searching *s)
 {
     bool ok = list_candidates(s, KA_CAUSE_DEVICE, s->device_excess, s->m->rank_count) &&
               list_candidates(s, KA_CAUSE_HOST, s->host_excess, s->m->rank_count) &&
               list_candidates(s, KA_CAUSE_LINK, s->link_excess, (uint32_t)s->m->groups.count);
+    ok = ok && list_tracked(s);
     for (size_t i = 0; ok && i < s->list.count; i++) {
-        replay_without(s, &s->list.data[i]);
+        replay_without(s, &s->list.data[i], find_tracked(s->all, cause_key(&s->list.data[i])));
         ok = add_saved(s->all, &s->list.data[i]);
     }
+    drop_tracked(s->all);
     if (!ok || s->all->is_sparse)
         return ok;
     if (s->list.count)
@@ -300,6 +378,8 @@ void ka_cause_search_free(ka_cause_search *s)
     free(s->link_excess);
     kb_map_free(&s->at);
     kb_vec_free(&s->list);
+    for (uint32_t i = 0; i < s->tracked_count; i++)
+        free(s->tracked[i].shifts);
     *s = (ka_cause_search){0};
 }
 
@@ -318,14 +398,6 @@ static void find_step(const ka_cause_search *s, ka_rank_cause *c)
     }
 }
 
-static void set_excess(const ka_cause_search *s, ka_rank_cause *c)
-{
-    const double *of = c->kind == KA_CAUSE_DEVICE ? s->device_excess
-                       : c->kind == KA_CAUSE_HOST ? s->host_excess
-                                                  : s->link_excess;
-    c->excess_ns = (int64_t)of[c->rank == KA_NONE ? c->group : c->rank];
-}
-
 static void select_causes(ka_cause_search *s, ka_rank_causes *out)
 {
     if (s->list.count)
@@ -337,7 +409,8 @@ static void select_causes(ka_cause_search *s, ka_rank_causes *out)
     double least = fmax(MIN_PART_SHARE * (double)out->length_ns, 3 * (double)out->noise_ns);
     size_t kept = 0;
     for (; kept < s->list.count && (double)s->list.data[kept].saved_ns >= least; kept++) {
-        set_excess(s, &s->list.data[kept]);
+        s->list.data[kept].excess_ns =
+            (int64_t)excess_of(s->device_excess, s->host_excess, s->link_excess, cause_key(&s->list.data[kept]));
         find_step(s, &s->list.data[kept]);
     }
     out->list.data = s->list.data;

@@ -35,6 +35,14 @@ typedef struct ka_step_excess {
 } ka_step_excess;
 void ka_close_step(ka_step_excess *e);
 
+#define KA_MAX_TRACKED 4u
+/** A candidate that is replayed from window to window. */
+typedef struct ka_tracked_cause {
+    uint64_t key;            /* kind and rank or group */
+    int64_t saved_ns;        /* so far */
+    ka_replay_shift *shifts; /* of the next window's context */
+} ka_tracked_cause;
+
 /** The search over the windows of a run. */
 typedef struct ka_cause_search {
     KB_VEC(ka_rank_cause) list; /* all that was tried; saved_ns: of all windows */
@@ -44,6 +52,8 @@ typedef struct ka_cause_search {
     uint32_t first_step, last_step;
     int64_t length_ns, apart_ns, noise_ns;
     int64_t noise_length_ns; /* of the windows that noise_ns is of */
+    ka_tracked_cause tracked[KA_MAX_TRACKED];
+    uint32_t tracked_count;
     bool is_sparse;          /* the next windows are searched for large causes only, to save time */
 } ka_cause_search;
 

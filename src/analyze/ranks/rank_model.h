@@ -43,6 +43,7 @@ typedef struct ka_rank_clock {
     bool is_left_out; /* nothing connects it with the other hosts: its ranks are not compared with theirs */
 } ka_rank_clock;
 
+#define KA_CONTEXT_ROWS 16u /* at most, of a rank */
 /** Of a rank in a window of the run. */
 typedef struct ka_window_rank {
     uint32_t first;     /* of the rank's rows: the first one that is loaded */

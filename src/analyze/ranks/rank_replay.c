@@ -161,6 +161,11 @@ static int64_t recorded_host(const ka_replay *r, uint32_t row)
     return align_time(r->m, row, ka_model_row(r->m, row)->host_at_ns);
 }
 
+static int64_t recorded_ready(const ka_replay *r, uint32_t row)
+{
+    return align_time(r->m, row, ka_model_row(r->m, row)->ready_ns);
+}
+
 static int64_t next_host(const ka_replay *r, uint32_t row, bool is_first)
 {
     const ka_replay_row *x = &r->rows[row];
@@ -176,7 +181,7 @@ static int64_t next_ready(const ka_replay *r, uint32_t row, bool is_first)
 {
     const ka_replay_row *x = &r->rows[row];
     if (is_first && x->late_ns == KA_UNKNOWN_NUMBER)
-        return align_time(r->m, row, ka_model_row(r->m, row)->ready_ns);
+        return recorded_ready(r, row);
     if (is_first)
         return x->host + x->late_ns + x->late_rest_ns;
     int64_t ready = KB_MAX(x[-1].ready + x->work_ns, x->waited);
@@ -296,6 +301,34 @@ static void run_all(ka_replay *r)
         run_alone(r, r->alone.data[alone]);
 }
 
+/* The rows of the window before have the times that they had then. */
+static void place_context(ka_replay *r, uint32_t rank)
+{
+    uint32_t context = r->m->window ? r->m->window[rank].context : 0, base = r->m->base[rank];
+    for (uint32_t i = 0; i < context; i++) {
+        ka_replay_row *x = &r->rows[base + i];
+        ka_replay_shift by = r->shift ? r->shift[(size_t)rank * KA_CONTEXT_ROWS + i] : (ka_replay_shift){0};
+        x->host = recorded_host(r, base + i) - by.host_ns;
+        x->ready = recorded_ready(r, base + i) - by.ready_ns;
+        x->end -= by.end_ns;
+    }
+    r->next[rank] = base + context;
+}
+
+void ka_replay_take_shifts(const ka_replay *r, ka_replay_shift *out)
+{
+    const ka_rank_model *m = r->m;
+    for (uint32_t rank = 0; rank < m->rank_count; rank++) {
+        uint32_t kept = KB_MIN(m->base[rank + 1] - m->base[rank], KA_CONTEXT_ROWS), first = m->base[rank + 1] - kept;
+        for (uint32_t i = 0; i < kept; i++) {
+            const ka_replay_row *x = &r->rows[first + i];
+            out[(size_t)rank * KA_CONTEXT_ROWS + i] = (ka_replay_shift){.host_ns = recorded_host(r, first + i) - x->host,
+                                                                        .ready_ns = recorded_ready(r, first + i) - x->ready,
+                                                                        .end_ns = m->end_ns[first + i] - x->end};
+        }
+    }
+}
+
 static void start_again(ka_replay *r)
 {
     const ka_rank_model *m = r->m;
@@ -306,11 +339,11 @@ static void start_again(ka_replay *r)
         r->rows[row].end = m->end_ns[row]; /* of rows that are of no instance */
         r->rows[row].is_ended = false;
     }
+    for (uint32_t i = 0; i < m->rank_count; i++)
+        place_context(r, i);
     for (uint32_t row = 0; row < m->row_count; row++)
         if (m->instance_of[row] == KA_NONE)
             pass_end(r, &r->rows[row]);
-    for (uint32_t i = 0; i < m->rank_count; i++)
-        r->next[i] = m->base[i];
 }
 
 int64_t ka_replay_run(ka_replay *r)

@@ -17,12 +17,18 @@ typedef struct ka_replay_row {
     bool is_ended; /* `end` has one of its messages */
 } ka_replay_row;
 
+/** By how much a row of the context is earlier than recorded, if something was shorter in the windows before. */
+typedef struct ka_replay_shift {
+    int64_t host_ns, ready_ns, end_ns;
+} ka_replay_shift;
+
 typedef struct ka_replay {
     const ka_rank_model *m;
     ka_replay_row *rows;
     uint32_t *next; /* by rank: the first row without `host` and `ready` */
     KB_VEC(uint32_t) alone; /* rows of instances that are not whole, by start */
     int64_t *latency_ns; /* by rank: from a launch to its start */
+    const ka_replay_shift *shift; /* by rank and row of its context; NULL: as recorded */
     int64_t *last;  /* by domain: when its last rank is done */
 } ka_replay;
 
@@ -31,6 +37,8 @@ bool ka_replay_create(ka_replay *r, const ka_rank_model *m);
 void ka_replay_free(ka_replay *r);
 /** The lengths of the trace again, but transfers, of the rows of a rank. */
 void ka_replay_reset_rank(ka_replay *r, uint32_t rank);
+/** After a run: the shifts of the rows that are the context of the next window. @param out  KA_CONTEXT_ROWS for each rank. */
+void ka_replay_take_shifts(const ka_replay *r, ka_replay_shift *out);
 /** When the last rank is done, from the model's origin; of several domains, added up. */
 int64_t ka_replay_run(ka_replay *r);
 #endif

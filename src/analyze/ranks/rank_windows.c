@@ -5,8 +5,7 @@
 
 #define ROW_BYTES       400u /* of a row, with all that is made of it */
 #define MIN_WINDOW_ROWS 64u  /* of a rank */
-#define CONTEXT_ROWS    16u
-#define FULL_EVERY      16u  /* windows: others are searched for large causes only */
+#define FULL_EVERY      32u  /* windows: others are searched for large causes only */
 #define CUT_MARGIN_NS   50000
 
 /* The rows of a rank that are in memory. */
@@ -91,7 +90,7 @@ static void move_on(windowing *w)
         ka_numbering n = ka_first_number(&w->v->model, r);
         for (uint32_t i = k->context; i < b->taken; i++)
             (void)ka_next_number(&n, &b->rows[i]);
-        uint32_t kept = KB_MIN(b->taken, CONTEXT_ROWS), gone = b->taken - kept;
+        uint32_t kept = KB_MIN(b->taken, KA_CONTEXT_ROWS), gone = b->taken - kept;
         b->held -= gone;
         b->first += gone;
         if (gone)
