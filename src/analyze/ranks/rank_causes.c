@@ -29,7 +29,7 @@ static double beyond_usual(double usual, int64_t now) { return now == KA_UNKNOWN
 
 static double device_beyond(const searching *s, uint32_t row)
 {
-    return beyond_usual(s->usual.work[row], s->replay.rows[row].work_ns);
+    return beyond_usual(ka_usual_work(&s->usual, row), s->replay.rows[row].work_ns);
 }
 
 static double host_beyond(const searching *s, uint32_t row)
@@ -98,8 +98,10 @@ static void shorten_device(searching *s, uint32_t rank)
     ka_replay_row *rows = s->replay.rows;
     uint32_t first = s->m->base[rank], end = s->m->base[rank + 1];
     for (uint32_t row = first; row < end; row++) {
-        double usual = s->usual.work[row], now = (double)rows[row].work_ns;
-        if (s->usual.place[row] == KA_NONE || !(usual < now))
+        if (s->usual.place[row] == KA_NONE)
+            continue;
+        double usual = ka_usual_work(&s->usual, row), now = (double)rows[row].work_ns;
+        if (!(usual < now))
             continue;
         double by = now > 0 ? usual / now : 1;
         rows[row].work_ns = (int64_t)usual;

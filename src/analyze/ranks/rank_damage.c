@@ -60,6 +60,11 @@ static void add_member(ka_damage_search *s, uint32_t row)
 {
     const ka_comm *c = ka_model_row(s->m, row);
     uint32_t group = s->m->group_of[row], rank = s->m->rank_of[row];
+    uint32_t *slot = &s->of_slot[s->m->global_base[rank] + c->group];
+    if (*slot != KA_NONE) {
+        note_number(&s->members.data[*slot], c->sequence);
+        return;
+    }
     bool created;
     uint64_t *at = kb_map_insert(&s->at, member_key(group, rank), s->members.count, &created);
     ka_membership fresh = {.rank = rank, .group = group, .first = c->sequence, .last = c->sequence,
@@ -67,7 +72,7 @@ static void add_member(ka_damage_search *s, uint32_t row)
     if (!at || (created && !kb_vec_push(&s->members, fresh)))
         s->no_memory = true;
     else
-        note_number(&s->members.data[*at], c->sequence);
+        note_number(&s->members.data[*slot = (uint32_t)*at], c->sequence);
 }
 
 static void list_memberships(ka_damage_search *s)
@@ -288,7 +293,11 @@ bool ka_damage_search_create(ka_damage_search *s, const ka_rank_model *m)
     s->stamp = calloc((size_t)m->rank_count + 1, sizeof *s->stamp);
     s->shared = calloc((size_t)m->rank_count + 1, sizeof *s->shared);
     s->group_first = calloc(m->groups.count + 3, sizeof *s->group_first);
-    return s->stamp && s->shared && s->group_first;
+    size_t slots = m->global_base[m->rank_count];
+    s->of_slot = malloc((slots + 1) * sizeof *s->of_slot);
+    for (size_t i = 0; s->of_slot && i < slots; i++)
+        s->of_slot[i] = KA_NONE;
+    return s->stamp && s->shared && s->group_first && s->of_slot;
 }
 
 void ka_damage_search_free(ka_damage_search *s)
@@ -298,6 +307,7 @@ void ka_damage_search_free(ka_damage_search *s)
     kb_map_free(&s->at);
     kb_map_free(&s->reported);
     free(s->stamp);
+    free(s->of_slot);
     free(s->shared);
     free(s->group_first);
     free(s->by_group);

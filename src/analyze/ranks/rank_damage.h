@@ -41,6 +41,7 @@ typedef struct ka_damage_search {
     const ka_rank_model *m;
     KB_VEC(ka_membership) members;
     kb_map at;                      /* group and rank → index of members */
+    uint32_t *of_slot;              /* by rank and its group, as ka_rank_model.global: index of members; KA_NONE */
     kb_map reported;                /* kind, rank and group → index of list */
     uint32_t *group_first;          /* by group: the first of its members in by_group; and the end */
     uint32_t *by_group;             /* index of members */

@@ -1,8 +1,6 @@
 /* What is usual: medians over the ranks of a role, and for work after an all-to-all a line by what was received. */
 #include "analyze/ranks/rank_usual.h"
 
-#include <math.h>
-
 /* ---- which rows are alike -------------------------------------------------------------------- */
 
 /* Rows of one role at the same place of the same step. */
@@ -151,8 +149,7 @@ static void find_all_middles(ka_usual *u, const ka_replay *r, const bucketing *b
     for (uint32_t i = 0; i < u->place_count; i++) {
         double middles[LENGTHS];
         find_place_middles(r, b, i, middles);
-        for (uint32_t k = b->first[i]; k < b->first[i + 1]; k++)
-            u->work[b->rows[k]] = middles[0];
+        u->work[i] = middles[0];
         u->late[i] = middles[1];
         u->host[i] = middles[2];
         u->sync[i] = middles[3];
@@ -223,15 +220,19 @@ static bool find_usual_loads(ka_usual *u, const ka_replay *r)
     if (!list)
         return false;
     size_t count = list_loads(u, r, list);
-    if (count)
+    if (count) {
         qsort(list, count, sizeof *list, compare_loads);
-    for (size_t i = 0, next; i < count; i = next) {
+        u->load_work = malloc(((size_t)u->m->row_count + 1) * sizeof *u->load_work);
+    }
+    for (uint32_t row = 0; u->load_work && row < u->m->row_count; row++)
+        u->load_work[row] = (double)NAN;
+    for (size_t i = 0, next; u->load_work && i < count; i = next) {
         for (next = i + 1; next < count && list[next].pool == list[i].pool; next++)
             ;
-        fit_loads(list + i, next - i, u->work);
+        fit_loads(list + i, next - i, u->load_work);
     }
     free(list);
-    return true;
+    return !count || u->load_work;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -242,26 +243,26 @@ bool ka_find_usual(const ka_replay *r, ka_usual *u)
     bucketing b = {0};
     size_t rows = (size_t)r->m->row_count + 1;
     u->place = malloc(rows * sizeof *u->place);
-    u->work = calloc(rows, sizeof *u->work);
-    bool ok = u->place && u->work && place_alike(u);
-    u->late = ok ? calloc(3 * (size_t)u->place_count + 1, sizeof *u->late) : NULL;
-    if (u->late) {
+    bool ok = u->place && place_alike(u);
+    u->work = ok ? calloc(4 * (size_t)u->place_count + 1, sizeof *u->work) : NULL;
+    if (u->work) {
+        u->late = u->work + u->place_count;
         u->host = u->late + u->place_count;
         u->sync = u->host + u->place_count;
         ok = sort_buckets(u, &b);
     }
-    if (u->late && ok)
+    if (u->work && ok)
         find_all_middles(u, r, &b);
     free(b.rows);
     free(b.first);
     free(b.room);
-    return u->late && ok && find_usual_loads(u, r);
+    return u->work && ok && find_usual_loads(u, r);
 }
 
 void ka_usual_free(ka_usual *u)
 {
     free(u->place);
     free(u->work);
-    free(u->late);
+    free(u->load_work);
     *u = (ka_usual){0};
 }

@@ -4,13 +4,20 @@
 
 #include "analyze/ranks/rank_replay.h"
 
+#include <math.h>
+
 typedef struct ka_usual {
     const ka_rank_model *m;
     uint32_t *place;             /* by row: rows with the same are alike; KA_NONE: it is not compared */
     uint32_t place_count;
-    double *work;                /* by row */
-    double *late, *host, *sync;  /* by place */
+    double *work, *late, *host, *sync; /* by place */
+    double *load_work;           /* by row: work by what was received, NaN: by place; NULL: of all */
 } ka_usual;
+
+static inline double ka_usual_work(const ka_usual *u, uint32_t row)
+{
+    return u->load_work && !isnan(u->load_work[row]) ? u->load_work[row] : u->work[u->place[row]];
+}
 
 /** @param r  with the lengths of the trace.
  *  @param u  to be freed, also on failure. False: out of memory. */
