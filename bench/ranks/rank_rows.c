@@ -1,3 +1,4 @@
+/* Computes the rows of a synthetic job (rank_rows.h): all times follow from the rank and the number of the row. */
 #include "rank_rows.h"
 
 #define HOST_RANKS 8u
