@@ -42,6 +42,9 @@ KB_MIN_MAX_FUNCTIONS(double, double)
 #define KB_HOUR_NS        (60 * KB_MINUTE_NS)
 #define KB_DAY_NS         (24 * KB_HOUR_NS)
 
+/** Ask for a line of memory that will be read and written soon. */
+#define KB_PREFETCH(p) __builtin_prefetch((p), 1)
+
 /** Binary search over the indices from `index` (an integer variable that holds the first one) to
  *  `end` (not included). `precedes` is an expression of `index`; it has to be true for the first
  *  indices and false for all others. Afterwards `index` is the first one for which it is false, or

@@ -6,7 +6,7 @@
 /* NULL: the table stays empty, with a note. */
 static const ka_rank_view *find_path_for(kineto_analysis *a, ka_table *t, ka_rank_path *p)
 {
-    const ka_rank_view *v = ka_compare_ranks_for(a, t);
+    const ka_rank_view *v = ka_compare_rows_for(a, t);
     *p = (ka_rank_path){0};
     if (!v)
         return NULL;

@@ -69,7 +69,7 @@ static void put_rank_skew(const ka_rank_model *m, const ka_skew_sum *r, ka_table
 
 static void reduce_sums(kineto_analysis *a, ka_table *t)
 {
-    const ka_rank_view *v = ka_compare_ranks_for(a, t);
+    const ka_rank_view *v = ka_compare_rows_for(a, t);
     ka_rank_skews s;
     if (!v)
         return;
@@ -118,7 +118,7 @@ static bool put_row_skew(void *context, const ka_row_skew *s)
 void ka_reduce_rank_skew_series(kineto_analysis *a)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_rank_skew_series);
-    const ka_rank_view *v = ka_compare_ranks_for(a, t);
+    const ka_rank_view *v = ka_compare_rows_for(a, t);
     if (!v)
         return;
     row_writer w = {.m = &v->model, .t = t};

@@ -2,6 +2,8 @@
 #include "analyze/facts/analyses.h"
 #include "analyze/ranks/rank_set.h"
 
+#include <math.h>
+
 kineto_status ka_analyze_rank_marks(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_rank_marks);
@@ -25,6 +27,15 @@ const ka_rank_view *ka_compare_ranks_for(kineto_analysis *a, ka_table *t)
     const ka_rank_view *view = ka_rank_set_view(a->ranks);
     t->no_memory |= !view;
     return view;
+}
+
+const ka_rank_view *ka_compare_rows_for(kineto_analysis *a, ka_table *t)
+{
+    const ka_rank_view *view = ka_compare_ranks_for(a, t);
+    if (!view || view->window_count < 2)
+        return view;
+    ka_note(t, "not made of runs that do not fit into memory: analyze fewer steps, or a part of the ranks");
+    return NULL;
 }
 
 #define MAX_NOTED 3u
@@ -90,9 +101,12 @@ void ka_reduce_rank_clocks(kineto_analysis *a)
         const ka_rank_clock *c = &v->model.clocks.data[i];
         ka_put_text(t, c->host);
         ka_put_int(t, c->rank_count);
-        ka_put_number(t, c->offset_ns / 1000);
-        ka_put_number(t, c->drift * 1e6);
-        ka_put_number(t, c->bar_ns / 1000);
+        ka_put_number(t, c->is_left_out ? (double)NAN : c->offset_ns / 1000);
+        ka_put_number(t, c->is_left_out ? (double)NAN : c->drift * 1e6);
+        ka_put_number(t, c->is_left_out ? (double)NAN : c->bar_ns / 1000);
+        if (c->is_left_out && !v->model.refused[0] && !t->note[0])
+            ka_note(t, "left out: host %.*s has no collective in common with most others", (int)KB_MIN(c->host.size, (size_t)60),
+                    c->host.data);
     }
     if (v && v->model.refused[0])
         ka_note(t, "%s", v->model.refused);

@@ -5,22 +5,6 @@
 
 #define MAX_CAUSES 5u
 
-static bool is_compared(const ka_rank_view *v)
-{
-    for (size_t i = 0; v && i < v->model.instances.count; i++)
-        if (v->model.instances.data[i].flags & KA_INSTANCE_WHOLE)
-            return true;
-    return false;
-}
-
-static bool is_by_order(const ka_rank_model *m)
-{
-    for (uint32_t row = 0; row < m->row_count; row++)
-        if (ka_model_row(m, row)->flags & KA_COMM_BY_ORDER)
-            return true;
-    return false;
-}
-
 /* Of a run to that of all steps that the finder sums over. */
 static int64_t of_all_steps(const ka_finder *f, const ka_rank_view *v, int64_t ns)
 {
@@ -103,14 +87,14 @@ static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_caus
 void ka_find_communication_imbalance(ka_finder *f)
 {
     const ka_rank_view *v = f->facts->ranks ? ka_rank_set_view(f->facts->ranks) : NULL;
-    if (!is_compared(v)) {
+    if (!v || !v->is_compared) {
         ka_find_waiting_ranks(f);
         return;
     }
     const char *refused = v->model.refused[0] ? v->model.refused : v->causes.refused;
     if (refused[0])
         ka_skip_rule(f, "%s", refused);
-    double confidence = is_by_order(&v->model) ? 0.6 : 0.9;
+    double confidence = v->is_by_order ? 0.6 : 0.9;
     for (size_t i = 0; !refused[0] && i < v->causes.list.count && i < MAX_CAUSES; i++)
         report_cause(f, v, &v->causes.list.data[i], confidence);
 }

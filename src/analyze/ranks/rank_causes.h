@@ -2,6 +2,7 @@
 #ifndef KA_RANK_CAUSES_H
 #define KA_RANK_CAUSES_H
 
+#include "analyze/ranks/rank_leads.h"
 #include "analyze/ranks/rank_replay.h"
 
 typedef enum ka_cause_kind {
@@ -25,12 +26,49 @@ typedef struct ka_rank_causes {
     KB_VEC(ka_rank_cause) list; /* those that save something beyond noise, most first */
     uint32_t steps;             /* that the run has; 0: not known */
     int64_t length_ns;          /* of the run, as recorded */
-    int64_t replayed_ns;        /* and as the model has it */
+    int64_t apart_ns;           /* by which the model has other times */
     int64_t noise_ns;           /* what is saved where nothing is wrong */
     char refused[200];          /* why no rank is blamed; "": causes were looked for */
 } ka_rank_causes;
 
-/** @param c  to be freed, also on failure. False: out of memory. */
-bool ka_find_rank_causes(const ka_rank_model *m, ka_rank_causes *c);
+/** What a rank is beyond its like in each of its steps, one after the other. */
+typedef struct ka_step_excess {
+    double now, most, sum; /* of `step`; of the step with most; of all that have some */
+    uint32_t step, most_step;
+} ka_step_excess;
+/** The step that is under way has ended. */
+void ka_close_step(ka_step_excess *e);
+
+#define KA_MAX_TRACKED 4u
+/** A candidate that is replayed from window to window. */
+typedef struct ka_tracked_cause {
+    uint64_t key;            /* kind and rank or group */
+    int64_t saved_ns;        /* so far */
+    ka_replay_shift *shifts; /* of the next window's context */
+} ka_tracked_cause;
+
+/** The search over the windows of a run. */
+typedef struct ka_cause_search {
+    KB_VEC(ka_rank_cause) list; /* all that was tried; saved_ns: of all windows */
+    kb_map at;                  /* kind and rank or group → index of list */
+    ka_step_excess *device_steps, *host_steps;          /* by rank */
+    double *device_excess, *host_excess, *link_excess;  /* by rank; by group */
+    ka_leads leads;
+    uint32_t rank_count;
+    uint32_t first_step, last_step;
+    int64_t length_ns, apart_ns, noise_ns;
+    int64_t noise_length_ns; /* of the windows that noise_ns is of */
+    ka_tracked_cause tracked[KA_MAX_TRACKED];
+    uint32_t tracked_count;
+    bool is_sparse;          /* the next windows are searched for large causes only, to save time */
+} ka_cause_search;
+
+/** @param m  ranks and groups. @param s  to be freed, also on failure. False: out of memory. */
+bool ka_cause_search_create(ka_cause_search *s, const ka_rank_model *m);
+void ka_cause_search_free(ka_cause_search *s);
+/** Windows in the order of time. False: out of memory. */
+bool ka_cause_search_add(ka_cause_search *s, const ka_rank_model *m);
+/** @param out  to be freed. False: out of memory. */
+bool ka_cause_search_finish(ka_cause_search *s, ka_rank_causes *out);
 void ka_rank_causes_free(ka_rank_causes *c);
 #endif

@@ -1,11 +1,10 @@
 /* One clock for all hosts. A synchronising collective ends on all its ranks at about the same time, so
  * offset and drift of each host are those that bring these ends together (least squares, outliers
  * weigh less); and no rank can leave a collective before the last one has entered it, which bounds them. */
-#include "analyze/ranks/rank_model.h"
+#include "analyze/ranks/clock_checks.h"
 
 #include <math.h>
 
-#define MIN_SHARED   5u
 #define MAX_SHARED   200000u /* instances for the fit: enough for any precision */
 #define FIT_ROUNDS   4
 #define SOLVE_ROUNDS 400
@@ -58,9 +57,9 @@ static bool list_clocks(ka_rank_model *m)
 
 /* ---- the ends that they share ---------------------------------------------------------------- */
 
-static bool is_shared(const ka_rank_model *m, const ka_instance *x)
+bool ka_is_shared(const ka_rank_model *m, const ka_instance *x)
 {
-    if (!(x->flags & KA_INSTANCE_WHOLE) || !(ka_is_synchronizing(x->op) || (m->by_messages && ka_is_message(x->op))))
+    if (!(x->flags & (KA_INSTANCE_WHOLE | KA_INSTANCE_PART)) || !(ka_is_synchronizing(x->op) || (m->by_messages && ka_is_message(x->op))))
         return false;
     uint32_t first = m->clock_of[m->rank_of[m->members[x->first]]];
     for (uint32_t i = 1; i < x->count; i++)
@@ -92,11 +91,11 @@ static bool take_ends(fitting *f, const ka_instance *x)
  * where there are too few collectives. */
 static void count_shared(ka_rank_model *m)
 {
-    for (int round = 0; round < 2 && m->shared_count < MIN_SHARED; round++) {
+    for (int round = 0; round < 2 && m->shared_count < KA_MIN_SHARED; round++) {
         m->by_messages = round > 0;
         m->shared_count = 0;
         for (size_t i = 0; i < m->instances.count; i++)
-            m->shared_count += is_shared(m, &m->instances.data[i]);
+            m->shared_count += ka_is_shared(m, &m->instances.data[i]);
     }
 }
 
@@ -106,7 +105,7 @@ static bool list_ends(fitting *f)
     count_shared(m);
     uint32_t every = m->shared_count / MAX_SHARED + 1, nth = 0;
     for (size_t i = 0; i < m->instances.count; i++)
-        if (is_shared(m, &m->instances.data[i]) && nth++ % every == 0 && !take_ends(f, &m->instances.data[i]))
+        if (ka_is_shared(m, &m->instances.data[i]) && nth++ % every == 0 && !take_ends(f, &m->instances.data[i]))
             return false;
     return true;
 }
@@ -263,121 +262,16 @@ static void set_bars(fitting *f, const rank_bias *b)
     }
 }
 
-/* ---- bounds by causality --------------------------------------------------------------------- */
-
-#define MAX_BOUNDED 1024u /* clocks; the work grows with the third power */
-
-/* ways[q * n + r]: by how much r's clock may be moved forward against q's. */
-static void bound_by(const ka_rank_model *m, const ka_instance *x, double *ways, double *first_end,
-                     double *last_start, uint32_t *seen)
-{
-    uint32_t n = (uint32_t)m->clocks.count, count = 0;
-    for (uint32_t i = 0; i < x->count; i++) {
-        uint32_t row = m->members[x->first + i], c = m->clock_of[m->rank_of[row]];
-        if (first_end[c] == INFINITY)
-            seen[count++] = c;
-        first_end[c] = fmin(first_end[c], (double)m->end_ns[row]);
-        last_start[c] = fmax(last_start[c], (double)m->start_ns[row]);
-    }
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < count; k++) {
-            double *way = &ways[(size_t)seen[i] * n + seen[k]];
-            *way = fmin(*way, first_end[seen[i]] - last_start[seen[k]]);
-        }
-    for (uint32_t i = 0; i < count; i++) {
-        first_end[seen[i]] = INFINITY;
-        last_start[seen[i]] = -INFINITY;
-    }
-}
-
-static void shorten_ways(double *ways, uint32_t n)
-{
-    for (uint32_t k = 0; k < n; k++)
-        for (uint32_t i = 0; i < n; i++) {
-            double to = ways[(size_t)i * n + k];
-            if (to == INFINITY)
-                continue;
-            for (uint32_t j = 0; j < n; j++)
-                ways[(size_t)i * n + j] = fmin(ways[(size_t)i * n + j], to + ways[(size_t)k * n + j]);
-        }
-}
-
-static bool bound_clocks(ka_rank_model *m)
-{
-    uint32_t n = (uint32_t)m->clocks.count;
-    double *ways = malloc((size_t)n * n * sizeof *ways), *first_end = malloc(n * sizeof *first_end),
-           *last_start = malloc(n * sizeof *last_start);
-    uint32_t *seen = malloc(n * sizeof *seen);
-    bool ok = ways && first_end && last_start && seen;
-    for (size_t i = 0; ok && i < (size_t)n * n; i++)
-        ways[i] = i % (n + 1) ? INFINITY : 0;
-    for (uint32_t i = 0; ok && i < n; i++) {
-        first_end[i] = INFINITY;
-        last_start[i] = -INFINITY;
-    }
-    for (size_t i = 0; ok && i < m->instances.count; i++)
-        if (is_shared(m, &m->instances.data[i]))
-            bound_by(m, &m->instances.data[i], ways, first_end, last_start, seen);
-    if (ok)
-        shorten_ways(ways, n);
-    for (uint32_t i = 0; ok && i < n; i++) {
-        m->clocks.data[i].most_ns = ways[i];
-        m->clocks.data[i].least_ns = -ways[(size_t)i * n];
-    }
-    free(ways);
-    free(first_end);
-    free(last_start);
-    free(seen);
-    return ok;
-}
-
-/* ---- refusals -------------------------------------------------------------------------------- */
-
-#define MAX_DEVIATION  20000.0
-#define MAX_DRIFT      200e-6
-#define SLACK_NS       2000.0 /* ends of one collective differ by themselves */
-
-static void refuse_clocks(ka_rank_model *m, const char *fmt, ...) KINETO_PRINTF(2, 3);
-static void refuse_clocks(ka_rank_model *m, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    if (!m->refused[0])
-        (void)vsnprintf(m->refused, sizeof m->refused, fmt, args);
-    va_end(args);
-}
-
-static void judge_clocks(ka_rank_model *m)
-{
-    if (m->shared_count < MIN_SHARED)
-        refuse_clocks(m, "hosts have %u collectives in common, of which at least %u are needed", m->shared_count, MIN_SHARED);
-    if (m->residual_ns > MAX_DEVIATION)
-        refuse_clocks(m, "ends of collectives differ by %s on different ranks", kb_duration((int64_t)m->residual_ns).s);
-    for (size_t i = 0; i < m->clocks.count; i++) {
-        const ka_rank_clock *c = &m->clocks.data[i];
-        int size = (int)KB_MIN(c->host.size, (size_t)60);
-        if (!c->row_count)
-            refuse_clocks(m, "host %.*s has no collective in common with other hosts", size, c->host.data);
-        else if (fabs(c->drift) > MAX_DRIFT)
-            refuse_clocks(m, "the clock of host %.*s gains %.0f us a second", size, c->host.data, c->drift * 1e6);
-        else if (c->most_ns == INFINITY || c->least_ns == -INFINITY)
-            refuse_clocks(m, "no collectives connect host %.*s with the first host", size, c->host.data);
-        else if (c->least_ns > c->bar_ns + SLACK_NS || c->most_ns < -c->bar_ns - SLACK_NS ||
-                 c->least_ns > c->most_ns + 2 * SLACK_NS)
-            refuse_clocks(m, "collectives of host %.*s contradict each other: on no clock does each end after its begin on all ranks",
-                   size, c->host.data);
-    }
-}
-
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+/* Offsets against the first host that has something in common with others. */
 static void set_clocks(fitting *f)
 {
-    uint32_t n = (uint32_t)f->m->clocks.count;
-    for (uint32_t i = n; i-- > 0;) {
+    uint32_t n = (uint32_t)f->m->clocks.count, first = ka_first_clock(f->m);
+    for (uint32_t i = 0; i < n; i++) {
         ka_rank_clock *c = &f->m->clocks.data[i];
-        c->offset_ns = f->x[i] - f->x[0];
-        c->drift = (f->x[n + i] - f->x[n]) / f->half_ns;
+        c->offset_ns = f->x[i] - f->x[first];
+        c->drift = (f->x[n + i] - f->x[n + first]) / f->half_ns;
     }
 }
 
@@ -386,8 +280,16 @@ static int64_t correct_time(const ka_rank_model *m, const ka_rank_clock *c, int6
     return ns + llround(c->offset_ns + c->drift * (double)(ns - m->middle_ns));
 }
 
-static void move_rows(ka_rank_model *m)
+int64_t ka_align_time(const ka_rank_model *m, uint32_t rank, int64_t ns)
 {
+    int64_t at = ka_add_ns(ns, -m->origin_ns);
+    return m->clocks.count < 2 ? at : correct_time(m, &m->clocks.data[m->clock_of[rank]], at);
+}
+
+void ka_move_rows(ka_rank_model *m)
+{
+    if (m->clocks.count < 2)
+        return;
     for (uint32_t row = 0; row < m->row_count; row++) {
         const ka_rank_clock *c = &m->clocks.data[m->clock_of[m->rank_of[row]]];
         m->start_ns[row] = correct_time(m, c, m->start_ns[row]);
@@ -407,31 +309,51 @@ static bool allocate_fit(fitting *f)
     return f->sums && f->weights && f->x;
 }
 
+/* Which ranks have ends far from those of the others: shares of their ends. */
+#define MIN_FAR_NS 20000.0
+static void measure_far_ends(const fitting *f, ka_far_ends *far)
+{
+    for (size_t i = 0; i < f->ends.count; i++) {
+        const shared_end *e = &f->ends.data[i];
+        bool is_far = fabs(e->residual) > fmax(MIN_FAR_NS, 10 * f->m->residual_ns);
+        far->count[e->rank]++;
+        far->far[e->rank] += is_far;
+    }
+}
+
+static bool fit_and_judge(fitting *f)
+{
+    ka_rank_model *m = f->m;
+    rank_bias biases = {.of_rank = malloc(((size_t)m->rank_count + 1) * sizeof(double))};
+    ka_far_ends far = {.count = calloc(2 * ((size_t)m->rank_count + 1), sizeof *far.count)};
+    far.far = far.count ? far.count + m->rank_count + 1 : NULL;
+    fit_clocks(f);
+    set_clocks(f);
+    bool ok = biases.of_rank && far.count && find_biases(f, &biases);
+    if (ok) {
+        set_bars(f, &biases);
+        measure_far_ends(f, &far);
+        ka_move_rows(m);
+        ok = ka_judge_clocks(m, &far);
+    }
+    free(biases.of_rank);
+    free(far.count);
+    return ok;
+}
+
 bool ka_align_clocks(ka_rank_model *m)
 {
     int64_t last = 0;
     for (uint32_t row = 0; row < m->row_count; row++)
-        last = KB_MAX(last, m->end_ns[row]);
+        if (m->domain[m->rank_of[row]] != KA_NONE)
+            last = KB_MAX(last, m->end_ns[row]);
     m->middle_ns = last / 2;
     fitting f = {.m = m, .half_ns = (double)KB_MAX(last / 2, 1)};
-    if (!list_clocks(m))
+    if (!list_clocks(m) || !ka_check_numbers(m))
         return false;
     if (m->clocks.count < 2)
         return true;
-    rank_bias biases = {.of_rank = malloc(((size_t)m->rank_count + 1) * sizeof(double))};
-    bool ok = list_ends(&f) && allocate_fit(&f);
-    if (ok) {
-        fit_clocks(&f);
-        set_clocks(&f);
-        ok = find_biases(&f, &biases);
-    }
-    if (ok) {
-        set_bars(&f, &biases);
-        move_rows(m);
-        ok = m->clocks.count > MAX_BOUNDED || bound_clocks(m);
-        judge_clocks(m);
-    }
-    free(biases.of_rank);
+    bool ok = list_ends(&f) && allocate_fit(&f) && fit_and_judge(&f);
     free(f.sums);
     free(f.weights);
     free(f.x);

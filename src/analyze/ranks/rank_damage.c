@@ -1,27 +1,5 @@
-/* Looks for damage: at equal numbers of a group all members call the same, each once, and on one clock no
- * member ends before another one has begun. */
+/* Looks for damage in the collectives of a run, window by window. */
 #include "analyze/ranks/rank_damage.h"
-
-/* What one rank has of one group. */
-typedef struct membership {
-    uint32_t rank, group;
-    uint32_t first, last;  /* sequence numbers */
-    uint32_t count, holes, first_hole;
-    uint32_t contradictions, first_contradiction;
-} membership;
-
-typedef struct damage_search {
-    const ka_rank_model *m;
-    KB_VEC(membership) members; /* by group, then rank */
-    kb_map at;                  /* group and rank → index of members */
-    kb_map reported;            /* kind, rank and group → index of *out */
-    uint32_t *stamp;            /* by rank: 1 + the instance that was last found to have it */
-    uint32_t *least, *most;     /* by group: sequence numbers of all members */
-    uint32_t looks;             /* how often other groups were asked; at most MAX_LOOKS */
-    ka_rank_damages *out;
-    bool no_memory;
-} damage_search;
-#define MAX_LOOKS 1000u
 
 const char *ka_damage_name(ka_damage_kind kind)
 {
@@ -29,62 +7,103 @@ const char *ka_damage_name(ka_damage_kind kind)
         [KA_DAMAGE_MISSING] = "missing",       [KA_DAMAGE_OTHER_RUN] = "other_run",
         [KA_DAMAGE_TRUNCATED] = "truncated",   [KA_DAMAGE_RING_CUT] = "ring_cut",
         [KA_DAMAGE_WRONG_OP] = "wrong_op",     [KA_DAMAGE_WRONG_SIZE] = "wrong_size", [KA_DAMAGE_HOLE] = "hole",
-        [KA_DAMAGE_DUPLICATE] = "duplicate",   [KA_DAMAGE_SHIFT] = "seq_shift"};
+        [KA_DAMAGE_DUPLICATE] = "duplicate",   [KA_DAMAGE_SHIFT] = "seq_shift",
+        [KA_DAMAGE_SHUFFLE] = "seq_shuffle"};
     return names[kind];
 }
 
-/* The same again is only counted. */
-static void report_damage(damage_search *s, ka_rank_damage d)
+void ka_report_damage(ka_damage_search *s, ka_rank_damage d)
 {
     uint64_t key[] = {d.kind, (uint64_t)d.rank, d.group};
     bool created;
-    uint64_t *at = kb_map_insert(&s->reported, kb_hash(key, sizeof key), s->out->count, &created);
-    s->no_memory |= !at || (created && !kb_vec_push(s->out, d));
+    uint64_t *at = kb_map_insert(&s->reported, kb_hash(key, sizeof key), s->list.count, &created);
+    s->no_memory |= !at || (created && !kb_vec_push(&s->list, d));
     if (at && !created)
-        s->out->data[*at].count += d.count;
+        s->list.data[*at].count += d.count;
 }
 
 static uint64_t member_key(uint32_t group, uint32_t rank) { return (uint64_t)group << 32 | rank; }
 
-static membership *find_member(const damage_search *s, uint32_t group, uint32_t rank)
+ka_membership *ka_find_member(const ka_damage_search *s, uint32_t group, uint32_t rank)
 {
     const uint64_t *at = kb_map_find(&s->at, member_key(group, rank));
     return at ? &s->members.data[*at] : NULL;
 }
 
-/* ---- who is there ---------------------------------------------------------------------------- */
-
-static bool is_numbered(const ka_comm *c)
+static void report_of_rank(ka_damage_search *s, ka_damage_kind kind, uint32_t rank, uint32_t count)
 {
-    return !(c->flags & KA_COMM_BY_ORDER) && !ka_is_message(c->op);
+    ka_report_damage(s, (ka_rank_damage){.kind = kind, .rank = s->m->facts[rank]->rank, .group = KA_NONE,
+                                         .sequence = KA_NO_SEQUENCE, .count = count});
 }
 
-static void add_member(damage_search *s, uint32_t row)
+static void report_of_member(ka_damage_search *s, ka_damage_kind kind, const ka_membership *k, uint32_t sequence, uint32_t count)
 {
-    const ka_comm *c = ka_model_row(s->m, row);
-    uint32_t group = s->m->group_of[row], rank = s->m->rank_of[row];
-    bool created;
-    uint64_t *at = kb_map_insert(&s->at, member_key(group, rank), s->members.count, &created);
-    membership fresh = {.rank = rank, .group = group, .first = c->sequence, .last = c->sequence};
-    if (!at || (created && !kb_vec_push(&s->members, fresh))) {
-        s->no_memory = true;
-        return;
-    }
-    membership *x = &s->members.data[*at];
-    x->first = KB_MIN(x->first, c->sequence);
-    x->last = KB_MAX(x->last, c->sequence);
+    ka_report_damage(s, (ka_rank_damage){.kind = kind, .rank = s->m->facts[k->rank]->rank, .group = k->group,
+                                         .sequence = sequence, .count = count});
+}
+
+/* ---- who is there ---------------------------------------------------------------------------- */
+
+static void note_number(ka_membership *x, uint32_t sequence)
+{
+    x->first = KB_MIN(x->first, sequence);
+    x->last = KB_MAX(x->last, sequence);
+    x->first_here = KB_MIN(x->first_here, sequence);
+    x->last_here = x->last_here == KA_NO_SEQUENCE ? sequence : KB_MAX(x->last_here, sequence);
+    if (sequence < x->previous && !x->descents++)
+        x->first_descent = sequence;
+    x->previous = sequence;
     x->count++;
 }
 
-static void list_memberships(damage_search *s)
+static void add_member(ka_damage_search *s, uint32_t row)
 {
+    const ka_comm *c = ka_model_row(s->m, row);
+    uint32_t group = s->m->group_of[row], rank = s->m->rank_of[row];
+    uint32_t *slot = &s->of_slot[s->m->global_base[rank] + c->group];
+    if (*slot != KA_NONE) {
+        note_number(&s->members.data[*slot], c->sequence);
+        return;
+    }
+    bool created;
+    uint64_t *at = kb_map_insert(&s->at, member_key(group, rank), s->members.count, &created);
+    ka_membership fresh = {.rank = rank, .group = group, .first = c->sequence, .last = c->sequence,
+                           .first_here = c->sequence, .last_here = c->sequence};
+    if (!at || (created && !kb_vec_push(&s->members, fresh)))
+        s->no_memory = true;
+    else
+        note_number(&s->members.data[*slot = (uint32_t)*at], c->sequence);
+}
+
+static void list_memberships(ka_damage_search *s)
+{
+    for (size_t i = 0; i < s->members.count; i++)
+        s->members.data[i].first_here = s->members.data[i].last_here = KA_NO_SEQUENCE;
     for (uint32_t row = 0; row < s->m->row_count && !s->no_memory; row++)
-        if (s->m->group_of[row] != KA_NONE && is_numbered(ka_model_row(s->m, row)))
+        if (s->m->group_of[row] != KA_NONE && ka_is_numbered(ka_model_row(s->m, row)))
             add_member(s, row);
 }
 
+/* Members in the order of groups. */
+static bool sort_members(ka_damage_search *s)
+{
+    size_t groups = s->m->groups.count;
+    free(s->by_group);
+    s->by_group = malloc((s->members.count + 1) * sizeof *s->by_group);
+    if (!s->by_group)
+        return false;
+    memset(s->group_first, 0, (groups + 2) * sizeof *s->group_first);
+    for (size_t i = 0; i < s->members.count; i++)
+        s->group_first[s->members.data[i].group + 2]++;
+    for (size_t i = 2; i < groups + 2; i++)
+        s->group_first[i] += s->group_first[i - 1];
+    for (size_t i = 0; i < s->members.count; i++)
+        s->by_group[s->group_first[s->members.data[i].group + 1]++] = (uint32_t)i;
+    return true;
+}
+
 #define MAX_WORLD 65536 /* a header may say anything */
-static void find_missing_ranks(damage_search *s)
+static void find_missing_ranks(ka_damage_search *s)
 {
     const ka_rank_model *m = s->m;
     int64_t world = 0;
@@ -95,263 +114,215 @@ static void find_missing_ranks(damage_search *s)
         while (at < m->rank_count && m->facts[at]->rank < rank)
             at++;
         if (at == m->rank_count || m->facts[at]->rank != rank)
-            report_damage(s, (ka_rank_damage){.kind = KA_DAMAGE_MISSING, .rank = rank, .group = KA_NONE,
+            ka_report_damage(s, (ka_rank_damage){.kind = KA_DAMAGE_MISSING, .rank = rank, .group = KA_NONE,
                                               .sequence = KA_NO_SEQUENCE, .count = 1});
-    }
-}
-
-/* ---- calls that differ ----------------------------------------------------------------------- */
-
-/* How many rows of the instance are like this one. */
-static uint32_t count_alike(const ka_rank_model *m, const ka_instance *x, const ka_comm *c, bool by_size)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < x->count; i++) {
-        const ka_comm *other = ka_model_row(m, m->members[x->first + i]);
-        count += other->op == c->op && (!by_size || other->elements == c->elements);
-    }
-    return count;
-}
-
-/* What most groups of this kind call at this number; KA_OP_COUNT: there is no other. */
-static uint8_t usual_op(const ka_rank_model *m, const ka_instance *x)
-{
-    uint32_t counts[KA_OP_COUNT] = {0}, best = KA_OP_COUNT;
-    for (size_t i = 0; i < m->instances.count; i++) {
-        const ka_instance *other = &m->instances.data[i];
-        if (other->sequence == x->sequence && other->group != x->group && other->flags & KA_INSTANCE_WHOLE &&
-            m->groups.data[other->group].kind == m->groups.data[x->group].kind)
-            counts[other->op]++;
-    }
-    for (uint32_t op = 0; op < KA_OP_COUNT; op++)
-        if (counts[op] && (best == KA_OP_COUNT || counts[op] > counts[best]))
-            best = op;
-    return (uint8_t)best;
-}
-
-/* Of two members that differ: the one that other groups do not agree with. */
-static bool is_alone(damage_search *s, const ka_instance *x, const ka_comm *c)
-{
-    uint8_t usual = s->looks++ < MAX_LOOKS ? usual_op(s->m, x) : KA_OP_COUNT;
-    return usual == KA_OP_COUNT || c->op != usual;
-}
-
-/* The members that differ from most others. */
-static void find_mismatch(damage_search *s, const ka_instance *x)
-{
-    const ka_rank_model *m = s->m;
-    uint32_t most_op = 0, most_size = 0;
-    for (uint32_t i = 0; i < x->count; i++) {
-        const ka_comm *c = ka_model_row(m, m->members[x->first + i]);
-        most_op = KB_MAX(most_op, count_alike(m, x, c, false));
-        most_size = KB_MAX(most_size, count_alike(m, x, c, true));
-    }
-    for (uint32_t i = 0; i < x->count; i++) {
-        uint32_t row = m->members[x->first + i];
-        const ka_comm *c = ka_model_row(m, row);
-        bool op = count_alike(m, x, c, false) < most_op || (most_op < x->count && most_op * 2 <= x->count && is_alone(s, x, c));
-        bool size = !op && most_op == x->count && (count_alike(m, x, c, true) < most_size || most_size * 2 <= x->count);
-        if (op || size)
-            report_damage(s, (ka_rank_damage){.kind = op ? KA_DAMAGE_WRONG_OP : KA_DAMAGE_WRONG_SIZE,
-                                              .rank = m->facts[m->rank_of[row]]->rank, .group = x->group,
-                                              .sequence = x->sequence, .count = 1});
-    }
-}
-
-static void find_duplicate(damage_search *s, const ka_instance *x)
-{
-    const ka_rank_model *m = s->m;
-    for (uint32_t i = 1; i < x->count; i++) {
-        uint32_t rank = m->rank_of[m->members[x->first + i]];
-        if (rank == m->rank_of[m->members[x->first + i - 1]])
-            report_damage(s, (ka_rank_damage){.kind = KA_DAMAGE_DUPLICATE, .rank = m->facts[rank]->rank, .group = x->group,
-                                              .sequence = x->sequence, .count = 1});
     }
 }
 
 /* ---- records that are absent ----------------------------------------------------------------- */
 
 /* Members of the group that have numbers before and after, but not this one. */
-static void find_hole(damage_search *s, const ka_instance *x, uint32_t stamp, size_t first, size_t end)
+static void find_hole(ka_damage_search *s, const ka_instance *x)
 {
+    uint32_t first = s->group_first[x->group], end = s->group_first[x->group + 1];
+    if (x->count >= end - first && !(x->flags & KA_INSTANCE_DUPLICATE))
+        return;
+    s->stamps++;
     for (uint32_t i = 0; i < x->count; i++)
-        s->stamp[s->m->rank_of[s->m->members[x->first + i]]] = stamp;
-    for (size_t i = first; i < end; i++) {
-        membership *k = &s->members.data[i];
-        if (x->sequence <= k->first || x->sequence >= k->last || s->stamp[k->rank] == stamp)
+        s->stamp[s->m->rank_of[s->m->members[x->first + i]]] = s->stamps;
+    for (uint32_t i = first; i < end; i++) {
+        ka_membership *k = &s->members.data[s->by_group[i]];
+        if (k->last_here == KA_NO_SEQUENCE || x->sequence <= k->first_here || x->sequence >= k->last_here ||
+            s->stamp[k->rank] == s->stamps)
             continue;
         k->first_hole = k->holes ? KB_MIN(k->first_hole, x->sequence) : x->sequence;
         k->holes++;
     }
 }
 
-static void report_holes(damage_search *s)
+static void find_holes(ka_damage_search *s)
 {
-    for (size_t i = 0; i < s->members.count; i++) {
-        const membership *k = &s->members.data[i];
-        if (k->holes)
-            report_damage(s, (ka_rank_damage){.kind = KA_DAMAGE_HOLE, .rank = s->m->facts[k->rank]->rank, .group = k->group,
-                                              .sequence = k->first_hole, .count = k->holes});
-    }
-}
-
-/* Does a rank lack the first, or the last, numbers that others of its groups have? */
-static bool lacks_numbers(const damage_search *s, uint32_t rank, bool first)
-{
-    for (size_t i = 0; i < s->members.count; i++) {
-        const membership *own = &s->members.data[i];
-        if (own->rank == rank && (first ? s->least[own->group] < own->first : s->most[own->group] > own->last))
-            return true;
-    }
-    return false;
-}
-
-static void find_ranges(damage_search *s)
-{
-    for (size_t i = 0; i < s->members.count; i++) {
-        const membership *k = &s->members.data[i];
-        bool is_first = !i || s->members.data[i - 1].group != k->group;
-        s->least[k->group] = is_first ? k->first : KB_MIN(s->least[k->group], k->first);
-        s->most[k->group] = is_first ? k->last : KB_MAX(s->most[k->group], k->last);
-    }
+    const ka_rank_model *m = s->m;
+    for (size_t i = 0; i < m->instances.count; i++)
+        if (ka_is_numbered(ka_model_row(m, m->members[m->instances.data[i].first])))
+            find_hole(s, &m->instances.data[i]);
 }
 
 /* Ranks whose collectives no other rank has, while others have some in common. */
-static void find_other_runs(damage_search *s)
+static void find_other_runs(ka_damage_search *s, bool *is_stranger)
 {
-    const ka_rank_model *m = s->m;
-    uint32_t *shared = calloc((size_t)m->rank_count + 1, sizeof *shared), most = 0;
-    s->no_memory |= !shared;
-    for (size_t i = 0; shared && i < m->instances.count; i++) {
-        const ka_instance *x = &m->instances.data[i];
-        for (uint32_t k = 0; x->count > 1 && k < x->count; k++)
-            most = KB_MAX(most, ++shared[m->rank_of[m->members[x->first + k]]]);
-    }
-    for (uint32_t r = 0; shared && r < m->rank_count; r++)
-        if (!shared[r] && most && m->base[r + 1] - m->base[r] > 1)
-            report_damage(s, (ka_rank_damage){.kind = KA_DAMAGE_OTHER_RUN, .rank = m->facts[r]->rank, .group = KA_NONE,
-                                              .sequence = KA_NO_SEQUENCE, .count = m->base[r + 1] - m->base[r] - 1});
-    free(shared);
+    (void)ka_find_strangers(s->shared, s->m->rank_count, is_stranger);
+    for (uint32_t r = 0; r < s->m->rank_count; r++)
+        if (is_stranger[r])
+            report_of_rank(s, KA_DAMAGE_OTHER_RUN, r, s->shared[r].count);
 }
 
-static bool is_of_other_run(const damage_search *s, int64_t rank)
+/* Of a rank. */
+typedef struct cut_rank {
+    double first, last;            /* aligned */
+    bool lacks_first, lacks_last;  /* numbers that others of its groups have */
+} cut_rank;
+
+/* Which ranks lack the first, or the last, numbers of their groups. */
+static void find_lacking_ranks(const ka_damage_search *s, const bool *is_stranger, cut_rank *cuts)
 {
-    for (size_t i = 0; i < s->out->count; i++)
-        if (s->out->data[i].kind == KA_DAMAGE_OTHER_RUN && s->out->data[i].rank == rank)
-            return true;
-    return false;
+    for (size_t g = 0; g < s->m->groups.count; g++) {
+        uint32_t least = UINT32_MAX, most = 0;
+        for (uint32_t i = s->group_first[g]; i < s->group_first[g + 1]; i++) {
+            const ka_membership *k = &s->members.data[s->by_group[i]];
+            least = is_stranger[k->rank] ? least : KB_MIN(least, k->first);
+            most = is_stranger[k->rank] ? most : KB_MAX(most, k->last);
+        }
+        for (uint32_t i = s->group_first[g]; i < s->group_first[g + 1]; i++) {
+            const ka_membership *k = &s->members.data[s->by_group[i]];
+            cuts[k->rank].lacks_first |= k->first > least;
+            cuts[k->rank].lacks_last |= k->last < most;
+        }
+    }
+}
+
+static double median_of(const cut_rank *cuts, uint32_t count, bool of_last, double *room)
+{
+    for (uint32_t r = 0; r < count; r++)
+        room[r] = of_last ? cuts[r].last : cuts[r].first;
+    return ka_median(room, count);
 }
 
 /* Ranks that begin later, or end earlier, than most. */
 #define CUT_SHARE 0.1
-static void find_cut_ranks(damage_search *s)
+static void find_cut_ranks(ka_damage_search *s, const bool *is_stranger)
 {
     const ka_rank_model *m = s->m;
-    double *first = malloc(((size_t)m->rank_count + 1) * sizeof *first), *last = malloc(((size_t)m->rank_count + 1) * sizeof *last);
-    double *copy = malloc(((size_t)m->rank_count + 1) * sizeof *copy);
-    s->no_memory |= !first || !last || !copy;
+    cut_rank *cuts = calloc((size_t)m->rank_count + 1, sizeof *cuts);
+    double *room = malloc(((size_t)m->rank_count + 1) * sizeof *room);
+    s->no_memory |= !cuts || !room;
     for (uint32_t r = 0; !s->no_memory && r < m->rank_count; r++) {
-        int64_t shift = m->base[r + 1] > m->base[r] ? m->start_ns[m->base[r]] - m->facts[r]->rows.data[0].start_ns : 0;
-        first[r] = (double)(m->facts[r]->start_ns + shift);
-        last[r] = (double)(m->facts[r]->end_ns + shift);
+        cuts[r].first = (double)ka_align_time(m, r, m->facts[r]->start_ns);
+        cuts[r].last = (double)ka_align_time(m, r, m->facts[r]->end_ns);
     }
     if (!s->no_memory && m->rank_count > 2) {
-        memcpy(copy, first, m->rank_count * sizeof *copy);
-        double begin = ka_median(copy, m->rank_count);
-        memcpy(copy, last, m->rank_count * sizeof *copy);
-        double end = ka_median(copy, m->rank_count), slack = CUT_SHARE * (end - begin);
+        find_lacking_ranks(s, is_stranger, cuts);
+        double begin = median_of(cuts, m->rank_count, false, room), end = median_of(cuts, m->rank_count, true, room);
+        double slack = CUT_SHARE * (end - begin);
         for (uint32_t r = 0; r < m->rank_count; r++) {
-            ka_rank_damage d = {.rank = m->facts[r]->rank, .group = KA_NONE, .sequence = KA_NO_SEQUENCE, .count = 1};
-            if (is_of_other_run(s, d.rank))
-                continue;
-            d.kind = KA_DAMAGE_TRUNCATED;
-            if (last[r] < end - slack && lacks_numbers(s, r, false))
-                report_damage(s, d);
-            d.kind = KA_DAMAGE_RING_CUT;
-            if (first[r] > begin + slack && lacks_numbers(s, r, true))
-                report_damage(s, d);
+            if (!is_stranger[r] && cuts[r].last < end - slack && cuts[r].lacks_last)
+                report_of_rank(s, KA_DAMAGE_TRUNCATED, r, 1);
+            if (!is_stranger[r] && cuts[r].first > begin + slack && cuts[r].lacks_first)
+                report_of_rank(s, KA_DAMAGE_RING_CUT, r, 1);
         }
     }
-    free(first);
-    free(last);
-    free(copy);
+    free(cuts);
+    free(room);
 }
 
 /* ---- numbers that are shifted ---------------------------------------------------------------- */
 
-#define LATE_NS 20000 /* beyond what clocks and ends differ by */
-/* A member that ends before another one begins is in another collective. */
-static void find_contradictions(damage_search *s, const ka_instance *x)
+#define MIN_DESCENTS       5u
+#define DESCENT_SHARE      0.25
+#define MIN_CONTRADICTIONS 3u
+
+static bool is_shuffled(const ka_membership *k)
 {
-    const ka_rank_model *m = s->m;
-    if (!(x->flags & KA_INSTANCE_WHOLE) || !ka_is_synchronizing(x->op))
-        return;
-    for (uint32_t i = 0; i < x->count; i++) {
-        uint32_t row = m->members[x->first + i], against = 0;
-        for (uint32_t k = 0; k < x->count; k++) {
-            uint32_t other = m->members[x->first + k];
-            against += m->end_ns[row] + LATE_NS < m->start_ns[other] || m->end_ns[other] + LATE_NS < m->start_ns[row];
-        }
-        membership *member = find_member(s, x->group, m->rank_of[row]);
-        if (!member || 2 * against < x->count)
-            continue;
-        if (!member->contradictions++ || x->sequence < member->first_contradiction)
-            member->first_contradiction = x->sequence;
+    return k->descents >= MIN_DESCENTS && k->descents > DESCENT_SHARE * k->count;
+}
+
+/* A rank that lacks as many numbers as its last one is beyond those of all others has shifted numbers. */
+static bool is_shifted(const ka_damage_search *s, const ka_membership *k)
+{
+    uint32_t others = 0;
+    for (uint32_t i = s->group_first[k->group]; k->holes && i < s->group_first[k->group + 1]; i++) {
+        const ka_membership *other = &s->members.data[s->by_group[i]];
+        if (other != k)
+            others = KB_MAX(others, other->last);
+    }
+    return k->holes && k->last == others + k->holes;
+}
+
+/* What follows from shifted numbers is no damage of its own. */
+static void forget_group(ka_damage_search *s, uint32_t group, uint32_t from)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->list.count; i++) {
+        const ka_rank_damage *d = &s->list.data[i];
+        bool is_call = d->kind == KA_DAMAGE_WRONG_OP || d->kind == KA_DAMAGE_WRONG_SIZE;
+        if (!is_call || d->group != group || d->sequence <= from)
+            s->list.data[kept++] = *d;
+    }
+    s->list.count = kept;
+    for (uint32_t i = s->group_first[group]; i < s->group_first[group + 1]; i++) {
+        ka_membership *k = &s->members.data[s->by_group[i]];
+        if (k->first_contradiction >= from)
+            k->contradictions = 0;
     }
 }
 
-#define MIN_CONTRADICTIONS 3u
-static void report_shifts(damage_search *s)
+/* At most one member of each group is reported so: of several, the others are right or nothing is known. */
+static void report_shifts(ka_damage_search *s)
 {
+    for (uint32_t g = 0; g < s->m->groups.count; g++)
+        for (uint32_t i = s->group_first[g]; i < s->group_first[g + 1]; i++) {
+            ka_membership *k = &s->members.data[s->by_group[i]];
+            bool is_unordered = is_shuffled(k);
+            if (!is_unordered && !is_shifted(s, k))
+                continue;
+            uint32_t from = is_unordered ? k->first : k->first_hole, count = is_unordered ? k->descents : k->last - from;
+            report_of_member(s, is_unordered ? KA_DAMAGE_SHUFFLE : KA_DAMAGE_SHIFT, k, from, count);
+            forget_group(s, g, from);
+            k->holes = k->contradictions = 0;
+            break;
+        }
+}
+
+static void report_members(ka_damage_search *s)
+{
+    report_shifts(s);
     for (size_t i = 0; i < s->members.count; i++) {
-        const membership *k = &s->members.data[i];
+        const ka_membership *k = &s->members.data[i];
+        if (k->holes)
+            report_of_member(s, KA_DAMAGE_HOLE, k, k->first_hole, k->holes);
         if (k->contradictions >= MIN_CONTRADICTIONS)
-            report_damage(s, (ka_rank_damage){.kind = KA_DAMAGE_SHIFT, .rank = s->m->facts[k->rank]->rank, .group = k->group,
-                                              .sequence = k->first_contradiction, .count = k->contradictions});
+            report_of_member(s, KA_DAMAGE_SHIFT, k, k->first_contradiction, k->contradictions);
     }
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static int compare_members(const void *left, const void *right)
+bool ka_damage_search_create(ka_damage_search *s, const ka_rank_model *m)
 {
-    const membership *a = left, *b = right;
-    if (a->group != b->group)
-        return a->group < b->group ? -1 : 1;
-    return (a->rank > b->rank) - (a->rank < b->rank);
+    *s = (ka_damage_search){.m = m};
+    s->stamp = calloc((size_t)m->rank_count + 1, sizeof *s->stamp);
+    s->shared = calloc((size_t)m->rank_count + 1, sizeof *s->shared);
+    s->group_first = calloc(m->groups.count + 3, sizeof *s->group_first);
+    size_t slots = m->global_base[m->rank_count];
+    s->of_slot = malloc((slots + 1) * sizeof *s->of_slot);
+    for (size_t i = 0; s->of_slot && i < slots; i++)
+        s->of_slot[i] = KA_NONE;
+    return s->stamp && s->shared && s->group_first && s->of_slot;
 }
 
-static void sort_members(damage_search *s)
+void ka_damage_search_free(ka_damage_search *s)
 {
-    if (s->members.count)
-        qsort(s->members.data, s->members.count, sizeof *s->members.data, compare_members);
-    for (size_t i = 0; i < s->members.count; i++) {
-        uint64_t *at = kb_map_insert(&s->at, member_key(s->members.data[i].group, s->members.data[i].rank), 0, NULL);
-        if (at)
-            *at = i;
-    }
+    kb_vec_free(&s->members);
+    kb_vec_free(&s->list);
+    kb_map_free(&s->at);
+    kb_map_free(&s->reported);
+    free(s->stamp);
+    free(s->of_slot);
+    free(s->shared);
+    free(s->group_first);
+    free(s->by_group);
+    *s = (ka_damage_search){0};
 }
 
-static void check_instances(damage_search *s)
+bool ka_damage_search_add(ka_damage_search *s)
 {
-    const ka_rank_model *m = s->m;
-    for (size_t i = 0; i < m->instances.count && !s->no_memory; i++) {
-        const ka_instance *x = &m->instances.data[i];
-        if (!is_numbered(ka_model_row(m, m->members[x->first])))
-            continue;
-        size_t first = 0, count = s->members.count;
-        KB_LOWER_BOUND(first, count, s->members.data[first].group < x->group);
-        size_t end = first;
-        while (end < s->members.count && s->members.data[end].group == x->group)
-            end++;
-        if (x->flags & KA_INSTANCE_DUPLICATE)
-            find_duplicate(s, x);
-        else if (x->flags & KA_INSTANCE_MISMATCH)
-            find_mismatch(s, x);
-        if (x->count < end - first)
-            find_hole(s, x, (uint32_t)i + 1, first, end);
-        find_contradictions(s, x);
-    }
+    ka_count_shared(s->m, s->shared);
+    list_memberships(s);
+    if (s->no_memory || !sort_members(s))
+        return false;
+    ka_find_wrong_calls(s);
+    find_holes(s);
+    return !s->no_memory;
 }
 
 static int compare_damages(const void *left, const void *right)
@@ -364,32 +335,21 @@ static int compare_damages(const void *left, const void *right)
     return (a->group > b->group) - (a->group < b->group);
 }
 
-bool ka_find_rank_damage(const ka_rank_model *m, ka_rank_damages *out)
+bool ka_damage_search_finish(ka_damage_search *s, ka_rank_damages *out)
 {
-    damage_search s = {.m = m, .out = out};
-    s.stamp = calloc((size_t)m->rank_count + 1, sizeof *s.stamp);
-    s.least = calloc(2 * m->groups.count + 1, sizeof *s.least);
-    if (!s.stamp || !s.least) {
-        free(s.stamp);
-        free(s.least);
+    bool *is_stranger = calloc((size_t)s->m->rank_count + 1, sizeof *is_stranger);
+    if (!is_stranger || !sort_members(s)) {
+        free(is_stranger);
         return false;
     }
-    s.most = s.least + m->groups.count;
-    list_memberships(&s);
-    sort_members(&s);
-    find_ranges(&s);
-    find_missing_ranks(&s);
-    find_other_runs(&s);
-    find_cut_ranks(&s);
-    check_instances(&s);
-    report_holes(&s);
-    report_shifts(&s);
-    if (out->count)
-        qsort(out->data, out->count, sizeof *out->data, compare_damages);
-    kb_vec_free(&s.members);
-    kb_map_free(&s.at);
-    kb_map_free(&s.reported);
-    free(s.stamp);
-    free(s.least);
-    return !s.no_memory;
+    find_missing_ranks(s);
+    find_other_runs(s, is_stranger);
+    find_cut_ranks(s, is_stranger);
+    report_members(s);
+    if (s->list.count)
+        qsort(s->list.data, s->list.count, sizeof *s->list.data, compare_damages);
+    memcpy(out, &s->list, sizeof *out);
+    memset(&s->list, 0, sizeof s->list);
+    free(is_stranger);
+    return !s->no_memory;
 }

@@ -13,7 +13,8 @@ typedef enum ka_damage_kind {
     KA_DAMAGE_WRONG_SIZE, /* another size */
     KA_DAMAGE_HOLE,       /* no record between two others */
     KA_DAMAGE_DUPLICATE,  /* one number twice */
-    KA_DAMAGE_SHIFT       /* its numbers are ahead or behind from some number on */
+    KA_DAMAGE_SHIFT,      /* its numbers are ahead or behind from some number on */
+    KA_DAMAGE_SHUFFLE     /* its numbers are not in the order of its calls */
 } ka_damage_kind;
 
 typedef struct ka_rank_damage {
@@ -25,7 +26,44 @@ typedef struct ka_rank_damage {
 } ka_rank_damage;
 typedef KB_VEC(ka_rank_damage) ka_rank_damages;
 
+/** What one rank has of one group. */
+typedef struct ka_membership {
+    uint32_t rank, group;
+    uint32_t first, last;           /* sequence numbers */
+    uint32_t first_here, last_here; /* of the rows that are loaded */
+    uint32_t previous, count, descents, first_descent; /* numbers below the one before */
+    uint32_t holes, first_hole;
+    uint32_t contradictions, first_contradiction;
+} ka_membership;
+
+/** The search over the windows of a run. */
+typedef struct ka_damage_search {
+    const ka_rank_model *m;
+    KB_VEC(ka_membership) members;
+    kb_map at;                      /* group and rank → index of members */
+    uint32_t *of_slot;              /* by rank and its group, as ka_rank_model.global: index of members; KA_NONE */
+    kb_map reported;                /* kind, rank and group → index of list */
+    uint32_t *group_first;          /* by group: the first of its members in by_group; and the end */
+    uint32_t *by_group;             /* index of members */
+    uint32_t *stamp;                /* by rank: the instance that was last found to have it */
+    uint32_t stamps;
+    ka_shared *shared;              /* by rank */
+    ka_rank_damages list;
+    bool no_memory;
+} ka_damage_search;
+
+/** @param m  ranks and groups. @param s  to be freed, also on failure. False: out of memory. */
+bool ka_damage_search_create(ka_damage_search *s, const ka_rank_model *m);
+void ka_damage_search_free(ka_damage_search *s);
+/** Windows in the order of time. False: out of memory. */
+bool ka_damage_search_add(ka_damage_search *s);
 /** @param out  to be freed, also on failure; by kind, rank, group. False: out of memory. */
-bool ka_find_rank_damage(const ka_rank_model *m, ka_rank_damages *out);
+bool ka_damage_search_finish(ka_damage_search *s, ka_rank_damages *out);
 const char *ka_damage_name(ka_damage_kind kind);
+
+/** damage_calls.c: calls of the loaded rows that differ between ranks. */
+void ka_find_wrong_calls(ka_damage_search *s);
+/** The same again is only counted. */
+void ka_report_damage(ka_damage_search *s, ka_rank_damage d);
+ka_membership *ka_find_member(const ka_damage_search *s, uint32_t group, uint32_t rank);
 #endif

@@ -1,104 +1,51 @@
 /* Finds the rank with the largest excess of each step, and the group with the slowest transfers. */
 #include "analyze/ranks/rank_leads.h"
 
-typedef struct leader {
-    double excess;
-    uint32_t of; /* index of a rank or a group; KA_NONE: none is beyond its like */
-    bool is_step; /* some rank has a row in it */
-} leader;
-
-typedef struct lead_search {
-    const ka_lead_input *in;
-    leader *leaders; /* by step */
-    double *sums;    /* of one rank, by step */
-} lead_search;
-
-static void clear_leaders(lead_search *s)
+/* NULL: out of memory. */
+static ka_step_leader *find_leader(ka_leads *l, int kind, uint32_t step)
 {
-    for (uint32_t i = 0; i < s->in->step_count; i++) {
-        s->leaders[i].excess = 0;
-        s->leaders[i].of = KA_NONE;
-    }
+    bool created;
+    uint64_t *at = kb_map_insert(&l->steps, step, l->steps.count, &created);
+    for (int i = 0; at && created && i < KA_LEADS_COUNT; i++)
+        if (!kb_vec_push(&l->of_kind[i], (ka_step_leader){.of = KA_NONE}))
+            return NULL;
+    return at ? &l->of_kind[kind].data[*at] : NULL;
 }
 
-static void offer_lead(lead_search *s, uint32_t step, double excess, uint32_t of)
+bool ka_leads_offer(ka_leads *l, int kind, uint32_t step, double excess, uint32_t rank)
 {
-    if (excess > s->leaders[step].excess) {
-        s->leaders[step].excess = excess;
-        s->leaders[step].of = of;
-    }
+    ka_step_leader *leader = find_leader(l, kind, step);
+    if (leader && excess > leader->excess)
+        *leader = (ka_step_leader){excess, rank};
+    return leader != NULL;
 }
 
-static void find_leading_ranks(lead_search *s, ka_cause_kind kind)
+bool ka_leads_add_transfer(ka_leads *l, uint32_t step, double slow, uint32_t group)
 {
-    const ka_lead_input *in = s->in;
-    const ka_rank_model *m = in->m;
-    clear_leaders(s);
-    for (uint32_t rank = 0; rank < m->rank_count; rank++) {
-        memset(s->sums, 0, in->step_count * sizeof *s->sums);
-        for (uint32_t row = m->base[rank]; row < m->base[rank + 1]; row++) {
-            uint32_t step = ka_model_row(m, row)->step - in->first_step;
-            if (step >= in->step_count)
-                continue;
-            s->sums[step] += in->excess_of(in->context, kind, row);
-            s->leaders[step].is_step = true;
-        }
-        for (uint32_t step = 0; step < in->step_count; step++)
-            offer_lead(s, step, s->sums[step], rank);
-    }
+    uint64_t key[] = {group, step};
+    bool created;
+    uint64_t *at = kb_map_insert(&l->places, kb_hash(key, sizeof key), l->sums.count, &created);
+    if (!at || (created && !kb_vec_push(&l->sums, 0)))
+        return false;
+    return ka_leads_offer(l, KA_LEADS_LINK, step, l->sums.data[*at] += slow, group);
 }
 
-/* Of each group and step the transfers that are slow. */
-static bool find_leading_groups(lead_search *s)
+uint32_t ka_leads_of(const ka_leads *l, int kind, uint32_t of)
 {
-    const ka_lead_input *in = s->in;
-    KB_VEC(double) sums = {0};
-    kb_map places = {0};
-    bool ok = true;
-    clear_leaders(s);
-    for (size_t i = 0; ok && i < in->m->instances.count; i++) {
-        const ka_instance *x = &in->m->instances.data[i];
-        uint32_t step = x->step - in->first_step;
-        if (!(in->slow[i] > 0) || step >= in->step_count)
-            continue;
-        uint64_t key[] = {x->group, step};
-        bool created;
-        uint64_t *at = kb_map_insert(&places, kb_hash(key, sizeof key), sums.count, &created);
-        ok = at && (!created || kb_vec_push(&sums, 0));
-        if (ok)
-            offer_lead(s, step, sums.data[*at] += in->slow[i], x->group);
-    }
-    kb_map_free(&places);
-    kb_vec_free(&sums);
-    return ok;
+    uint32_t count = 0;
+    for (size_t i = 0; i < l->of_kind[kind].count; i++)
+        count += l->of_kind[kind].data[i].of == of;
+    return count;
 }
 
-static void count_kind(const lead_search *s, ka_cause_kind kind, ka_rank_causes *c)
-{
-    for (size_t i = 0; i < c->list.count; i++) {
-        ka_rank_cause *cause = &c->list.data[i];
-        uint32_t of = kind == KA_CAUSE_LINK ? cause->group : cause->rank;
-        if (cause->kind == kind)
-            for (uint32_t step = 0; step < s->in->step_count; step++)
-                cause->leads += s->leaders[step].of == of;
-    }
-}
+uint32_t ka_leads_step_count(const ka_leads *l) { return (uint32_t)l->steps.count; }
 
-bool ka_count_leads(const ka_lead_input *in, ka_rank_causes *c)
+void ka_leads_free(ka_leads *l)
 {
-    lead_search s = {.in = in, .leaders = calloc((size_t)in->step_count + 1, sizeof *s.leaders),
-                     .sums = malloc(((size_t)in->step_count + 1) * sizeof *s.sums)};
-    bool ok = s.leaders && s.sums;
-    for (int kind = KA_CAUSE_DEVICE; ok && kind <= KA_CAUSE_HOST; kind++) {
-        find_leading_ranks(&s, (ka_cause_kind)kind);
-        count_kind(&s, (ka_cause_kind)kind, c);
-    }
-    ok = ok && find_leading_groups(&s);
-    if (ok)
-        count_kind(&s, KA_CAUSE_LINK, c);
-    for (uint32_t step = 0; ok && step < in->step_count; step++)
-        c->steps += s.leaders[step].is_step;
-    free(s.leaders);
-    free(s.sums);
-    return ok;
+    kb_map_free(&l->steps);
+    for (int i = 0; i < KA_LEADS_COUNT; i++)
+        kb_vec_free(&l->of_kind[i]);
+    kb_map_free(&l->places);
+    kb_vec_free(&l->sums);
+    *l = (ka_leads){0};
 }

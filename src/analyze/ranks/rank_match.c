@@ -31,33 +31,47 @@ static uint32_t join_group(ka_rank_model *m, const ka_rank_facts *f, const ka_co
     return (uint32_t)*at;
 }
 
-static bool join_groups(ka_rank_model *m)
+/* Groups that do not say how large they are: as many as have it. */
+static bool count_members(ka_rank_model *m)
+{
+    uint32_t *last = calloc(m->groups.count + 1, sizeof *last), *count = calloc(m->groups.count + 1, sizeof *count);
+    bool ok = last && count;
+    for (uint32_t r = 0; ok && r < m->rank_count; r++)
+        for (uint32_t i = m->global_base[r]; i < m->global_base[r + 1]; i++) {
+            uint32_t group = m->global[i];
+            count[group] += last[group] != r + 1;
+            last[group] = r + 1;
+        }
+    for (size_t i = 0; ok && i < m->groups.count; i++)
+        if (!m->groups.data[i].size)
+            m->groups.data[i].size = count[i];
+    free(last);
+    free(count);
+    return ok;
+}
+
+bool ka_join_groups(ka_rank_model *m)
 {
     kb_map ids = {0}, kinds = {0};
-    for (uint32_t r = 0; r < m->rank_count && !m->no_memory; r++) {
-        const ka_rank_facts *f = m->facts[r];
-        uint32_t *global = malloc((f->groups.count + 1) * sizeof *global);
-        m->no_memory |= !global;
-        for (size_t i = 0; i < f->groups.count && !m->no_memory; i++)
-            global[i] = join_group(m, f, &f->groups.data[i], &ids, &kinds);
-        for (size_t i = 0; i < f->rows.count && !m->no_memory; i++) {
-            uint32_t of = f->rows.data[i].group;
-            m->group_of[m->base[r] + i] = of < f->groups.count ? global[of] : KA_NONE;
-        }
-        free(global);
-    }
+    m->global_base = calloc((size_t)m->rank_count + 2, sizeof *m->global_base);
+    for (uint32_t r = 0; m->global_base && r < m->rank_count; r++)
+        m->global_base[r + 1] = m->global_base[r] + (uint32_t)m->facts[r]->groups.count;
+    m->global = m->global_base ? malloc(((size_t)m->global_base[m->rank_count] + 1) * sizeof *m->global) : NULL;
+    m->no_memory |= !m->global;
+    for (uint32_t r = 0; r < m->rank_count && !m->no_memory; r++)
+        for (size_t i = 0; i < m->facts[r]->groups.count && !m->no_memory; i++)
+            m->global[m->global_base[r] + i] = join_group(m, m->facts[r], &m->facts[r]->groups.data[i], &ids, &kinds);
     kb_map_free(&ids);
     kb_map_free(&kinds);
-    return !m->no_memory;
+    return !m->no_memory && count_members(m);
 }
 
 /* ---- instances ------------------------------------------------------------------------------- */
 
-static uint64_t key_of(const ka_rank_model *m, uint32_t row)
+/* What was counted begins anew in each step. */
+uint64_t ka_instance_key(uint32_t group, const ka_comm *c)
 {
-    const ka_comm *c = ka_model_row(m, row);
-    /* what was counted begins anew in each step */
-    uint64_t key[] = {m->group_of[row], c->sequence,
+    uint64_t key[] = {group, c->sequence,
                       ka_is_message(c->op) || (c->flags & KA_COMM_BY_ORDER) ? c->step : UINT64_MAX};
     return kb_hash(key, sizeof key);
 }
@@ -83,7 +97,7 @@ static bool count_rows(ka_rank_model *m)
         if (m->group_of[row] == KA_NONE)
             continue;
         bool created;
-        uint64_t *at = kb_map_insert(&keys, key_of(m, row), m->instances.count, &created);
+        uint64_t *at = kb_map_insert(&keys, ka_instance_key(m->group_of[row], ka_model_row(m, row)), m->instances.count, &created);
         m->no_memory |= !at || (created && !open_instance(m, row));
         if (m->no_memory)
             break;
@@ -129,34 +143,39 @@ static void check_instance(ka_rank_model *m, ka_instance *x)
     }
     if (!x->flags && x->count > 1 && x->count == x->size)
         x->flags = KA_INSTANCE_WHOLE;
+    else if (!x->flags && x->count > 1)
+        x->flags = KA_INSTANCE_PART;
 }
 
-/* Groups that do not say how large they are: as many as have it. */
-static bool count_members(ka_rank_model *m)
+void ka_count_shared(const ka_rank_model *m, ka_shared *of)
 {
-    uint32_t *last = calloc(m->groups.count + 1, sizeof *last), *count = calloc(m->groups.count + 1, sizeof *count);
-    bool ok = last && count;
-    for (uint32_t row = 0; ok && row < m->row_count; row++) {
-        uint32_t group = m->group_of[row];
-        if (group == KA_NONE || last[group] == m->rank_of[row] + 1)
+    for (size_t i = 0; i < m->instances.count; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        if (!ka_is_numbered(ka_model_row(m, m->members[x->first])))
             continue;
-        last[group] = m->rank_of[row] + 1;
-        count[group]++;
+        for (uint32_t k = 0; k < x->count; k++) {
+            uint32_t rank = m->rank_of[m->members[x->first + k]];
+            of[rank].count++;
+            of[rank].shared += x->count > 1;
+        }
     }
-    for (size_t i = 0; ok && i < m->groups.count; i++)
-        if (!m->groups.data[i].size)
-            m->groups.data[i].size = count[i];
-    free(last);
-    free(count);
-    return ok;
+}
+
+bool ka_find_strangers(const ka_shared *of, uint32_t count, bool *is_stranger)
+{
+    bool some_share = false, some_do_not = false;
+    for (uint32_t r = 0; r < count; r++)
+        some_share |= of[r].shared > 0;
+    for (uint32_t r = 0; r < count; r++) {
+        is_stranger[r] = some_share && of[r].count && !of[r].shared;
+        some_do_not |= is_stranger[r];
+    }
+    return some_do_not;
 }
 
 bool ka_match_ranks(ka_rank_model *m)
 {
-    if (!join_groups(m) || !count_members(m) || !count_rows(m))
-        return false;
-    m->members = malloc(((size_t)m->row_count + 1) * sizeof *m->members);
-    if (!m->members)
+    if (!count_rows(m))
         return false;
     list_members(m);
     for (size_t i = 0; i < m->instances.count; i++)

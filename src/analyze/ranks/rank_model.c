@@ -9,29 +9,52 @@ static bool allocate_rows(ka_rank_model *m)
     m->group_of = malloc(n * sizeof *m->group_of);
     m->start_ns = malloc(n * sizeof *m->start_ns);
     m->end_ns = malloc(n * sizeof *m->end_ns);
-    m->role = calloc((size_t)m->rank_count + 1, sizeof *m->role);
-    m->clock_of = calloc((size_t)m->rank_count + 1, sizeof *m->clock_of);
-    return m->rank_of && m->instance_of && m->group_of && m->start_ns && m->end_ns && m->role && m->clock_of;
+    m->members = malloc(n * sizeof *m->members);
+    return m->rank_of && m->instance_of && m->group_of && m->start_ns && m->end_ns && m->members;
+}
+
+static void list_rows(ka_rank_model *m)
+{
+    for (uint32_t r = 0; r < m->rank_count; r++)
+        for (uint32_t row = m->base[r]; row < m->base[r + 1]; row++) {
+            const ka_comm *c = &m->facts[r]->rows.data[row - m->base[r]];
+            uint32_t context = m->window ? m->window[r].context : 0;
+            bool has_group = row - m->base[r] >= context && c->group < m->facts[r]->groups.count;
+            m->rank_of[row] = r;
+            m->group_of[row] = has_group ? m->global[m->global_base[r] + c->group] : KA_NONE;
+        }
+}
+
+static bool leave_out_strangers(ka_rank_model *m)
+{
+    ka_shared *of = calloc((size_t)m->rank_count + 1, sizeof *of);
+    bool *is_stranger = calloc((size_t)m->rank_count + 1, sizeof *is_stranger), ok = of && is_stranger;
+    if (ok)
+        ka_count_shared(m, of);
+    if (ok && ka_find_strangers(of, m->rank_count, is_stranger))
+        for (uint32_t r = 0; r < m->rank_count; r++)
+            m->domain[r] = is_stranger[r] ? KA_NONE : m->domain[r];
+    free(of);
+    free(is_stranger);
+    return ok;
 }
 
 static void find_origin(ka_rank_model *m)
 {
     m->origin_ns = INT64_MAX;
     for (uint32_t r = 0; r < m->rank_count; r++)
-        if (m->facts[r]->rows.count > 1)
+        if (m->facts[r]->rows.count > 1 && m->domain[r] != KA_NONE)
             m->origin_ns = KB_MIN(m->origin_ns, m->facts[r]->start_ns);
     m->origin_ns = m->origin_ns == INT64_MAX ? 0 : m->origin_ns;
 }
 
 static void place_rows(ka_rank_model *m)
 {
-    for (uint32_t r = 0; r < m->rank_count; r++)
-        for (uint32_t row = m->base[r]; row < m->base[r + 1]; row++) {
-            const ka_comm *c = &m->facts[r]->rows.data[row - m->base[r]];
-            m->rank_of[row] = r;
-            m->start_ns[row] = ka_add_ns(c->start_ns, -m->origin_ns);
-            m->end_ns[row] = ka_add_ns(c->end_ns, -m->origin_ns);
-        }
+    for (uint32_t row = 0; row < m->row_count; row++) {
+        const ka_comm *c = ka_model_row(m, row);
+        m->start_ns[row] = ka_add_ns(c->start_ns, -m->origin_ns);
+        m->end_ns[row] = ka_add_ns(c->end_ns, -m->origin_ns);
+    }
 }
 
 static int compare_arrivals(const void *left, const void *right)
@@ -44,20 +67,29 @@ static int compare_arrivals(const void *left, const void *right)
     return (a->first > b->first) - (a->first < b->first);
 }
 
+#define LATE_NS 20000 /* beyond what clocks and ends differ by */
+/* When its last row begins and its first one ends, on the common clock, if there is one. */
+static void time_instance(const ka_rank_model *m, ka_instance *x)
+{
+    uint32_t domain = m->domain[m->rank_of[m->members[x->first]]];
+    x->arrival_ns = INT64_MIN;
+    x->end_ns = INT64_MAX;
+    for (uint32_t k = 0; k < x->count; k++) {
+        uint32_t row = m->members[x->first + k];
+        x->arrival_ns = KB_MAX(x->arrival_ns, m->start_ns[row]);
+        x->end_ns = KB_MIN(x->end_ns, m->end_ns[row]);
+        x->flags |= m->domain[m->rank_of[row]] != domain ? KA_INSTANCE_APART : 0;
+    }
+    if (ka_is_synchronizing(x->op) && x->arrival_ns > ka_add_ns(x->end_ns, LATE_NS))
+        x->flags |= KA_INSTANCE_TORN;
+    x->arrival_ns = KB_MIN(x->arrival_ns, x->end_ns);
+}
+
 /* Instances in the order of arrival, which no wait goes against. */
 static void order_instances(ka_rank_model *m)
 {
-    for (size_t i = 0; i < m->instances.count; i++) {
-        ka_instance *x = &m->instances.data[i];
-        x->arrival_ns = INT64_MIN;
-        x->end_ns = INT64_MAX;
-        for (uint32_t k = 0; k < x->count; k++) {
-            uint32_t row = m->members[x->first + k];
-            x->arrival_ns = KB_MAX(x->arrival_ns, m->start_ns[row]);
-            x->end_ns = KB_MIN(x->end_ns, m->end_ns[row]);
-        }
-        x->arrival_ns = KB_MIN(x->arrival_ns, x->end_ns);
-    }
+    for (size_t i = 0; i < m->instances.count; i++)
+        time_instance(m, &m->instances.data[i]);
     if (m->instances.count)
         qsort(m->instances.data, m->instances.count, sizeof *m->instances.data, compare_arrivals);
     for (size_t i = 0; i < m->instances.count; i++)
@@ -65,40 +97,87 @@ static void order_instances(ka_rank_model *m)
             m->instance_of[m->members[m->instances.data[i].first + k]] = (uint32_t)i;
 }
 
-bool ka_rank_model_create(const ka_rank_facts *const *facts, uint32_t count, ka_rank_model *m)
+int64_t ka_recorded_length(const ka_rank_model *m)
 {
-    *m = (ka_rank_model){.rank_count = count};
-    m->facts = malloc(((size_t)count + 1) * sizeof *m->facts);
-    m->base = calloc((size_t)count + 2, sizeof *m->base);
-    if (!m->facts || !m->base)
-        return false;
-    for (uint32_t r = 0; r < count; r++) {
-        m->facts[r] = facts[r];
-        m->base[r + 1] = m->base[r] + (uint32_t)facts[r]->rows.count;
+    int64_t sum = 0;
+    int64_t *last = calloc((size_t)m->domain_count + 1, sizeof *last);
+    for (uint32_t row = 0; last && row < m->row_count; row++) {
+        uint32_t domain = m->domain[m->rank_of[row]];
+        if (domain != KA_NONE)
+            last[domain] = KB_MAX(last[domain], m->end_ns[row]);
     }
-    m->row_count = m->base[count];
+    for (uint32_t i = 0; last && i < m->domain_count; i++)
+        sum += last[i];
+    free(last);
+    return sum;
+}
+
+bool ka_rank_model_open(const ka_rank_facts *const *facts, uint32_t count, ka_rank_model *m)
+{
+    size_t n = (size_t)count + 2;
+    *m = (ka_rank_model){.rank_count = count, .domain_count = 1};
+    m->facts = malloc(n * sizeof *m->facts);
+    m->base = calloc(n, sizeof *m->base);
+    m->role = calloc(n, sizeof *m->role);
+    m->clock_of = calloc(n, sizeof *m->clock_of);
+    m->domain = calloc(n, sizeof *m->domain);
+    if (!m->facts || !m->base || !m->role || !m->clock_of || !m->domain)
+        return false;
+    if (count)
+        memcpy(m->facts, facts, count * sizeof *m->facts);
+    return ka_join_groups(m);
+}
+
+bool ka_rank_model_load(ka_rank_model *m)
+{
+    for (uint32_t r = 0; r < m->rank_count; r++)
+        m->base[r + 1] = m->base[r] + (uint32_t)m->facts[r]->rows.count;
+    m->row_count = m->base[m->rank_count];
     if (!allocate_rows(m))
         return false;
-    find_origin(m);
-    place_rows(m);
-    if (!ka_match_ranks(m) || !ka_align_clocks(m) || !ka_find_roles(m))
+    list_rows(m);
+    if (!ka_match_ranks(m) || (!m->is_aligned && !leave_out_strangers(m)))
         return false;
+    if (!m->is_placed)
+        find_origin(m);
+    m->is_placed = true;
+    place_rows(m);
+    if (m->is_aligned)
+        ka_move_rows(m);
+    else if (!ka_align_clocks(m))
+        return false;
+    m->is_aligned = true;
+    if (!m->has_roles && !ka_find_roles(m))
+        return false;
+    m->has_roles = true;
     order_instances(m);
     return true;
 }
 
-void ka_rank_model_free(ka_rank_model *m)
+void ka_rank_model_unload(ka_rank_model *m)
 {
-    free(m->facts);
-    free(m->base);
     free(m->rank_of);
     free(m->instance_of);
     free(m->group_of);
     free(m->start_ns);
     free(m->end_ns);
     free(m->members);
+    m->rank_of = m->instance_of = m->group_of = m->members = NULL;
+    m->start_ns = m->end_ns = NULL;
+    m->row_count = 0;
+    m->instances.count = 0;
+}
+
+void ka_rank_model_free(ka_rank_model *m)
+{
+    ka_rank_model_unload(m);
+    free(m->facts);
+    free(m->base);
+    free(m->global);
+    free(m->global_base);
     free(m->role);
     free(m->clock_of);
+    free(m->domain);
     kb_vec_free(&m->instances);
     kb_vec_free(&m->groups);
     kb_vec_free(&m->clocks);

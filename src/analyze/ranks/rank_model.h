@@ -9,7 +9,10 @@
 enum {
     KA_INSTANCE_WHOLE = 1,    /* each member has one row, and these agree */
     KA_INSTANCE_MISMATCH = 2, /* kinds or sizes differ */
-    KA_INSTANCE_DUPLICATE = 4 /* a rank has it twice */
+    KA_INSTANCE_DUPLICATE = 4, /* a rank has it twice */
+    KA_INSTANCE_PART = 32,     /* as whole, but some members have no row */
+    KA_INSTANCE_APART = 8,    /* its ranks have no common clock */
+    KA_INSTANCE_TORN = 16     /* a row ends before another one begins: they are not the same collective */
 };
 
 /** A collective of all members of its group. */
@@ -37,11 +40,23 @@ typedef struct ka_rank_clock {
     double offset_ns, drift, bar_ns;
     double least_ns, most_ns; /* bounds of what is left to correct, by causality; NaN: none */
     uint32_t rank_count, row_count;
+    bool is_left_out; /* nothing connects it with the other hosts: its ranks are not compared with theirs */
 } ka_rank_clock;
+
+#define KA_CONTEXT_ROWS 16u /* at most, of a rank */
+/** Of a rank in a window of the run. */
+typedef struct ka_window_rank {
+    uint32_t first;     /* of the rank's rows: the first one that is loaded */
+    uint32_t context;   /* so many first rows are of the window before, and only what others wait for */
+    uint32_t nth, step; /* the number that the first row after them has in its step, if it is this one */
+} ka_window_rank;
 
 typedef struct ka_rank_model {
     uint32_t rank_count;
-    const ka_rank_facts **facts; /* by rank */
+    const ka_rank_facts **facts; /* by rank; their rows: those that are loaded */
+    const ka_window_rank *window; /* by rank; NULL: the rows are the whole run */
+    uint32_t *global;            /* by rank and group of it: index of groups */
+    uint32_t *global_base;       /* by rank: its first one in `global` */
     uint32_t *base;              /* by rank: its first row; and the end */
     uint32_t row_count;
     uint32_t *rank_of, *instance_of, *group_of; /* by row; index of instances or KA_NONE … */
@@ -52,6 +67,9 @@ typedef struct ka_rank_model {
     KB_VEC(ka_rank_group) groups;
     KB_VEC(ka_rank_clock) clocks;
     uint32_t *clock_of; /* by rank */
+    uint32_t *domain;   /* by rank: those with the same have a common clock; KA_NONE: left out of comparisons */
+    uint32_t domain_count;
+    bool is_placed, is_aligned, has_roles; /* by what was loaded first */
     int64_t origin_ns, middle_ns;
     double residual_ns;      /* of ends of instances, after the fit */
     uint32_t shared_count;   /* instances over several clocks */
@@ -60,10 +78,17 @@ typedef struct ka_rank_model {
     bool no_memory;
 } ka_rank_model;
 
-/** @param facts  of `count` ranks, sorted by rank; must outlive the model.
+/** @param facts  of `count` ranks, sorted by rank; must outlive the model. Rows are not read.
  *  @param m      to be freed, also on failure. False: out of memory. */
-bool ka_rank_model_create(const ka_rank_facts *const *facts, uint32_t count, ka_rank_model *m);
+bool ka_rank_model_open(const ka_rank_facts *const *facts, uint32_t count, ka_rank_model *m);
+/** Takes in the rows that facts have now. Clocks and roles are those of the rows that are loaded first.
+ *  False: out of memory. */
+bool ka_rank_model_load(ka_rank_model *m);
+/** Forgets rows and instances. */
+void ka_rank_model_unload(ka_rank_model *m);
 void ka_rank_model_free(ka_rank_model *m);
+/** When the last row ends, from the origin; the latest of the ranks of each domain, added up. */
+int64_t ka_recorded_length(const ka_rank_model *m);
 static inline const ka_comm *ka_model_row(const ka_rank_model *m, uint32_t row)
 {
     uint32_t rank = m->rank_of[row];
@@ -74,16 +99,70 @@ static inline int64_t ka_align_moment(const ka_rank_model *m, uint32_t row, int6
 {
     return m->start_ns[row] + (ns - ka_model_row(m, row)->start_ns);
 }
-/** Does everybody leave it when the last one has come? Not so messages and broadcasts. */
+/** Has it a number of its own that is the same on all ranks? */
+static inline bool ka_is_numbered(const ka_comm *c)
+{
+    return !(c->flags & KA_COMM_BY_ORDER) && !ka_is_message(c->op);
+}
+/** The number of a row in its step, which windows of a run go on with. */
+typedef struct ka_numbering {
+    uint32_t nth, step;
+} ka_numbering;
+static inline ka_numbering ka_first_number(const ka_rank_model *m, uint32_t rank)
+{
+    return m->window ? (ka_numbering){m->window[rank].nth - 1, m->window[rank].step} : (ka_numbering){UINT32_MAX, 0};
+}
+static inline uint32_t ka_next_number(ka_numbering *n, const ka_comm *c)
+{
+    n->nth = n->nth == UINT32_MAX || c->step == n->step ? n->nth + 1 : 0;
+    n->step = c->step;
+    return n->nth;
+}
+/** Is the row compared with those of other ranks? Not so the context of a window, and ranks that are left out. */
+static inline bool ka_is_compared(const ka_rank_model *m, uint32_t rank, uint32_t row)
+{
+    return m->domain[rank] != KA_NONE && (!m->window || row - m->base[rank] >= m->window[rank].context);
+}
+/** Do its rows belong together, on one clock? */
+static inline bool ka_is_joined(const ka_instance *x)
+{
+    return (x->flags & (KA_INSTANCE_WHOLE | KA_INSTANCE_PART)) && !(x->flags & (KA_INSTANCE_APART | KA_INSTANCE_TORN));
+}
+/** Do all leave it when the last one has come? Not so messages and broadcasts. */
 static inline bool ka_is_synchronizing(uint8_t op)
 {
     return op == KA_OP_ALL_REDUCE || op == KA_OP_ALL_GATHER || op == KA_OP_REDUCE_SCATTER ||
            op == KA_OP_ALL_TO_ALL || op == KA_OP_BARRIER;
 }
-/** rank_match.c. False: out of memory. */
+/** rank_match.c: groups, of facts without rows; instances. False: out of memory. */
+bool ka_join_groups(ka_rank_model *m);
 bool ka_match_ranks(ka_rank_model *m);
+/** Equal for the rows of an instance. @param group  index of groups of the model. */
+uint64_t ka_instance_key(uint32_t group, const ka_comm *c);
+
+/** Of a rank: collectives with a number, and those that another rank has, too. */
+typedef struct ka_shared {
+    uint32_t count, shared;
+} ka_shared;
+/** Adds those of the rows that are loaded. @param of  by rank. */
+void ka_count_shared(const ka_rank_model *m, ka_shared *of);
+/** Ranks that share nothing, while others do: they are of another run. @return there are some. */
+bool ka_find_strangers(const ka_shared *of, uint32_t count, bool *is_stranger);
 /** rank_clocks.c. False: out of memory. */
 bool ka_align_clocks(ka_rank_model *m);
+/** Moves times of rows to the common clock. */
+void ka_move_rows(ka_rank_model *m);
+/** A time of a rank's trace on the common clock, from the origin. */
+int64_t ka_align_time(const ka_rank_model *m, uint32_t rank, int64_t ns);
 /** rank_roles.c. False: out of memory. */
 bool ka_find_roles(ka_rank_model *m);
+
+/** Makes roles of ranks whose rows come in parts. */
+typedef struct ka_role_signer {
+    KB_VEC(uint64_t) signs; /* of steps */
+    uint32_t step;
+} ka_role_signer;
+bool ka_sign_row(const ka_rank_model *m, ka_role_signer *s, uint32_t group, const ka_comm *c);
+/** @param roles  signature → role. False: out of memory. */
+bool ka_set_role(ka_rank_model *m, uint32_t rank, ka_role_signer *s, kb_map *roles);
 #endif

@@ -1,42 +1,21 @@
 /* Computes when everything ends from the lengths of the parts (rank_facts.h has the equations), instance
  * after instance in the order of arrival: what a row waits for came before it. */
 #include "analyze/ranks/rank_replay.h"
-#include "analyze/ranks/rank_waits.h"
 
-#define ARRAYS 13
-
-bool ka_replay_create(ka_replay *r, const ka_rank_model *m)
+/* KA_NONE, too, of rows that are not in the window. */
+static uint32_t global_row(const ka_rank_model *m, uint32_t rank, int32_t of)
 {
-    int64_t **arrays[ARRAYS] = {&r->work_ns, &r->late_ns,     &r->late_rest_ns, &r->host_ns, &r->sync_ns,
-                                &r->wait_ns, &r->transfer_ns, &r->gap_ns,       &r->host,    &r->ready,
-                                &r->begin,   &r->end,         &r->waited};
-    *r = (ka_replay){.m = m};
-    for (size_t i = 0; i < ARRAYS; i++)
-        if (!(*arrays[i] = malloc(((size_t)m->row_count + 1) * sizeof(int64_t))))
-            return false;
-    r->next = malloc(((size_t)m->rank_count + 1) * sizeof *r->next);
-    r->is_ended = malloc(((size_t)m->row_count + 1) * sizeof *r->is_ended);
-    if (!r->next || !r->is_ended)
-        return false;
-    ka_replay_reset(r);
-    return true;
+    uint32_t first = m->window ? m->window[rank].first : 0, count = m->base[rank + 1] - m->base[rank];
+    bool is_here = of != KA_NO_COMM && (uint32_t)of >= first && (uint32_t)of - first < count;
+    return is_here ? m->base[rank] + (uint32_t)of - first : KA_NONE;
 }
 
-void ka_replay_free(ka_replay *r)
+/* The row that stands for the kernel of a row. */
+static uint32_t main_row(const ka_rank_model *m, uint32_t row)
 {
-    int64_t *arrays[ARRAYS] = {r->work_ns,     r->late_ns, r->late_rest_ns, r->host_ns, r->sync_ns,
-                               r->wait_ns,     r->transfer_ns, r->gap_ns,   r->host,    r->ready,
-                               r->begin,       r->end,     r->waited};
-    for (size_t i = 0; i < ARRAYS; i++)
-        free(arrays[i]);
-    free(r->next);
-    free(r->is_ended);
-    *r = (ka_replay){0};
-}
-
-static uint32_t global_row(const ka_rank_model *m, uint32_t row, int32_t of)
-{
-    return m->base[m->rank_of[row]] + (uint32_t)of;
+    while (ka_model_row(m, row)->flags & KA_COMM_PART)
+        row--;
+    return row;
 }
 
 static const ka_instance *whole_instance(const ka_rank_model *m, uint32_t row)
@@ -44,27 +23,17 @@ static const ka_instance *whole_instance(const ka_rank_model *m, uint32_t row)
     if (m->instance_of[row] == KA_NONE)
         return NULL;
     const ka_instance *x = &m->instances.data[m->instance_of[row]];
-    return x->flags & KA_INSTANCE_WHOLE ? x : NULL;
+    return ka_is_joined(x) ? x : NULL;
 }
 
-static int64_t launched_ns(const ka_replay *r, uint32_t row, int64_t host)
+/* What a row waits for before it begins: computation, the ones before it on streams, its launch. `after` and
+ * `previous`: their ends; INT64_MIN: none. */
+static int64_t earliest_begin(const ka_replay_row *x, int64_t ready, int64_t launched, int64_t after, int64_t previous)
 {
-    return ka_model_row(r->m, row)->flags & KA_COMM_NO_LAUNCH
-               ? INT64_MIN
-               : host + r->m->facts[r->m->rank_of[row]]->latency_ns;
-}
-
-/* What a row waits for before it begins: computation, the one before it on its stream, its launch. */
-static int64_t earliest_begin(const ka_replay *r, uint32_t row, int64_t ready, int64_t host, const int64_t *end)
-{
-    const ka_comm *c = ka_model_row(r->m, row);
-    int64_t at = launched_ns(r, row, host);
-    if (!(c->flags & KA_COMM_FREE))
+    int64_t at = x->flags & KA_COMM_NO_LAUNCH ? INT64_MIN : launched;
+    if (!(x->flags & KA_COMM_FREE))
         at = KB_MAX(at, ready);
-    if (c->after != KA_NO_COMM)
-        at = KB_MAX(at, end[global_row(r->m, row, c->after)]);
-    if (c->previous != KA_NO_COMM)
-        at = KB_MAX(at, end[global_row(r->m, row, c->previous)]);
+    at = KB_MAX(at, KB_MAX(after, previous));
     return at == INT64_MIN ? ready : at; /* nothing is known of what it waited for */
 }
 
@@ -77,129 +46,313 @@ static int64_t arrival_of(const ka_rank_model *m, uint32_t row)
 /* When all that a kernel sends and receives could begin. */
 static int64_t kernel_arrival(const ka_rank_model *m, uint32_t row)
 {
-    uint32_t at = ka_main_row(m, row), end = m->base[m->rank_of[row] + 1];
+    uint32_t at = main_row(m, row), end = m->base[m->rank_of[row] + 1];
     int64_t arrival = arrival_of(m, at++);
     for (; at < end && (ka_model_row(m, at)->flags & KA_COMM_PART); at++)
         arrival = KB_MAX(arrival, arrival_of(m, at));
     return arrival;
 }
 
-void ka_replay_reset(ka_replay *r)
+static void take_lengths(ka_replay *r, uint32_t row)
+{
+    ka_replay_row *x = &r->rows[row];
+    const ka_comm *c = ka_model_row(r->m, row);
+    x->work_ns = c->work_ns;
+    x->late_ns = c->late_ns;
+    x->late_rest_ns = c->late_rest_ns;
+    x->host_ns = c->host_ns;
+    x->sync_ns = c->sync_ns;
+    x->wait_ns = c->wait_ns;
+    if (c->sync_row != KA_NO_COMM && x->sync_row == KA_NONE && row > r->m->base[r->m->rank_of[row]])
+        x->host_ns = c->host_at_ns - c[-1].host_at_ns; /* it waited for what is not in the window */
+}
+
+void ka_replay_reset_rank(ka_replay *r, uint32_t rank)
+{
+    for (uint32_t row = r->m->base[rank]; row < r->m->base[rank + 1]; row++)
+        take_lengths(r, row);
+}
+
+static int64_t recorded_end(const ka_rank_model *m, uint32_t row)
+{
+    return row == KA_NONE ? INT64_MIN : m->end_ns[row];
+}
+
+static void take_row(ka_replay *r, uint32_t rank, uint32_t row)
 {
     const ka_rank_model *m = r->m;
-    for (uint32_t row = 0; row < m->row_count; row++) {
-        const ka_comm *c = ka_model_row(m, row);
-        r->work_ns[row] = c->work_ns;
-        r->late_ns[row] = c->late_ns;
-        r->late_rest_ns[row] = c->late_rest_ns;
-        r->host_ns[row] = c->host_ns;
-        r->sync_ns[row] = c->sync_ns;
-        r->wait_ns[row] = c->wait_ns;
-        r->transfer_ns[row] = m->end_ns[row] - kernel_arrival(m, row);
-        r->gap_ns[row] = m->start_ns[row] - earliest_begin(r, row, ka_align_moment(m, row, c->ready_ns),
-                                                           ka_align_moment(m, row, c->host_at_ns), m->end_ns);
+    const ka_comm *c = ka_model_row(m, row);
+    ka_replay_row *x = &r->rows[row];
+    *x = (ka_replay_row){.rank = rank,
+                         .previous = global_row(m, rank, c->previous),
+                         .after = global_row(m, rank, c->after),
+                         .wait_row = c->flags & KA_COMM_WAITED ? global_row(m, rank, c->wait_row) : KA_NONE,
+                         .sync_row = global_row(m, rank, c->sync_row),
+                         .flags = c->flags};
+    take_lengths(r, row);
+    x->host = ka_align_moment(m, row, c->host_at_ns);
+    x->transfer_ns = m->end_ns[row] - kernel_arrival(m, row);
+    x->gap_ns = m->start_ns[row] - earliest_begin(x, ka_align_moment(m, row, c->ready_ns),
+                                                  ka_align_moment(m, row, c->host_at_ns) + m->facts[rank]->latency_ns,
+                                                  recorded_end(m, x->after), recorded_end(m, x->previous));
+}
+
+static int compare_starts(const void *left, const void *right, void *context)
+{
+    const int64_t *start_ns = context;
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    if (start_ns[a] != start_ns[b])
+        return start_ns[a] < start_ns[b] ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/* Rows of instances that are not whole. */
+static bool list_alone(ka_replay *r)
+{
+    const ka_rank_model *m = r->m;
+    for (size_t i = 0; i < m->instances.count; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        for (uint32_t k = 0; !ka_is_joined(x) && k < x->count; k++)
+            if (!kb_vec_push(&r->alone, m->members[x->first + k]))
+                return false;
     }
+    if (r->alone.count)
+        qsort_r(r->alone.data, r->alone.count, sizeof *r->alone.data, compare_starts, m->start_ns);
+    return true;
+}
+
+bool ka_replay_create(ka_replay *r, const ka_rank_model *m)
+{
+    *r = (ka_replay){.m = m};
+    r->rows = malloc(((size_t)m->row_count + 1) * sizeof *r->rows);
+    r->next = malloc(((size_t)m->rank_count + 1) * sizeof *r->next);
+    r->last = malloc(((size_t)m->domain_count + 1) * sizeof *r->last);
+    r->latency_ns = malloc(((size_t)m->rank_count + 1) * sizeof *r->latency_ns);
+    if (!r->rows || !r->next || !r->last || !r->latency_ns || !list_alone(r))
+        return false;
+    for (uint32_t rank = 0; rank < m->rank_count; rank++)
+        r->latency_ns[rank] = m->facts[rank]->latency_ns;
+    for (uint32_t rank = 0; rank < m->rank_count; rank++)
+        for (uint32_t row = m->base[rank]; row < m->base[rank + 1]; row++)
+            take_row(r, rank, row);
+    return true;
+}
+
+void ka_replay_free(ka_replay *r)
+{
+    free(r->rows);
+    free(r->next);
+    free(r->last);
+    free(r->latency_ns);
+    kb_vec_free(&r->alone);
+    *r = (ka_replay){0};
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
+static int64_t recorded_host(const ka_replay *r, uint32_t row)
+{
+    return ka_align_moment(r->m, row, ka_model_row(r->m, row)->host_at_ns);
+}
+
+static int64_t recorded_ready(const ka_replay *r, uint32_t row)
+{
+    return ka_align_moment(r->m, row, ka_model_row(r->m, row)->ready_ns);
+}
+
 static int64_t next_host(const ka_replay *r, uint32_t row, bool is_first)
 {
-    const ka_comm *c = ka_model_row(r->m, row);
-    if ((c->flags & KA_COMM_NO_LAUNCH) || (!is_first && (ka_model_row(r->m, row - 1)->flags & KA_COMM_NO_LAUNCH)))
-        return ka_align_moment(r->m, row, c->host_at_ns);
+    const ka_replay_row *x = &r->rows[row];
+    if ((x->flags & KA_COMM_NO_LAUNCH) || (!is_first && (x[-1].flags & KA_COMM_NO_LAUNCH)))
+        return x->host; /* as recorded */
     if (is_first) /* by how much it begins later than its like is its host's */
-        return ka_align_moment(r->m, row, c->host_at_ns) - c->host_ns + r->host_ns[row];
-    int64_t host = r->host[row - 1] + r->host_ns[row];
-    return c->sync_row == KA_NO_COMM ? host
-                                     : KB_MAX(host, r->end[global_row(r->m, row, c->sync_row)] + r->sync_ns[row]);
+        return recorded_host(r, row) - ka_model_row(r->m, row)->host_ns + x->host_ns;
+    int64_t host = x[-1].host + x->host_ns;
+    return x->sync_row == KA_NONE ? host : KB_MAX(host, r->rows[x->sync_row].end + x->sync_ns);
 }
 
 static int64_t next_ready(const ka_replay *r, uint32_t row, bool is_first)
 {
-    const ka_comm *c = ka_model_row(r->m, row);
-    if (is_first && r->late_ns[row] == KA_UNKNOWN_NUMBER)
-        return ka_align_moment(r->m, row, c->ready_ns);
+    const ka_replay_row *x = &r->rows[row];
+    if (is_first && x->late_ns == KA_UNKNOWN_NUMBER)
+        return recorded_ready(r, row);
     if (is_first)
-        return r->host[row] + r->late_ns[row] + r->late_rest_ns[row];
-    int64_t ready = KB_MAX(r->ready[row - 1] + r->work_ns[row], r->waited[row]);
-    if (r->late_ns[row] != KA_UNKNOWN_NUMBER)
-        ready = KB_MAX(ready, r->host[c->flags & KA_COMM_LATE_OWN ? row : row - 1] + r->late_ns[row] + r->late_rest_ns[row]);
+        return x->host + x->late_ns + x->late_rest_ns;
+    int64_t ready = KB_MAX(x[-1].ready + x->work_ns, x->waited);
+    if (x->late_ns != KA_UNKNOWN_NUMBER)
+        ready = KB_MAX(ready, x[x->flags & KA_COMM_LATE_OWN ? 0 : -1].host + x->late_ns + x->late_rest_ns);
     return ready;
 }
 
 /* `host` and `ready` of all rows of its rank up to this one. */
-static void advance_rank(ka_replay *r, uint32_t row)
+static void advance_rank(ka_replay *r, uint32_t rank, uint32_t row)
 {
-    uint32_t rank = r->m->rank_of[row];
     for (uint32_t *at = &r->next[rank]; *at <= row; ++*at) {
         bool is_first = *at == r->m->base[rank];
-        r->host[*at] = next_host(r, *at, is_first);
-        r->ready[*at] = next_ready(r, *at, is_first);
+        r->rows[*at].host = next_host(r, *at, is_first);
+        r->rows[*at].ready = next_ready(r, *at, is_first);
     }
 }
 
+static int64_t end_of(const ka_replay *r, uint32_t row) { return row == KA_NONE ? INT64_MIN : r->rows[row].end; }
+
 static void begin_row(ka_replay *r, uint32_t row)
 {
-    advance_rank(r, row);
-    if (ka_model_row(r->m, row)->flags & KA_COMM_PART) {
+    ka_replay_row *x = &r->rows[row];
+    advance_rank(r, x->rank, row);
+    if (x->flags & KA_COMM_PART) {
         begin_row(r, row - 1); /* the same kernel, whose other message may come later */
-        r->begin[row] = r->begin[row - 1];
+        x->begin = x[-1].begin;
         return;
     }
-    r->begin[row] = earliest_begin(r, row, r->ready[row], r->host[row], r->end) + r->gap_ns[row];
+    x->begin = earliest_begin(x, x->ready, x->host + r->latency_ns[x->rank], end_of(r, x->after),
+                              end_of(r, x->previous)) + x->gap_ns;
+}
+
+/* What waits for a row is told its end. */
+static void pass_end(ka_replay *r, const ka_replay_row *x)
+{
+    if (x->wait_row == KA_NONE)
+        return;
+    ka_replay_row *to = &r->rows[x->wait_row];
+    to->waited = KB_MAX(to->waited, x->end + x->wait_ns);
+}
+
+static void note_last(ka_replay *r, uint32_t rank, int64_t ns)
+{
+    uint32_t domain = r->m->domain[rank];
+    if (domain != KA_NONE)
+        r->last[domain] = KB_MAX(r->last[domain], ns);
 }
 
 static void end_row(ka_replay *r, uint32_t row, int64_t arrival)
 {
-    uint32_t whole = ka_main_row(r->m, row);
-    int64_t end = arrival + r->transfer_ns[row];
-    r->end[row] = end;
-    row = whole;
-    const ka_comm *c = ka_model_row(r->m, row);
-    r->end[row] = r->is_ended[row] ? KB_MAX(r->end[row], end) : end;
-    r->is_ended[row] = true;
-    if (c->wait_row == KA_NO_COMM || !(c->flags & KA_COMM_WAITED))
-        return;
-    uint32_t to = global_row(r->m, row, c->wait_row);
-    r->waited[to] = KB_MAX(r->waited[to], r->end[row] + r->wait_ns[row]);
+    ka_replay_row *x = &r->rows[row];
+    int64_t end = arrival + x->transfer_ns;
+    if (x->flags & KA_COMM_PART)
+        x->end = end;
+    while (x->flags & KA_COMM_PART)
+        x--;
+    x->end = x->is_ended ? KB_MAX(x->end, end) : end;
+    x->is_ended = true;
+    note_last(r, x->rank, x->end);
+    pass_end(r, x);
 }
 
 static void run_instance(ka_replay *r, const ka_instance *x)
 {
     int64_t arrival = INT64_MIN;
-    bool is_whole = x->flags & KA_INSTANCE_WHOLE;
+    const uint32_t *members = &r->m->members[x->first];
     for (uint32_t i = 0; i < x->count; i++) {
-        uint32_t row = r->m->members[x->first + i];
-        begin_row(r, row);
-        arrival = KB_MAX(arrival, r->begin[row]);
+        if (i + 64 < x->count)
+            KB_PREFETCH(&r->rows[members[i + 64]]);
+        begin_row(r, members[i]);
+        arrival = KB_MAX(arrival, r->rows[members[i]].begin);
     }
-    for (uint32_t i = 0; i < x->count; i++) {
-        uint32_t row = r->m->members[x->first + i];
-        end_row(r, row, is_whole ? arrival : r->begin[row]);
+    for (uint32_t i = 0; i < x->count; i++)
+        end_row(r, members[i], arrival);
+}
+
+/* A row without the others of its instance. If these have no common clock, or it is of another collective, what it
+ * waited for is not known: it ends when it did. */
+static void run_alone(ka_replay *r, uint32_t row)
+{
+    const ka_instance *x = &r->m->instances.data[r->m->instance_of[row]];
+    begin_row(r, row);
+    bool is_fixed = x->flags & (KA_INSTANCE_APART | KA_INSTANCE_TORN);
+    end_row(r, row, is_fixed ? r->m->end_ns[row] - r->rows[row].transfer_ns : r->rows[row].begin);
+}
+
+/* Rows of an instance lie far apart in memory. */
+#define AHEAD 6u
+static void prefetch_instance(const ka_replay *r, size_t index)
+{
+    const ka_rank_model *m = r->m;
+    if (index >= m->instances.count)
+        return;
+    const ka_instance *x = &m->instances.data[index];
+    for (uint32_t i = 0; i < KB_MIN(x->count, 64u); i++) {
+        const char *row = (const char *)&r->rows[m->members[x->first + i]];
+        KB_PREFETCH(row);
+        KB_PREFETCH(row + 64);
     }
+}
+
+/* Instances and single rows in the order of time. */
+static void run_all(ka_replay *r)
+{
+    const ka_rank_model *m = r->m;
+    size_t alone = 0;
+    for (size_t i = 0; i < m->instances.count; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        prefetch_instance(r, i + AHEAD);
+        for (; alone < r->alone.count && m->start_ns[r->alone.data[alone]] <= x->arrival_ns; alone++)
+            run_alone(r, r->alone.data[alone]);
+        if (ka_is_joined(x))
+            run_instance(r, x);
+    }
+    for (; alone < r->alone.count; alone++)
+        run_alone(r, r->alone.data[alone]);
+}
+
+/* The rows of the window before have the times that they had then. */
+static void place_context(ka_replay *r, uint32_t rank)
+{
+    uint32_t context = r->m->window ? r->m->window[rank].context : 0, base = r->m->base[rank];
+    for (uint32_t i = 0; i < context; i++) {
+        ka_replay_row *x = &r->rows[base + i];
+        ka_replay_shift by = r->shift ? r->shift[(size_t)rank * KA_CONTEXT_ROWS + i] : (ka_replay_shift){0};
+        x->host = recorded_host(r, base + i) - by.host_ns;
+        x->ready = recorded_ready(r, base + i) - by.ready_ns;
+        x->end -= by.end_ns;
+    }
+    r->next[rank] = base + context;
+}
+
+void ka_replay_take_shifts(const ka_replay *r, ka_replay_shift *out)
+{
+    const ka_rank_model *m = r->m;
+    for (uint32_t rank = 0; rank < m->rank_count; rank++) {
+        uint32_t kept = KB_MIN(m->base[rank + 1] - m->base[rank], KA_CONTEXT_ROWS), first = m->base[rank + 1] - kept;
+        for (uint32_t i = 0; i < kept; i++) {
+            const ka_replay_row *x = &r->rows[first + i];
+            out[(size_t)rank * KA_CONTEXT_ROWS + i] = (ka_replay_shift){.host_ns = recorded_host(r, first + i) - x->host,
+                                                                        .ready_ns = recorded_ready(r, first + i) - x->ready,
+                                                                        .end_ns = m->end_ns[first + i] - x->end};
+        }
+    }
+}
+
+static void start_again(ka_replay *r)
+{
+    const ka_rank_model *m = r->m;
+    for (uint32_t i = 0; i < m->domain_count; i++)
+        r->last[i] = 0;
+    for (uint32_t row = 0; row < m->row_count; row++) {
+        r->rows[row].waited = INT64_MIN;
+        r->rows[row].end = m->end_ns[row]; /* of rows that are of no instance */
+        r->rows[row].is_ended = false;
+    }
+    for (uint32_t i = 0; i < m->rank_count; i++)
+        place_context(r, i);
+    for (uint32_t row = 0; row < m->row_count; row++)
+        if (m->instance_of[row] == KA_NONE)
+            pass_end(r, &r->rows[row]);
 }
 
 int64_t ka_replay_run(ka_replay *r)
 {
     const ka_rank_model *m = r->m;
-    int64_t last = 0;
-    for (uint32_t row = 0; row < m->row_count; row++) {
-        r->waited[row] = INT64_MIN;
-        r->end[row] = m->end_ns[row]; /* of rows that are of no instance */
-        r->is_ended[row] = false;
-    }
+    int64_t sum = 0;
+    start_again(r);
+    run_all(r);
     for (uint32_t i = 0; i < m->rank_count; i++)
-        r->next[i] = m->base[i];
-    for (size_t i = 0; i < m->instances.count; i++)
-        run_instance(r, &m->instances.data[i]);
-    for (uint32_t i = 0; i < m->rank_count; i++) {
-        uint32_t end = m->base[i + 1] - 1;
-        begin_row(r, end);
-        last = KB_MAX(last, r->begin[end]);
-    }
-    for (size_t i = 0; i < m->instances.count; i++)
-        for (uint32_t k = 0; k < m->instances.data[i].count; k++)
-            last = KB_MAX(last, r->end[m->members[m->instances.data[i].first + k]]);
-    return last;
+        if (m->base[i + 1] > m->base[i]) {
+            uint32_t end = m->base[i + 1] - 1;
+            begin_row(r, end);
+            note_last(r, i, r->rows[end].begin);
+        }
+    for (uint32_t i = 0; i < m->domain_count; i++)
+        sum += r->last[i];
+    return sum;
 }

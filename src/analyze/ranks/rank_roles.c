@@ -3,14 +3,11 @@
 #include "analyze/ranks/rank_model.h"
 
 /* Sizes that differ by design do not make a role. */
-static uint64_t sign_row(const ka_rank_model *m, uint64_t seed, uint32_t row)
+static uint64_t sign_row(const ka_rank_model *m, uint64_t seed, uint32_t group, const ka_comm *c)
 {
-    const ka_comm *c = ka_model_row(m, row);
-    uint64_t key[] = {m->groups.data[m->group_of[row]].kind, c->op,
-                      c->op == KA_OP_ALL_TO_ALL ? 0 : c->elements};
+    uint64_t key[] = {m->groups.data[group].kind, c->op, c->op == KA_OP_ALL_TO_ALL ? 0 : c->elements};
     return kb_hash_seeded(seed, key, sizeof key);
 }
-
 
 static int compare_signatures(const void *left, const void *right)
 {
@@ -35,38 +32,38 @@ static uint64_t most_frequent(uint64_t *signs, size_t count)
     return best;
 }
 
-/* Signatures of the steps of a rank, of those with rows. */
-static bool sign_steps(const ka_rank_model *m, uint32_t rank, uint64_t *out)
+bool ka_sign_row(const ka_rank_model *m, ka_role_signer *s, uint32_t group, const ka_comm *c)
 {
-    KB_VEC(uint64_t) signs = {0};
-    uint32_t step = 0;
-    bool ok = true;
-    for (uint32_t row = m->base[rank]; row < m->base[rank + 1] && ok; row++) {
-        const ka_comm *c = ka_model_row(m, row);
-        if (m->group_of[row] == KA_NONE)
-            continue;
-        if (!signs.count || c->step != step)
-            ok = kb_vec_push(&signs, 0);
-        step = c->step;
-        if (ok)
-            signs.data[signs.count - 1] = sign_row(m, signs.data[signs.count - 1], row);
-    }
-    *out = ok && signs.count ? most_frequent(signs.data, signs.count) : 0;
-    kb_vec_free(&signs);
-    return ok;
+    if (group == KA_NONE)
+        return true;
+    if ((!s->signs.count || c->step != s->step) && !kb_vec_push(&s->signs, 0))
+        return false;
+    s->step = c->step;
+    uint64_t *sign = &s->signs.data[s->signs.count - 1];
+    *sign = sign_row(m, *sign, group, c);
+    return true;
+}
+
+bool ka_set_role(ka_rank_model *m, uint32_t rank, ka_role_signer *s, kb_map *roles)
+{
+    uint64_t sign = s->signs.count ? most_frequent(s->signs.data, s->signs.count) : 0;
+    uint64_t *role = kb_map_insert(roles, sign, roles->count, NULL);
+    m->role[rank] = role ? (uint32_t)*role : 0;
+    s->signs.count = 0;
+    return role != NULL;
 }
 
 bool ka_find_roles(ka_rank_model *m)
 {
     kb_map roles = {0};
+    ka_role_signer s = {0};
     bool ok = true;
     for (uint32_t r = 0; r < m->rank_count && ok; r++) {
-        uint64_t sign = 0;
-        ok = sign_steps(m, r, &sign);
-        uint64_t *role = ok ? kb_map_insert(&roles, sign, roles.count, NULL) : NULL;
-        ok = role != NULL;
-        m->role[r] = role ? (uint32_t)*role : 0;
+        for (uint32_t row = m->base[r]; row < m->base[r + 1] && ok; row++)
+            ok = ka_sign_row(m, &s, m->group_of[row], ka_model_row(m, row));
+        ok = ok && ka_set_role(m, r, &s, &roles);
     }
+    kb_vec_free(&s.signs);
     kb_map_free(&roles);
     return ok;
 }

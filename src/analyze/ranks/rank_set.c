@@ -5,11 +5,7 @@ static void forget_view(ka_rank_set *set)
 {
     if (!set->view)
         return;
-    ka_rank_causes_free(&set->view->causes);
-    kb_vec_free(&set->view->damage);
-    ka_rank_model_free(&set->view->model);
-    kb_vec_free(&set->view->in_dumps);
-    ka_rank_model_free(&set->view->dumps);
+    ka_rank_view_free(set->view);
     free(set->view);
     set->view = NULL;
 }
@@ -63,9 +59,32 @@ static int compare_facts(const void *left, const void *right)
 }
 
 /* A second source: dumps know the last collectives of each rank, also those that never began. */
-static bool compare_dumps(ka_rank_view *v, const ka_rank_facts *const *facts, uint32_t count)
+static kineto_status compare_dumps(const ka_rank_source *sources, uint32_t count, ka_rank_view *v)
 {
-    return ka_rank_model_create(facts, count, &v->dumps) && ka_find_rank_damage(&v->dumps, &v->in_dumps);
+    ka_rank_view dumps;
+    kineto_status status = ka_compare_ranks(sources, count, 0, &dumps, NULL);
+    v->dumps = dumps.model;
+    v->in_dumps.data = dumps.damage.data;
+    v->in_dumps.count = dumps.damage.count;
+    v->in_dumps.capacity = dumps.damage.capacity;
+    ka_rank_causes_free(&dumps.causes);
+    return status;
+}
+
+#define SET_BYTES ((size_t)1 << 30) /* the rows are in memory already: it need not be bounded as tightly */
+
+static kineto_status compare_set(const ka_rank_set *set, ka_rank_source *sources)
+{
+    uint32_t count = (uint32_t)set->ranks.count, traces = 0;
+    ka_rank_view *v = set->view;
+    for (uint32_t i = 0; i < count; i++) {
+        sources[i] = ka_rank_source_of(set->ranks.data[i]);
+        traces += !set->ranks.data[i]->is_dump;
+    }
+    kineto_status status = ka_compare_ranks(sources, traces ? traces : count,
+                                            set->memory_bytes ? set->memory_bytes : SET_BYTES, v, NULL);
+    v->is_of_dumps = !traces;
+    return status || !traces || traces == count ? status : compare_dumps(sources + traces, count - traces, v);
 }
 
 const ka_rank_view *ka_rank_set_view(ka_rank_set *set)
@@ -74,19 +93,10 @@ const ka_rank_view *ka_rank_set_view(ka_rank_set *set)
         return set->view;
     if (set->ranks.count)
         qsort(set->ranks.data, set->ranks.count, sizeof *set->ranks.data, compare_facts);
-    set->view = calloc(1, sizeof *set->view);
-    if (!set->view)
-        return NULL;
-    const ka_rank_facts *const *facts = (const ka_rank_facts *const *)set->ranks.data;
-    uint32_t count = (uint32_t)set->ranks.count, traces = 0;
-    while (traces < count && !facts[traces]->is_dump)
-        traces++;
-    set->view->is_of_dumps = !traces;
-    if (ka_rank_model_create(facts, traces ? traces : count, &set->view->model) &&
-        ka_find_rank_causes(&set->view->model, &set->view->causes) &&
-        ka_find_rank_damage(&set->view->model, &set->view->damage) &&
-        (!traces || traces == count || compare_dumps(set->view, facts + traces, count - traces)))
-        return set->view;
-    forget_view(set);
-    return NULL;
+    ka_rank_source *sources = malloc((set->ranks.count + 1) * sizeof *sources);
+    set->view = sources ? calloc(1, sizeof *set->view) : NULL;
+    if (set->view && compare_set(set, sources))
+        forget_view(set);
+    free(sources);
+    return set->view;
 }

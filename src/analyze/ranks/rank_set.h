@@ -2,20 +2,11 @@
 #ifndef KA_RANK_SET_H
 #define KA_RANK_SET_H
 
-#include "analyze/ranks/rank_causes.h"
-#include "analyze/ranks/rank_damage.h"
-
-typedef struct ka_rank_view {
-    ka_rank_model model;
-    ka_rank_causes causes;
-    ka_rank_damages damage;
-    bool is_of_dumps;         /* of the flight recorder: there are no traces */
-    ka_rank_model dumps;      /* of dumps, if there are also traces; else empty */
-    ka_rank_damages in_dumps; /* what these show */
-} ka_rank_view;
+#include "analyze/ranks/rank_windows.h"
 
 typedef struct ka_rank_set {
     KB_VEC(ka_rank_facts *) ranks; /* sorted by rank when they are compared */
+    size_t memory_bytes;           /* for the comparison; 0: KA_COMPARE_BYTES */
     ka_rank_view *view;            /* made when first needed */
 } ka_rank_set;
 

@@ -1,0 +1,205 @@
+/* Calls that differ: at equal numbers of a group all members call the same, each once, and on one clock no member
+ * ends before another one has begun. */
+#include "analyze/ranks/rank_damage.h"
+
+/* ---- what is usual at a place ---------------------------------------------------------------- */
+
+/* How often ranks of a role call something at a place of their steps. Made when first needed. */
+typedef struct usual_calls {
+    kb_map counts; /* place and call → count; place → the most of its calls */
+    uint32_t *nth; /* by row: its number in its step */
+    bool is_made;
+} usual_calls;
+
+static uint64_t place_key(const ka_rank_model *m, const usual_calls *u, uint32_t row, bool by_size)
+{
+    uint64_t key[] = {m->role[m->rank_of[row]], u->nth[row], by_size};
+    return kb_hash(key, sizeof key);
+}
+
+static uint64_t call_key(uint64_t place, const ka_comm *c, bool by_size)
+{
+    uint64_t key[] = {place, c->op, by_size ? c->elements : 0};
+    return kb_hash(key, sizeof key);
+}
+
+static bool count_call(const ka_rank_model *m, usual_calls *u, uint32_t row, bool by_size)
+{
+    uint64_t place = place_key(m, u, row, by_size);
+    uint64_t *count = kb_map_insert(&u->counts, call_key(place, ka_model_row(m, row), by_size), 0, NULL);
+    uint64_t now = count ? ++*count : 0;
+    uint64_t *most = count ? kb_map_insert(&u->counts, place, 0, NULL) : NULL;
+    if (most)
+        *most = KB_MAX(*most, now);
+    return most != NULL;
+}
+
+static void count_calls(ka_damage_search *s, usual_calls *u)
+{
+    const ka_rank_model *m = s->m;
+    u->is_made = true;
+    u->nth = malloc(((size_t)m->row_count + 1) * sizeof *u->nth);
+    s->no_memory |= !u->nth;
+    for (uint32_t r = 0; r < m->rank_count && !s->no_memory; r++) {
+        ka_numbering n = ka_first_number(m, r);
+        for (uint32_t row = m->base[r]; row < m->base[r + 1] && !s->no_memory; row++) {
+            if (m->group_of[row] == KA_NONE)
+                continue;
+            u->nth[row] = ka_next_number(&n, ka_model_row(m, row));
+            s->no_memory |= !count_call(m, u, row, false) || !count_call(m, u, row, true);
+        }
+    }
+}
+
+/* Does its role call something else more often at this place? */
+static bool is_unusual(ka_damage_search *s, usual_calls *u, uint32_t row, bool by_size)
+{
+    if (!u->is_made)
+        count_calls(s, u);
+    if (s->no_memory)
+        return true;
+    uint64_t place = place_key(s->m, u, row, by_size);
+    const uint64_t *count = kb_map_find(&u->counts, call_key(place, ka_model_row(s->m, row), by_size));
+    const uint64_t *most = kb_map_find(&u->counts, place);
+    return !count || !most || *count < *most;
+}
+
+/* ---- members that differ --------------------------------------------------------------------- */
+
+#define MAX_CALLS 64u /* different ones in an instance; further ones are wrong in any case */
+typedef struct call {
+    uint64_t elements;
+    uint32_t count;
+    uint8_t op;
+} call;
+typedef struct calls {
+    call list[MAX_CALLS];
+    uint32_t count, of_op[KA_OP_COUNT];
+} calls;
+
+static call *find_call(calls *k, const ka_comm *c)
+{
+    for (uint32_t i = 0; i < k->count; i++)
+        if (k->list[i].op == c->op && k->list[i].elements == c->elements)
+            return &k->list[i];
+    return NULL;
+}
+
+static void list_calls(const ka_rank_model *m, const ka_instance *x, calls *k)
+{
+    *k = (calls){0};
+    for (uint32_t i = 0; i < x->count; i++) {
+        const ka_comm *c = ka_model_row(m, m->members[x->first + i]);
+        call *found = find_call(k, c);
+        if (!found && k->count < MAX_CALLS) {
+            found = &k->list[k->count++];
+            *found = (call){.elements = c->elements, .op = c->op};
+        }
+        if (found)
+            found->count++;
+        k->of_op[c->op]++;
+    }
+}
+
+static void report_call(ka_damage_search *s, ka_damage_kind kind, const ka_instance *x, uint32_t row)
+{
+    ka_report_damage(s, (ka_rank_damage){.kind = kind, .rank = s->m->facts[s->m->rank_of[row]]->rank, .group = x->group,
+                                         .sequence = x->sequence, .count = 1});
+}
+
+/* Whether some, but not all of the members are unusual. */
+static bool tells_apart(ka_damage_search *s, usual_calls *u, const ka_instance *x, bool by_size)
+{
+    uint32_t unusual = 0;
+    for (uint32_t i = 0; i < x->count; i++)
+        unusual += is_unusual(s, u, s->m->members[x->first + i], by_size);
+    return unusual && unusual < x->count;
+}
+
+/* Most members are right; if there is no majority, those that call what their role usually calls there. */
+static void find_mismatch(ka_damage_search *s, usual_calls *u, const ka_instance *x)
+{
+    const ka_rank_model *m = s->m;
+    uint32_t most_op = 0, most_call = 0;
+    calls k;
+    list_calls(m, x, &k);
+    for (uint32_t op = 0; op < KA_OP_COUNT; op++)
+        most_op = KB_MAX(most_op, k.of_op[op]);
+    for (uint32_t i = 0; i < k.count; i++)
+        most_call = KB_MAX(most_call, k.list[i].count);
+    bool by_size = most_op == x->count, is_tie = 2 * (by_size ? most_call : most_op) <= x->count;
+    bool is_told = is_tie && tells_apart(s, u, x, by_size);
+    for (uint32_t i = 0; i < x->count; i++) {
+        uint32_t row = m->members[x->first + i];
+        const call *own = find_call(&k, ka_model_row(m, row));
+        uint32_t alike = by_size ? own ? own->count : 0 : k.of_op[ka_model_row(m, row)->op];
+        if (is_told ? is_unusual(s, u, row, by_size) : is_tie || alike < (by_size ? most_call : most_op))
+            report_call(s, by_size ? KA_DAMAGE_WRONG_SIZE : KA_DAMAGE_WRONG_OP, x, row);
+    }
+}
+
+static void find_duplicate(ka_damage_search *s, const ka_instance *x)
+{
+    const ka_rank_model *m = s->m;
+    for (uint32_t i = 1; i < x->count; i++)
+        if (m->rank_of[m->members[x->first + i]] == m->rank_of[m->members[x->first + i - 1]])
+            report_call(s, KA_DAMAGE_DUPLICATE, x, m->members[x->first + i]);
+}
+
+/* ---- numbers that are shifted ---------------------------------------------------------------- */
+
+#define LATE_NS 20000 /* beyond what clocks and ends differ by */
+
+static size_t count_below(const int64_t *sorted, size_t count, int64_t ns)
+{
+    size_t at = 0, end = count;
+    KB_LOWER_BOUND(at, end, sorted[at] < ns);
+    return at;
+}
+
+/* A member that ends before most others begin, or begins after they end, is in another collective. */
+static void find_contradictions(ka_damage_search *s, const ka_instance *x)
+{
+    const ka_rank_model *m = s->m;
+    uint32_t n = x->count;
+    int64_t *starts = malloc(2 * (size_t)n * sizeof *starts), *ends = starts + n;
+    s->no_memory |= !starts;
+    for (uint32_t i = 0; starts && i < n; i++) {
+        starts[i] = m->start_ns[m->members[x->first + i]];
+        ends[i] = m->end_ns[m->members[x->first + i]];
+    }
+    if (starts) {
+        qsort(starts, n, sizeof *starts, kb_compare_int64);
+        qsort(ends, n, sizeof *ends, kb_compare_int64);
+    }
+    for (uint32_t i = 0; starts && i < n; i++) {
+        uint32_t row = m->members[x->first + i];
+        size_t against = n - count_below(starts, n, m->end_ns[row] + LATE_NS + 1) +
+                         count_below(ends, n, m->start_ns[row] - LATE_NS);
+        ka_membership *member = ka_find_member(s, x->group, m->rank_of[row]);
+        if (!member || 2 * against < n)
+            continue;
+        if (!member->contradictions++ || x->sequence < member->first_contradiction)
+            member->first_contradiction = x->sequence;
+    }
+    free(starts);
+}
+
+void ka_find_wrong_calls(ka_damage_search *s)
+{
+    const ka_rank_model *m = s->m;
+    usual_calls u = {0};
+    for (size_t i = 0; i < m->instances.count && !s->no_memory; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        if (!ka_is_numbered(ka_model_row(m, m->members[x->first])))
+            continue;
+        if (x->flags & KA_INSTANCE_DUPLICATE)
+            find_duplicate(s, x);
+        if (x->flags & KA_INSTANCE_MISMATCH)
+            find_mismatch(s, &u, x);
+        else if (!(x->flags & KA_INSTANCE_DUPLICATE) && (x->flags & KA_INSTANCE_TORN) && !(x->flags & KA_INSTANCE_APART))
+            find_contradictions(s, x);
+    }
+    kb_map_free(&u.counts);
+    free(u.nth);
+}

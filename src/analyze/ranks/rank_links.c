@@ -1,0 +1,127 @@
+/* Transfers that take longer than those of groups that are alike. */
+#include "analyze/ranks/rank_links.h"
+#include "analyze/ranks/rank_usual.h"
+
+#include <math.h>
+
+#define FAR_DEVIATIONS 6.0   /* a transfer beyond these, … */
+#define FAR_NS         2000  /* … and by this, is slow */
+
+typedef struct slow_search {
+    const ka_rank_model *m;
+    const ka_replay *replay;
+    double *slow;
+} slow_search;
+
+/* Does a group lie within one host? Transfers within and between hosts are not alike. */
+static bool spans_hosts(const ka_rank_model *m, const ka_instance *x)
+{
+    for (uint32_t i = 1; i < x->count; i++)
+        if (m->clock_of[m->rank_of[m->members[x->first + i]]] != m->clock_of[m->rank_of[m->members[x->first]]])
+            return true;
+    return false;
+}
+
+static double transfer_of(const slow_search *s, const ka_instance *x)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t i = 0; i < x->count; i++)
+        least = KB_MIN(least, s->replay->rows[s->m->members[x->first + i]].transfer_ns);
+    return (double)least;
+}
+
+/* Transfers of one group of an instance's kind and size. */
+typedef struct transfers {
+    uint32_t like; /* groups with equal ones are compared */
+    double middle, spread;
+} transfers;
+typedef struct transfer_search {
+    KB_VEC(transfers) groups;
+    uint32_t *of;           /* by instance: index of groups; KA_NONE */
+    double *usual, *spread; /* by index of `like` */
+    uint32_t like_count;
+} transfer_search;
+
+static bool place_transfers(const slow_search *s, transfer_search *t)
+{
+    const ka_rank_model *m = s->m;
+    kb_map likes = {0}, groups = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < m->instances.count; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        t->of[i] = KA_NONE;
+        if (!ka_is_joined(x) || !(x->flags & KA_INSTANCE_WHOLE))
+            continue;
+        const ka_comm *c = ka_model_row(m, m->members[x->first]);
+        uint64_t key[] = {m->groups.data[x->group].kind, x->op, x->op == KA_OP_ALL_TO_ALL ? 0 : c->elements,
+                          x->size, spans_hosts(m, x), 0};
+        uint64_t *like = kb_map_insert(&likes, kb_hash(key, sizeof key), likes.count, NULL);
+        key[5] = 1 + (uint64_t)x->group;
+        bool created;
+        uint64_t *at = like ? kb_map_insert(&groups, kb_hash(key, sizeof key), t->groups.count, &created) : NULL;
+        ok = at && (!created || kb_vec_push(&t->groups, (transfers){.like = (uint32_t)*like}));
+        t->of[i] = at ? (uint32_t)*at : KA_NONE;
+    }
+    t->like_count = (uint32_t)likes.count;
+    kb_map_free(&likes);
+    kb_map_free(&groups);
+    return ok;
+}
+
+/* Middle and spread of each group, and of these the usual ones of groups that are alike. */
+static bool describe_transfers(const slow_search *s, transfer_search *t)
+{
+    size_t count = 0, n = s->m->instances.count;
+    ka_valued *list = malloc((KB_MAX(n, t->groups.count) + 1) * sizeof *list);
+    double *middle = calloc(t->groups.count + 1, sizeof *middle), *spread = calloc(t->groups.count + 1, sizeof *spread);
+    bool ok = list && middle && spread;
+    for (size_t i = 0; ok && i < n; i++)
+        if (t->of[i] != KA_NONE)
+            list[count++] = (ka_valued){t->of[i], transfer_of(s, &s->m->instances.data[i])};
+    if (ok && count) {
+        ka_find_middles(list, count, middle);
+        for (size_t i = 0; i < count; i++)
+            list[i].value = fabs(list[i].value - middle[list[i].like]);
+        ka_find_middles(list, count, spread);
+        for (size_t i = 0; i < t->groups.count; i++)
+            list[i] = (ka_valued){t->groups.data[i].like, t->groups.data[i].middle = middle[i]};
+        ka_find_middles(list, t->groups.count, t->usual);
+        for (size_t i = 0; i < t->groups.count; i++)
+            list[i] = (ka_valued){t->groups.data[i].like, t->groups.data[i].spread = spread[i]};
+        ka_find_middles(list, t->groups.count, t->spread);
+    }
+    free(list);
+    free(middle);
+    free(spread);
+    return ok;
+}
+
+static void mark_slow_transfers(slow_search *s, const transfer_search *t)
+{
+    for (size_t i = 0; i < s->m->instances.count; i++) {
+        if (t->of[i] == KA_NONE)
+            continue;
+        const ka_instance *x = &s->m->instances.data[i];
+        const transfers *g = &t->groups.data[t->of[i]];
+        double usual = t->usual[g->like], far = FAR_DEVIATIONS * t->spread[g->like] + FAR_NS;
+        double more = transfer_of(s, x) - usual;
+        s->slow[i] = more > 0 && (more > far || g->middle - usual > far) ? more : 0;
+    }
+}
+
+bool ka_find_slow_transfers(const ka_replay *r, double *slow)
+{
+    size_t n = r->m->instances.count;
+    slow_search s = {.m = r->m, .replay = r, .slow = slow};
+    transfer_search t = {.of = malloc((n + 1) * sizeof *t.of),
+                         .usual = calloc(n + 1, sizeof *t.usual),
+                         .spread = calloc(n + 1, sizeof *t.spread)};
+    bool ok = t.of && t.usual && t.spread && place_transfers(&s, &t) && describe_transfers(&s, &t);
+    if (ok)
+        mark_slow_transfers(&s, &t);
+    kb_vec_free(&t.groups);
+    free(t.of);
+    free(t.usual);
+    free(t.spread);
+    return ok;
+}

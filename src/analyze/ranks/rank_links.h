@@ -1,0 +1,11 @@
+/* Which transfers are slow. */
+#ifndef KA_RANK_LINKS_H
+#define KA_RANK_LINKS_H
+
+#include "analyze/ranks/rank_replay.h"
+
+/** @param r     with the lengths of the trace.
+ *  @param slow  by instance, zeros: set to how much longer its transfer takes than those of its like.
+ *               False: out of memory. */
+bool ka_find_slow_transfers(const ka_replay *r, double *slow);
+#endif

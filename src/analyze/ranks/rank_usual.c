@@ -1,0 +1,268 @@
+/* What is usual: medians over the ranks of a role, and for work after an all-to-all a line by what was received. */
+#include "analyze/ranks/rank_usual.h"
+
+/* ---- which rows are alike -------------------------------------------------------------------- */
+
+/* Rows of one role at the same place of the same step. */
+static bool place_alike(ka_usual *u)
+{
+    const ka_rank_model *m = u->m;
+    kb_map likes = {0};
+    bool ok = true;
+    for (uint32_t r = 0; r < m->rank_count && ok; r++) {
+        ka_numbering n = ka_first_number(m, r);
+        for (uint32_t row = m->base[r]; row < m->base[r + 1] && ok; row++) {
+            u->place[row] = KA_NONE;
+            if (!ka_is_compared(m, r, row))
+                continue;
+            const ka_comm *c = ka_model_row(m, row);
+            uint64_t key[] = {m->role[r], c->step, ka_next_number(&n, c), (uint64_t)c->op << 32 | c->flags >> 3};
+            uint64_t *at = kb_map_insert(&likes, kb_hash(key, sizeof key), likes.count, NULL);
+            ok = at != NULL;
+            u->place[row] = at ? (uint32_t)*at : KA_NONE;
+        }
+    }
+    u->place_count = (uint32_t)likes.count;
+    kb_map_free(&likes);
+    return ok;
+}
+
+static int compare_valued(const void *left, const void *right)
+{
+    const ka_valued *a = left, *b = right;
+    if (a->like != b->like)
+        return a->like < b->like ? -1 : 1;
+    return kb_compare_doubles(&a->value, &b->value);
+}
+
+static double middle_of(const double *lower, const double *upper, size_t n)
+{
+    return n % 2 || n == 2 ? *lower : (*lower + *upper) / 2;
+}
+
+void ka_find_middles(ka_valued *list, size_t count, double *out)
+{
+    if (count)
+        qsort(list, count, sizeof *list, compare_valued);
+    for (size_t i = 0, next; i < count; i = next) {
+        for (next = i + 1; next < count && list[next].like == list[i].like; next++)
+            ;
+        size_t n = next - i;
+        out[list[i].like] = middle_of(&list[i + (n - 1) / 2].value, &list[i + n / 2].value, n);
+    }
+}
+
+/* ---- medians --------------------------------------------------------------------------------- */
+
+/* The value that would be the `nth` if they were sorted; reorders. Those after it are not smaller. */
+static double select_value(double *v, size_t count, size_t nth)
+{
+    size_t low = 0, high = count - 1;
+    while (low < high) {
+        double pivot = v[low + (high - low) / 2];
+        size_t i = low, k = high;
+        for (;;) {
+            while (v[i] < pivot)
+                i++;
+            while (v[k] > pivot)
+                k--;
+            if (i >= k)
+                break;
+            double swap = v[i];
+            v[i++] = v[k];
+            v[k--] = swap;
+        }
+        if (nth <= k)
+            high = k;
+        else
+            low = k + 1;
+    }
+    return v[nth];
+}
+
+static double select_middle(double *v, size_t n)
+{
+    double lower = select_value(v, n, (n - 1) / 2);
+    if (n % 2 || n == 2)
+        return lower;
+    double upper = v[n / 2];
+    for (size_t i = n / 2 + 1; i < n; i++)
+        upper = fmin(upper, v[i]);
+    return (lower + upper) / 2;
+}
+
+/* Rows in the order of their places. */
+#define LENGTHS 4u
+typedef struct bucketing {
+    uint32_t most;          /* rows of a bucket */
+    uint32_t *rows, *first; /* first: by place, and the end */
+    double *room;           /* for the largest bucket, of each length */
+} bucketing;
+
+static bool sort_buckets(const ka_usual *u, bucketing *b)
+{
+    uint32_t rows = u->m->row_count, most = 0, before = 0;
+    b->rows = malloc(((size_t)rows + 1) * sizeof *b->rows);
+    b->first = calloc((size_t)u->place_count + 2, sizeof *b->first);
+    if (!b->rows || !b->first)
+        return false;
+    for (uint32_t row = 0; row < rows; row++)
+        if (u->place[row] != KA_NONE)
+            b->first[u->place[row]]++;
+    for (uint32_t i = 0; i <= u->place_count; i++) { /* each from its end on */
+        most = KB_MAX(most, b->first[i]);
+        before = b->first[i] += before;
+    }
+    for (uint32_t row = rows; row-- > 0;)
+        if (u->place[row] != KA_NONE)
+            b->rows[--b->first[u->place[row]]] = row;
+    b->most = most;
+    b->room = malloc(LENGTHS * ((size_t)most + 1) * sizeof *b->room);
+    return b->room != NULL;
+}
+
+static double known_length(int64_t ns) { return ns == KA_UNKNOWN_NUMBER ? 0 : (double)ns; }
+
+/* All lengths of the rows of a place, which lie far apart in memory, in one pass. */
+static void find_place_middles(const ka_replay *r, const bucketing *b, uint32_t place, double middles[LENGTHS])
+{
+    size_t n = b->first[place + 1] - b->first[place];
+    const uint32_t *rows = &b->rows[b->first[place]];
+    double *of[LENGTHS];
+    for (size_t k = 0; k < LENGTHS; k++)
+        of[k] = b->room + k * b->most;
+    for (size_t i = 0; i < n; i++) {
+        const ka_replay_row *x = &r->rows[rows[i]];
+        if (i + 8 < n)
+            KB_PREFETCH(&r->rows[rows[i + 8]]);
+        of[0][i] = known_length(x->work_ns);
+        of[1][i] = known_length(x->late_ns);
+        of[2][i] = known_length(x->host_ns);
+        of[3][i] = known_length(x->sync_ns);
+    }
+    for (size_t k = 0; k < LENGTHS; k++)
+        middles[k] = select_middle(of[k], n);
+}
+
+static void find_all_middles(ka_usual *u, const ka_replay *r, const bucketing *b)
+{
+    for (uint32_t i = 0; i < u->place_count; i++) {
+        double middles[LENGTHS];
+        find_place_middles(r, b, i, middles);
+        u->work[i] = middles[0];
+        u->late[i] = middles[1];
+        u->host[i] = middles[2];
+        u->sync[i] = middles[3];
+    }
+}
+
+/* ---- work by what was received --------------------------------------------------------------- */
+
+/* Computation after an all-to-all, as of experts: as long as there is much to compute. */
+typedef struct load {
+    uint64_t pool; /* rows that have the same to do, in all steps */
+    uint32_t row;
+    double received, work_ns;
+} load;
+
+static int compare_loads(const void *left, const void *right)
+{
+    const load *a = left, *b = right;
+    if (a->pool != b->pool)
+        return a->pool < b->pool ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+/* Rows after an all-to-all of their rank, up to the next collective of another kind or two. */
+static size_t list_loads(const ka_usual *u, const ka_replay *r, load *list)
+{
+    const ka_rank_model *m = u->m;
+    size_t count = 0;
+    for (uint32_t rank = 0; rank < m->rank_count; rank++) {
+        ka_numbering n = ka_first_number(m, rank);
+        for (uint32_t row = m->base[rank]; row + 1 < m->base[rank + 1]; row++) {
+            if (u->place[row] == KA_NONE)
+                continue;
+            const ka_comm *c = ka_model_row(m, row), *next = ka_model_row(m, row + 1);
+            uint64_t key[] = {m->role[rank], ka_next_number(&n, c), next->op};
+            if (c->op == KA_OP_ALL_TO_ALL && c->received)
+                list[count++] = (load){kb_hash(key, sizeof key), row + 1, (double)c->received,
+                                       (double)r->rows[row + 1].work_ns};
+        }
+    }
+    return count;
+}
+
+#define MAX_LOADS 128u
+/* work = a + b * received, by the median of the slopes of all pairs. */
+static void fit_loads(const load *list, size_t count, double *out)
+{
+    static const double least_change = 1.02;
+    double slopes[MAX_LOADS * MAX_LOADS / 2], rests[MAX_LOADS];
+    size_t every = count / MAX_LOADS + 1, n = 0, used = 0;
+    for (size_t i = 0; i < count; i += every)
+        for (size_t k = i + every; k < count; k += every)
+            if (fmax(list[i].received, list[k].received) > least_change * fmin(list[i].received, list[k].received))
+                slopes[n++] = (list[k].work_ns - list[i].work_ns) / (list[k].received - list[i].received);
+    if (n < 3)
+        return;
+    double slope = fmax(ka_median(slopes, n), 0);
+    for (size_t i = 0; i < count && used < MAX_LOADS; i += every)
+        rests[used++] = list[i].work_ns - slope * list[i].received;
+    double rest = ka_median(rests, used);
+    for (size_t i = 0; i < count; i++)
+        out[list[i].row] = fmax(rest + slope * list[i].received, 0);
+}
+
+static bool find_usual_loads(ka_usual *u, const ka_replay *r)
+{
+    load *list = malloc(((size_t)u->m->row_count + 1) * sizeof *list);
+    if (!list)
+        return false;
+    size_t count = list_loads(u, r, list);
+    if (count) {
+        qsort(list, count, sizeof *list, compare_loads);
+        u->load_work = malloc(((size_t)u->m->row_count + 1) * sizeof *u->load_work);
+    }
+    for (uint32_t row = 0; u->load_work && row < u->m->row_count; row++)
+        u->load_work[row] = (double)NAN;
+    for (size_t i = 0, next; u->load_work && i < count; i = next) {
+        for (next = i + 1; next < count && list[next].pool == list[i].pool; next++)
+            ;
+        fit_loads(list + i, next - i, u->load_work);
+    }
+    free(list);
+    return !count || u->load_work;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+bool ka_find_usual(const ka_replay *r, ka_usual *u)
+{
+    *u = (ka_usual){.m = r->m};
+    bucketing b = {0};
+    size_t rows = (size_t)r->m->row_count + 1;
+    u->place = malloc(rows * sizeof *u->place);
+    bool ok = u->place && place_alike(u);
+    u->work = ok ? calloc(4 * (size_t)u->place_count + 1, sizeof *u->work) : NULL;
+    if (u->work) {
+        u->late = u->work + u->place_count;
+        u->host = u->late + u->place_count;
+        u->sync = u->host + u->place_count;
+        ok = sort_buckets(u, &b);
+    }
+    if (u->work && ok)
+        find_all_middles(u, r, &b);
+    free(b.rows);
+    free(b.first);
+    free(b.room);
+    return u->work && ok && find_usual_loads(u, r);
+}
+
+void ka_usual_free(ka_usual *u)
+{
+    free(u->place);
+    free(u->work);
+    free(u->load_work);
+    *u = (ka_usual){0};
+}

@@ -1,0 +1,33 @@
+/* How long the parts of ranks usually take: by the ranks of a role at the same place of the same step. */
+#ifndef KA_RANK_USUAL_H
+#define KA_RANK_USUAL_H
+
+#include "analyze/ranks/rank_replay.h"
+
+#include <math.h>
+
+typedef struct ka_usual {
+    const ka_rank_model *m;
+    uint32_t *place;             /* by row: rows with the same are alike; KA_NONE: it is not compared */
+    uint32_t place_count;
+    double *work, *late, *host, *sync; /* by place */
+    double *load_work;           /* by row: work by what was received, NaN: by place; NULL: of all */
+} ka_usual;
+
+static inline double ka_usual_work(const ka_usual *u, uint32_t row)
+{
+    return u->load_work && !isnan(u->load_work[row]) ? u->load_work[row] : u->work[u->place[row]];
+}
+
+/** @param r  with the lengths of the trace.
+ *  @param u  to be freed, also on failure. False: out of memory. */
+bool ka_find_usual(const ka_replay *r, ka_usual *u);
+void ka_usual_free(ka_usual *u);
+
+typedef struct ka_valued {
+    uint32_t like;
+    double value;
+} ka_valued;
+/** The median of each group of like values; of two, the smaller. @param out  by `like`. Sorts. */
+void ka_find_middles(ka_valued *list, size_t count, double *out);
+#endif
