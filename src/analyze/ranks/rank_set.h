@@ -6,7 +6,7 @@
 
 typedef struct ka_rank_set {
     KB_VEC(ka_rank_facts *) ranks; /* sorted by rank when they are compared */
-    size_t memory_bytes;           /* for the comparison; 0: KA_COMPARE_BYTES */
+    size_t memory_bytes;           /* for the comparison, besides the rows; 0: 1 GiB */
     ka_rank_view *view;            /* made when first needed */
 } ka_rank_set;
 
