@@ -11,7 +11,7 @@ static bool quiet;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "write the facts of all ranks, and what comparing them shows, to FILE"},
     KC_QUIET_OPTION(quiet),
-    {"mem", 0, KC_SIZE, &kc_reading.memory_bytes, "SIZE", "keep at most about SIZE in memory (256M; 1G by default): what does not fit\nis read in parts"},
+    {"mem", 0, KC_SIZE, &kc_reading.memory_bytes, "SIZE", "keep at most about SIZE in memory (256M; by default 1G): what does\nnot fit is read in parts"},
 };
 static const kc_options options = {
     "reduce",
