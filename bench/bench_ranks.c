@@ -45,6 +45,8 @@ static kineto_status save_facts(rank_generator *g, const char *folder, kineto_er
         status = KINETO_E_MEMORY;
     if (!status)
         status = ka_facts_file_save(path, &facts, err);
+    if (rows)
+        kb_vec_free(&rows->rows); /* the rest is the generator's */
     kineto_analysis_destroy(facts.analysis);
     return status;
 }

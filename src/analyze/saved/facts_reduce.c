@@ -314,7 +314,7 @@ static kineto_status count_rows(const ka_facts_set *s, uint64_t *rows, kineto_er
 /* Do rows stay in the files? @param bytes  receives what is left for comparing: heads and buffers take the rest. */
 static kineto_status choose_place_of_rows(const ka_facts_set *s, size_t *bytes, kineto_error *err)
 {
-    enum { ROW_BYTES = sizeof(ka_comm) + KA_COMPARE_ROW_BYTES, FIXED_BYTES = 8 << 20, RANK_BYTES = 8 << 10 };
+    enum { ROW_BYTES = sizeof(ka_comm) + KA_COMPARE_ROW_BYTES, FIXED_BYTES = 8 << 20, RANK_BYTES = 18 << 10 };
     uint64_t rows, limit = s->memory_bytes ? s->memory_bytes : (uint64_t)1 << 30;
     uint64_t fixed = FIXED_BYTES + s->entries.count * RANK_BYTES;
     kineto_status status = count_rows(s, &rows, err);
