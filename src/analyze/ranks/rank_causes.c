@@ -1,5 +1,6 @@
 /* Compares the parts of each rank with those of its like, and replays the run without what is beyond. */
 #include "analyze/ranks/rank_causes.h"
+#include "analyze/ranks/rank_host_excess.h"
 
 #include <math.h>
 
@@ -237,7 +238,8 @@ static bool place_transfers(const searching *s, transfer_search *t)
     for (size_t i = 0; ok && i < m->instances.count; i++) {
         const ka_instance *x = &m->instances.data[i];
         t->of[i] = KA_NONE;
-        if (!(x->flags & KA_INSTANCE_WHOLE))
+        bool is_link = spans_hosts(m, x) || !m->facts[m->rank_of[m->members[x->first]]]->on_host;
+        if (!(x->flags & KA_INSTANCE_WHOLE) || !is_link) /* processes of one host have no link between them */
             continue;
         const ka_comm *c = ka_model_row(m, m->members[x->first]);
         uint64_t key[] = {m->groups.data[x->group].kind, x->op, x->op == KA_OP_ALL_TO_ALL ? 0 : c->elements,
@@ -469,8 +471,12 @@ static void judge_candidates(searching *s)
         kept++;
     c->list.count = kept;
     ka_replay_reset(&s->replay);
-    for (size_t i = 0; i < kept; i++)
-        find_step(s, &c->list.data[i]);
+    for (size_t i = 0; i < kept; i++) {
+        ka_rank_cause *k = &c->list.data[i];
+        find_step(s, k);
+        if (k->kind == KA_CAUSE_DEVICE && s->m->facts[k->rank]->on_host)
+            k->kind = KA_CAUSE_HOST;
+    }
 }
 
 static bool allocate_search(searching *s)
@@ -509,7 +515,7 @@ static bool search_causes(searching *s)
                        kb_duration(c->replayed_ns).s, kb_duration(c->length_ns).s);
     if (!find_usual_rows(s, s->replay.work_ns, s->work) || !find_usual_rows(s, s->replay.late_ns, s->late) ||
         !find_usual_rows(s, s->replay.host_ns, s->host) || !find_usual_rows(s, s->replay.sync_ns, s->sync) ||
-        !find_usual_loads(s) || !find_slow_transfers(s))
+        !find_usual_loads(s) || !ka_find_host_excess(s->m, s->replay.work_ns, s->work) || !find_slow_transfers(s))
         return false;
     add_rank_excess(s);
     find_step_range(s);

@@ -1,6 +1,6 @@
 /* Makes the facts of a rank: its work in the order of launch, cut at collectives. */
+#include "analyze/ranks/host_calls.h"
 #include "analyze/ranks/only_group.h"
-#include "analyze/ranks/rank_facts.h"
 
 #include <ckineto/files.h>
 
@@ -531,7 +531,12 @@ static bool map_work(mapping *m)
 {
     const ka_dataset *s = m->s;
     uint32_t main_stream = find_main_stream(s, m->out);
-    if (!has_collectives(s)) { /* nothing to cut the chains at */
+    if (!has_collectives(s)) {
+        if (!ka_map_host(s, m->out))
+            return false;
+        if (m->out->on_host)
+            return !m->no_memory;
+        /* nothing to cut the chains at */
         m->computed_ns = m->out->end_ns;
         append_end(m);
         return !m->no_memory;

@@ -56,9 +56,9 @@ static bool join_groups(ka_rank_model *m)
 static uint64_t key_of(const ka_rank_model *m, uint32_t row)
 {
     const ka_comm *c = ka_model_row(m, row);
+    bool is_counted = (ka_is_message(c->op) && !(c->flags & KA_COMM_NUMBERED)) || (c->flags & KA_COMM_BY_ORDER);
     /* what was counted begins anew in each step */
-    uint64_t key[] = {m->group_of[row], c->sequence,
-                      ka_is_message(c->op) || (c->flags & KA_COMM_BY_ORDER) ? c->step : UINT64_MAX};
+    uint64_t key[] = {m->group_of[row], c->sequence, is_counted ? c->step : UINT64_MAX};
     return kb_hash(key, sizeof key);
 }
 

@@ -56,7 +56,8 @@ static void order_instances(ka_rank_model *m)
             x->arrival_ns = KB_MAX(x->arrival_ns, m->start_ns[row]);
             x->end_ns = KB_MIN(x->end_ns, m->end_ns[row]);
         }
-        x->arrival_ns = KB_MIN(x->arrival_ns, x->end_ns);
+        if (ka_is_synchronizing(x->op))
+            x->arrival_ns = KB_MIN(x->arrival_ns, x->end_ns);
     }
     if (m->instances.count)
         qsort(m->instances.data, m->instances.count, sizeof *m->instances.data, compare_arrivals);

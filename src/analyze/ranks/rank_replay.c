@@ -81,10 +81,24 @@ static int64_t earliest_begin(const ka_replay *r, uint32_t row, int64_t ready, i
     return at == INT64_MIN ? ready : at; /* nothing is known of what it waited for */
 }
 
+/* A message can be on its way, or a part of a broadcast done, before the last rank has come. */
+static bool leaves_early(const ka_rank_model *m, uint32_t row)
+{
+    const ka_instance *x = whole_instance(m, row);
+    return x && !ka_is_synchronizing(x->op) && m->end_ns[row] < x->arrival_ns;
+}
+
 static int64_t arrival_of(const ka_rank_model *m, uint32_t row)
 {
     const ka_instance *x = whole_instance(m, row);
-    return x ? x->arrival_ns : m->start_ns[row];
+    return x && !leaves_early(m, row) ? x->arrival_ns : m->start_ns[row];
+}
+
+/* Is the row one of several messages of its kernel or call? */
+static bool has_parts(const ka_rank_model *m, uint32_t row)
+{
+    bool is_last = row + 1 == m->base[m->rank_of[row] + 1];
+    return (ka_model_row(m, row)->flags | (is_last ? 0 : ka_model_row(m, row + 1)->flags)) & KA_COMM_PART;
 }
 
 /* When all that a kernel sends and receives could begin. */
@@ -141,7 +155,10 @@ static int64_t next_ready(const ka_replay *r, uint32_t row, bool is_first)
     return ready;
 }
 
-/* `host` and `ready` of all rows of its rank up to this one. */
+static void end_row(ka_replay *r, uint32_t row, int64_t arrival);
+
+/* `host` and `ready` of all rows of its rank up to this one, and the ends of those before it that waited for no
+ * other rank. */
 static void advance_rank(ka_replay *r, uint32_t row)
 {
     uint32_t rank = r->m->rank_of[row];
@@ -149,6 +166,10 @@ static void advance_rank(ka_replay *r, uint32_t row)
         bool is_first = *at == r->m->base[rank];
         r->host[*at] = next_host(r, *at, is_first);
         r->ready[*at] = next_ready(r, *at, is_first);
+        if (!leaves_early(r->m, *at) || has_parts(r->m, *at))
+            continue;
+        r->begin[*at] = earliest_begin(r, *at, r->ready[*at], r->host[*at], r->end) + r->gap_ns[*at];
+        end_row(r, *at, r->begin[*at]);
     }
 }
 
@@ -189,7 +210,8 @@ static void run_instance(ka_replay *r, const ka_instance *x)
     }
     for (uint32_t i = 0; i < x->count; i++) {
         uint32_t row = r->m->members[x->first + i];
-        end_row(r, row, is_whole ? arrival : r->begin[row]);
+        if (!leaves_early(r->m, row)) /* else it has ended already, or with other messages of its call */
+            end_row(r, row, is_whole ? arrival : r->begin[row]);
     }
 }
 
