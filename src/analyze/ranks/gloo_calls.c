@@ -14,7 +14,8 @@
 #define MIN_THREAD_STRIDE 4  /* threads of two groups have ids that differ by more than those of one group, by this factor */
 
 #define MAX_AHEAD         8u /* operators among which that of an annotation is */
-#define MAX_WAKE_NS       2000000 /* from waking the program to the end of the annotation */
+#define MAX_WAKE_NS       2000000 /* from waking the program to the end of the annotation … */
+#define WAKE_PARTS        4       /* … and it is such a part of the annotation at most */
 
 typedef struct gloo_reading {
     ka_host_calls *h;
@@ -23,6 +24,7 @@ typedef struct gloo_reading {
     uint32_t group_count;
     uint32_t *group_of_thread;        /* index of groups; KA_NONE: not known */
     bool *is_caller;                  /* by thread: the program's own */
+    int64_t caller_id;                /* of the first of them */
     KB_VEC(uint32_t) issues[KA_OP_COUNT]; /* slices by kind and start */
     size_t next_issue[KA_OP_COUNT];
     KB_VEC(uint32_t) runs;            /* slices: annotations, by start */
@@ -53,6 +55,9 @@ static void find_callers(gloo_reading *r)
             r->is_caller[s->slices[i].thread] = has_issues = true;
     for (uint32_t i = 0; i < s->slice_count && !has_issues; i++)
         r->is_caller[s->slices[i].thread] |= s->slices[i].kind == KINETO_KIND_CPU_OP;
+    r->caller_id = INT64_MIN;
+    for (uint32_t t = s->thread_count; t-- > 0;)
+        r->caller_id = r->is_caller[t] ? s->threads[t].id : r->caller_id;
 }
 
 static bool list_busy(gloo_reading *r)
@@ -70,25 +75,33 @@ static bool list_busy(gloo_reading *r)
     return true;
 }
 
-static int compare_thread_ids(const void *left, const void *right, void *context)
+/* Ids rise with the start of threads, and begin anew at the kernel's limit: those below the program's own thread
+ * are later than those above. */
+#define MAX_THREAD_ID (INT64_C(1) << 22)
+static int64_t order_of_thread(const gloo_reading *r, uint32_t thread)
 {
-    const ka_dataset *s = context;
-    int64_t a = s->threads[*(const uint32_t *)left].id, b = s->threads[*(const uint32_t *)right].id;
+    int64_t id = r->h->s->threads[thread].id;
+    return id < r->caller_id ? id + MAX_THREAD_ID : id;
+}
+
+static int compare_threads(const void *left, const void *right, void *context)
+{
+    int64_t a = order_of_thread(context, *(const uint32_t *)left), b = order_of_thread(context, *(const uint32_t *)right);
     return (a > b) - (a < b);
 }
 
-static int64_t thread_distance(const ka_dataset *s, const uint32_t *threads, uint32_t at)
+static int64_t thread_distance(const gloo_reading *r, const uint32_t *threads, uint32_t at)
 {
-    return s->threads[threads[at]].id - s->threads[threads[at - 1]].id;
+    return order_of_thread(r, threads[at]) - order_of_thread(r, threads[at - 1]);
 }
 
 /* Does a group's first thread come at `at`? The `count` - 1 largest distances of ids are between groups. */
 static bool is_first_of_group(const gloo_reading *r, const uint32_t *threads, uint32_t count, uint32_t at, int64_t *least)
 {
     uint32_t larger = 0;
-    int64_t own = thread_distance(r->h->s, threads, at);
+    int64_t own = thread_distance(r, threads, at);
     for (uint32_t i = 1; i < count; i++) {
-        int64_t other = thread_distance(r->h->s, threads, i);
+        int64_t other = thread_distance(r, threads, i);
         larger += other > own || (other == own && i < at);
     }
     *least = own;
@@ -132,7 +145,7 @@ static bool find_thread_groups(gloo_reading *r)
         r->group_of_thread[t] = r->group_count == 1 ? 0 : KA_NONE;
     }
     if (count)
-        qsort_r(threads, count, sizeof *threads, compare_thread_ids, (void *)s);
+        qsort_r(threads, count, sizeof *threads, compare_threads, r);
     bool is_clear = r->group_count == 1 || (count && r->group_count && assign_threads(r, threads, count));
     for (uint32_t t = 0; t < s->thread_count && !is_clear; t++)
         r->group_of_thread[t] = KA_NONE;
@@ -241,7 +254,8 @@ static void set_wait(const gloo_reading *r, ka_host_call *c)
     ka_span idle = find_idle(r, c->end_ns);
     int64_t from = KB_MAX(idle.start_ns, c->issued_ns), to = idle.end_ns;
     bool is_long = from < to && to - from >= KA_MIN_HOST_WAIT_NS;
-    if (!is_long || (to < c->end_ns && 2 * (to - from) < c->end_ns - c->issued_ns))
+    bool is_late = to < c->end_ns; /* then it must have waited for most of it */
+    if (!is_long || (is_late && WAKE_PARTS * (c->end_ns - to) > kb_length_ns(KB_MAX(from, c->start_ns), c->end_ns)))
         return;
     c->waited_from_ns = from;
     c->waited_to_ns = to;

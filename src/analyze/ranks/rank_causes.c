@@ -36,7 +36,7 @@ static bool place_alike(searching *s)
             const ka_comm *c = ka_model_row(m, row);
             nth = row > m->base[r] && c->step == step ? nth + 1 : 0;
             step = c->step;
-            uint64_t key[] = {m->role[r], step, nth, (uint64_t)c->op << 32 | c->flags >> 3};
+            uint64_t key[] = {m->role[r], step, nth, (uint64_t)ka_role_op(c) << 32 | c->flags >> 3};
             uint64_t *at = kb_map_insert(&likes, kb_hash(key, sizeof key), likes.count, NULL);
             ok = at != NULL;
             s->place[row] = at ? (uint32_t)*at : KA_NONE;
@@ -443,13 +443,15 @@ static int compare_saved(const void *left, const void *right)
     return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank) : (a->group > b->group) - (a->group < b->group);
 }
 
-/* What candidates save that are none: the lower quartile of those of ranks. */
-static int64_t find_noise(const ka_rank_causes *c)
+/* What candidates save that are none: the lower quartile of those of ranks. Ranks on hosts are candidates only if
+ * that is beyond noise. */
+static int64_t find_noise(const searching *s)
 {
+    const ka_rank_causes *c = s->out;
     double saved[2 * MAX_CANDIDATES];
     size_t n = 0;
     for (size_t i = 0; i < c->list.count && n < KB_COUNT(saved); i++)
-        if (c->list.data[i].rank != KA_NONE)
+        if (c->list.data[i].rank != KA_NONE && !s->m->facts[c->list.data[i].rank]->on_host)
             saved[n++] = (double)KB_MAX(c->list.data[i].saved_ns, 0);
     if (n < 2)
         return 0;
@@ -464,7 +466,7 @@ static void judge_candidates(searching *s)
         save_without(s, &c->list.data[i]);
     if (c->list.count)
         qsort(c->list.data, c->list.count, sizeof *c->list.data, compare_saved);
-    c->noise_ns = find_noise(c);
+    c->noise_ns = find_noise(s);
     double least = fmax(MIN_PART_SHARE * (double)c->length_ns, 3 * (double)c->noise_ns);
     size_t kept = 0;
     while (kept < c->list.count && (double)c->list.data[kept].saved_ns >= least)

@@ -2,7 +2,8 @@
  * noise is large, and even. So a rank has more to do only if
  *   - its steps exceed those of others of its role by more than the error of their median, and by several times as much
  *     as those differ: what counts is by how much each place of its typical step exceeds theirs; or
- *   - one of its steps exceeds them by several times as much as any other step of any rank. */
+ *   - one of its steps exceeds them by several times as much as any other step of any rank.
+ * Runs without steps are cut in equal parts; a rank must exceed others by several times as much as it falls short. */
 #include "analyze/ranks/rank_host_excess.h"
 
 #include <math.h>
@@ -12,6 +13,7 @@
 #define MIN_BLOCKS     3u
 #define SURE_ERRORS    4.0  /* a rank's typical excess is certain beyond so many errors of the median … */
 #define FAR_RANK       3.0  /* … and so many times what is typical of the others of its role */
+#define MORE_THAN_LESS 5.0  /* of a run without steps: a rank has so many times more than it has less */
 #define FAR_STEP       3.0  /* a step is unusual beyond so many times the next one */
 #define FAR_MEDIANS    6.0  /* … and the rank's typical deviation, and the length of a step */
 
@@ -112,25 +114,56 @@ static bool describe_rank(const host_excess *x, uint32_t rank, double *median, d
     return true;
 }
 
-/* How far the typical step of another rank of the role is from those of the others; 0: there are not enough. */
+/* Sums of what a rank has more than others in blocks, and of what it has less. */
+static void sum_beyond(const host_excess *x, uint32_t rank, double *more, double *less)
+{
+    *more = *less = 0;
+    for (uint32_t b = 0; b < x->block_count; b++) {
+        double beyond = *cell_of(x, x->beyond, rank, b);
+        *more += isnan(beyond) ? 0 : fmax(beyond, 0);
+        *less += isnan(beyond) ? 0 : fmax(-beyond, 0);
+    }
+}
+
+/* What is typical of a rank: the median of its steps; of a run without steps, the sum. */
+static bool find_typical(const host_excess *x, uint32_t rank, double *typical)
+{
+    double spread, less;
+    size_t count;
+    if (x->has_steps)
+        return describe_rank(x, rank, typical, &spread, &count);
+    sum_beyond(x, rank, typical, &less);
+    *typical -= less;
+    return true;
+}
+
+/* How far another rank of the role typically is from the others; 0: there are not enough. */
 static double find_role_noise(const host_excess *x, uint32_t rank)
 {
-    double *typical = x->room + x->m->rank_count + x->block_count, spread; /* of as many ranks */
-    size_t others = 0, count;
+    double *typical = x->room + x->m->rank_count + x->block_count; /* of as many ranks */
+    size_t others = 0;
     for (uint32_t r = 0; r < x->m->rank_count; r++)
-        if (r != rank && x->m->role[r] == x->m->role[rank] && describe_rank(x, r, &typical[others], &spread, &count)) {
+        if (r != rank && x->m->role[r] == x->m->role[rank] && find_typical(x, r, &typical[others])) {
             typical[others] = fabs(typical[others]);
             others++;
         }
-    return others > 1 ? ka_median(typical, others) : 0;
+    if (others < 2)
+        return 0;
+    qsort(typical, others, sizeof *typical, kb_compare_doubles);
+    return ka_quantile(typical, others, 0.75); /* of few ranks, two may be slow */
 }
 
 static bool is_certain(const host_excess *x, uint32_t rank)
 {
-    double median, spread;
+    double typical, median, spread, more, less, noise = find_role_noise(x, rank);
     size_t count;
-    return describe_rank(x, rank, &median, &spread, &count) &&
-           median > SURE_ERRORS * 1.2533 * spread / sqrt((double)count) && median > FAR_RANK * find_role_noise(x, rank);
+    if (!find_typical(x, rank, &typical) || typical <= FAR_RANK * noise)
+        return false;
+    if (x->has_steps)
+        return describe_rank(x, rank, &median, &spread, &count) &&
+               median > SURE_ERRORS * 1.2533 * spread / sqrt((double)count);
+    sum_beyond(x, rank, &more, &less);
+    return more > MORE_THAN_LESS * less;
 }
 
 /* The block that is far beyond all others of all ranks; KA_NONE. */
@@ -173,7 +206,7 @@ static int compare_placed(const void *left, const void *right)
 
 static uint64_t place_of(const host_excess *x, uint32_t row, uint32_t nth)
 {
-    uint64_t key[] = {x->m->role[x->m->rank_of[row]], nth, ka_model_row(x->m, row)->op};
+    uint64_t key[] = {x->m->role[x->m->rank_of[row]], nth, ka_role_op(ka_model_row(x->m, row))};
     return kb_hash(key, sizeof key);
 }
 

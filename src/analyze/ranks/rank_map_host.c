@@ -171,15 +171,17 @@ static void sort_host_calls(ka_host_calls *h)
     qsort(h->list.data, h->list.count, sizeof *h->list.data, compare_host_calls);
 }
 
+/* Without steps, from the first call to the end of the last one: how long a program takes to start and to exit is
+ * not compared. */
 static void append_host_rows(host_map *m)
 {
     ka_rank_facts *f = m->calls.out;
     const ka_host_call *list = m->calls.list.data;
     size_t count = m->calls.list.count;
-    int64_t end = m->calls.s->step_count ? INT64_MIN : f->end_ns;
+    int64_t end = INT64_MIN;
     for (uint32_t i = 0; i < m->calls.s->step_count; i++)
         end = KB_MAX(end, m->calls.s->steps[i].end_ns);
-    append_edge(m, KB_MIN(f->begin_ns, list[0].issued_ns), 0);
+    append_edge(m, m->calls.s->step_count ? KB_MIN(f->begin_ns, list[0].issued_ns) : list[0].issued_ns, 0);
     for (size_t i = 0; i < count && !m->calls.no_memory; i++) {
         append_host_call(m, &list[i]);
         end = KB_MAX(end, list[i].end_ns);

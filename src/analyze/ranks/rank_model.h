@@ -75,6 +75,8 @@ static inline bool ka_is_synchronizing(uint8_t op)
     return op == KA_OP_ALL_REDUCE || op == KA_OP_ALL_GATHER || op == KA_OP_REDUCE_SCATTER ||
            op == KA_OP_ALL_TO_ALL || op == KA_OP_BARRIER;
 }
+/** What is compared of the kind of a row: whether a rank of MPI sends before it receives does not make a role. */
+static inline uint8_t ka_role_op(const ka_comm *c) { return c->flags & KA_COMM_NUMBERED ? KA_OP_SEND_RECV : c->op; }
 /** rank_match.c. False: out of memory. */
 bool ka_match_ranks(ka_rank_model *m);
 /** rank_clocks.c. False: out of memory. */

@@ -6,7 +6,7 @@
 static uint64_t sign_row(const ka_rank_model *m, uint64_t seed, uint32_t row)
 {
     const ka_comm *c = ka_model_row(m, row);
-    uint64_t key[] = {m->groups.data[m->group_of[row]].kind, c->op,
+    uint64_t key[] = {m->groups.data[m->group_of[row]].kind, ka_role_op(c),
                       c->op == KA_OP_ALL_TO_ALL ? 0 : c->elements};
     return kb_hash_seeded(seed, key, sizeof key);
 }
