@@ -129,26 +129,52 @@ static bool assign_threads(gloo_reading *r, const uint32_t *threads, uint32_t co
     return group + 1 == r->group_count && (are_all || between / MIN_THREAD_STRIDE >= within);
 }
 
-/* Which group each thread that executes collectives is of. */
-static bool find_thread_groups(gloo_reading *r)
+/* Threads that execute collectives, in the order of their start. */
+static uint32_t list_workers(const gloo_reading *r, uint32_t *threads)
 {
     const ka_dataset *s = r->h->s;
-    uint32_t *threads = malloc(((size_t)s->thread_count + 1) * sizeof *threads), count = 0;
-    if (!threads)
-        return false;
+    uint32_t count = 0;
     for (uint32_t t = 0; t < s->thread_count; t++) {
         bool is_worker = false;
         for (uint32_t i = s->threads[t].first; i < s->threads[t].first + s->threads[t].count && !r->is_caller[t]; i++)
             is_worker |= is_run(s, &s->slices[i]);
         if (is_worker)
             threads[count++] = t;
-        r->group_of_thread[t] = r->group_count == 1 ? 0 : KA_NONE;
     }
     if (count)
-        qsort_r(threads, count, sizeof *threads, compare_threads, r);
-    bool is_clear = r->group_count == 1 || (count && r->group_count && assign_threads(r, threads, count));
+        qsort_r(threads, count, sizeof *threads, compare_threads, (void *)r);
+    return count;
+}
+
+/* Groups of the same ranks once: one of them may never be used. */
+static void remove_same_members(gloo_reading *r)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < r->group_count; i++) {
+        bool is_new = true;
+        for (uint32_t k = 0; k < kept && is_new; k++)
+            is_new = !kb_string_equal(r->groups[k].members, r->groups[i].members);
+        if (is_new)
+            r->groups[kept++] = r->groups[i];
+    }
+    r->group_count = kept;
+}
+
+/* Which group each thread that executes collectives is of. */
+static bool find_thread_groups(gloo_reading *r)
+{
+    const ka_dataset *s = r->h->s;
+    uint32_t *threads = malloc(((size_t)s->thread_count + 1) * sizeof *threads);
+    if (!threads)
+        return false;
+    uint32_t count = list_workers(r, threads);
+    bool is_clear = r->group_count > 1 && count && assign_threads(r, threads, count);
+    if (!is_clear) {
+        remove_same_members(r);
+        is_clear = r->group_count > 1 && count && assign_threads(r, threads, count);
+    }
     for (uint32_t t = 0; t < s->thread_count && !is_clear; t++)
-        r->group_of_thread[t] = KA_NONE;
+        r->group_of_thread[t] = r->group_count == 1 ? 0 : KA_NONE;
     free(threads);
     return true;
 }
@@ -342,6 +368,8 @@ static bool read_gloo(gloo_reading *r)
     const ka_dataset *s = r->h->s;
     r->group_of_thread = malloc(((size_t)s->thread_count + 1) * sizeof *r->group_of_thread);
     r->is_caller = calloc((size_t)s->thread_count + 1, sizeof *r->is_caller);
+    for (uint32_t t = 0; r->group_of_thread && t < s->thread_count; t++)
+        r->group_of_thread[t] = KA_NONE;
     if (!r->group_of_thread || !r->is_caller || !list_runs(r))
         return false;
     if (!r->runs.count)

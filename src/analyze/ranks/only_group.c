@@ -44,10 +44,7 @@ uint32_t ka_list_header_groups(const kineto_trace *t, ka_only_group *out, uint32
     uint32_t count = 0;
     while (count < room && kt_items_next(&list, &item)) {
         out[count] = read_group(item);
-        bool is_new = out[count].size > 1;
-        for (uint32_t i = 0; i < count && is_new; i++)
-            is_new = !kb_string_equal(out[i].members, out[count].members);
-        count += is_new;
+        count += out[count].size > 1;
     }
     return count;
 }

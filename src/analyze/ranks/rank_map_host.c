@@ -93,12 +93,15 @@ static uint32_t find_step_number(const ka_dataset *s, int64_t ns)
     return low && ns < s->steps[low - 1].end_ns ? (uint32_t)KB_MIN(s->steps[low - 1].number, UINT32_MAX - 1) : UINT32_MAX;
 }
 
+/* A number by order: among calls of the same kind and size, since threads of one group may begin in another order
+ * than that of issue. */
 static uint32_t count_host_call(host_map *m, const ka_host_call *c, uint32_t step)
 {
-    uint64_t key[] = {c->group, step};
+    uint64_t op = ka_is_message(c->op) ? KA_OP_SEND_RECV : c->op, key[] = {c->group, step, op, c->elements};
     uint64_t *count = kb_map_insert(&m->counts, kb_hash(key, sizeof key), 0, NULL);
     m->calls.no_memory |= !count;
-    return count ? (uint32_t)(*count)++ : 0;
+    uint64_t number[] = {op, c->elements, count ? (*count)++ : 0};
+    return (uint32_t)(kb_hash(number, sizeof number) % KA_NO_SEQUENCE);
 }
 
 static int32_t follow_thread(host_map *m, uint32_t thread, uint32_t index)

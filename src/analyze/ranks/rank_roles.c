@@ -48,8 +48,11 @@ static bool sign_steps(const ka_rank_model *m, uint32_t rank, uint64_t *out)
         if (!signs.count || c->step != step)
             ok = kb_vec_push(&signs, 0);
         step = c->step;
+        uint64_t *sign = ok ? &signs.data[signs.count - 1] : NULL;
+        /* threads of hosts may begin in any order; stages of a pipeline differ by theirs */
+        bool is_ordered = !m->facts[rank]->on_host || (ka_is_message(c->op) && !(c->flags & KA_COMM_NUMBERED));
         if (ok)
-            signs.data[signs.count - 1] = sign_row(m, signs.data[signs.count - 1], row);
+            *sign = is_ordered ? sign_row(m, *sign, row) : *sign + sign_row(m, 0, row);
     }
     *out = ok && signs.count ? most_frequent(signs.data, signs.count) : 0;
     kb_vec_free(&signs);
