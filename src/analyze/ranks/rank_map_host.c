@@ -128,7 +128,7 @@ static void append_host_row(host_map *m, ka_comm *row, int64_t waited_to_ns)
     end_host_waits(m, row, index);
     if (index)
         row->work_ns = measure_work(m, &m->cursor, f->rows.data[index - 1].ready_ns, row->ready_ns);
-    m->calls.no_memory |= !kb_vec_push(&f->rows, (*row)) || 
+    m->calls.no_memory |= !kb_vec_push(&f->rows, (*row)) ||
                           (is_waited && !kb_vec_push(&m->open, ((open_wait){index, waited_to_ns})));
 }
 
