@@ -1,13 +1,15 @@
 /* Benchmark of comparing ranks: a synthetic job whose rows are computed when they are read.
  *
- *   bench_ranks [--ranks N] [--steps N] [--rows N] [--mem MB] [--slow RANK]
+ *   bench_ranks [--ranks N] [--steps N] [--rows N] [--mem MB] [--slow RANK] [--facts DIR]
  *
  * By default 4,096 ranks with 60 steps of 250 collectives: 61 million rows. Prints the CPU time of the process, the time of
- * reading alone (once; the comparison reads twice), the peak of its memory, and what it found. */
+ * reading alone (once; the comparison reads twice), the peak of its memory, and what it found. With --facts it writes the
+ * job as facts files to a directory that is there, to be compared by `ckineto reduce`. */
 #include "bench.h"
 #include "ranks/rank_rows.h"
 
-#include "analyze/ranks/rank_windows.h"
+#include "analyze/ranks/rank_set.h"
+#include "analyze/saved/facts_file.h"
 
 #include <string.h>
 #include <sys/resource.h>
@@ -24,6 +26,40 @@ static double read_all(const ka_rank_source *sources, uint32_t count)
     return bench_process_ns() - begin;
 }
 
+/* The facts file of a rank. */
+static kineto_status save_facts(rank_generator *g, const char *folder, kineto_error *err)
+{
+    const kineto_analysis_options usual = {.size = sizeof usual};
+    char path[4096], name[64];
+    (void)snprintf(name, sizeof name, "/run/rank%u.json", g->rank);
+    (void)snprintf(path, sizeof path, "%s/rank%u.ckfacts", folder, g->rank);
+    ka_trace_facts facts = {.source = {.version = kb_string(KINETO_VERSION),
+                                       .path = kb_string(name),
+                                       .options = kb_string("default"),
+                                       .rank = g->rank,
+                                       .rank_count = 1,
+                                       .world_size = g->job.ranks}};
+    kineto_status status = ka_facts_create_for(&usual, KA_TABLE_BIT(KA_TABLE_rank_marks), &facts.analysis, err);
+    ka_rank_facts *rows = status ? NULL : rank_generator_facts(g);
+    if (!status && (!rows || !ka_rank_set_put(&facts.analysis->ranks, rows)))
+        status = KINETO_E_MEMORY;
+    if (!status)
+        status = ka_facts_file_save(path, &facts, err);
+    kineto_analysis_destroy(facts.analysis);
+    return status;
+}
+
+static int save_all_facts(rank_generator *of, uint32_t count, const char *folder)
+{
+    kineto_error err = {.message = ""};
+    for (uint32_t r = 0; r < count; r++)
+        if (save_facts(&of[r], folder, &err)) {
+            fprintf(stderr, "bench_ranks: %s\n", err.message);
+            return 1;
+        }
+    return 0;
+}
+
 static void show_causes(const ka_rank_view *v, const rank_job *job)
 {
     for (size_t i = 0; i < v->causes.list.count; i++) {
@@ -38,6 +74,7 @@ int main(int argc, char **argv)
     rank_job job = {.ranks = 4096, .steps = 60, .rows_of_step = 250, .work_ns = 100000, .transfer_ns = 20000, .slow_rank = 1777,
                     .slow_share = 0.1};
     size_t bytes = 0;
+    const char *folder = NULL;
     for (int i = 1; i + 1 < argc; i += 2) {
         uint32_t value = (uint32_t)strtoul(argv[i + 1], NULL, 10);
         if (!strcmp(argv[i], "--ranks"))
@@ -48,6 +85,8 @@ int main(int argc, char **argv)
             job.rows_of_step = value;
         else if (!strcmp(argv[i], "--mem"))
             bytes = (size_t)value << 20;
+        else if (!strcmp(argv[i], "--facts"))
+            folder = argv[i + 1];
         else if (!strcmp(argv[i], "--slow"))
             job.slow_rank = value < job.ranks ? value : KA_NONE;
     }
@@ -56,6 +95,8 @@ int main(int argc, char **argv)
     ka_rank_view v;
     kineto_error err = {0};
     rank_generators_start(&job, of, sources);
+    if (folder)
+        return save_all_facts(of, job.ranks, folder);
     double reading = read_all(sources, job.ranks), begin = bench_process_ns();
     if (ka_compare_ranks(sources, job.ranks, bytes, &v, &err)) {
         fprintf(stderr, "bench_ranks: %s\n", err.message);

@@ -521,6 +521,7 @@ static kineto_status analyze_facts(work *w, char *const *paths, int count, kinet
         status = kc_open_facts(paths, count, &s, err);
     if (status)
         return status;
+    ka_facts_set_limit_memory(s, kc_reading.memory_bytes);
     w->many = kc_count_facts(s) > 1;
     status = kc_add_facts_health(s, &w->health, &w->set, err);
     if (!status)

@@ -11,7 +11,7 @@ static bool quiet;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "write the facts of all ranks, and what comparing them shows, to FILE"},
     KC_QUIET_OPTION(quiet),
-    {"mem", 0, KC_SIZE, &kc_reading.memory_bytes, "SIZE", "fail before more than SIZE of memory (512M, 2G) is needed"},
+    {"mem", 0, KC_SIZE, &kc_reading.memory_bytes, "SIZE", "keep at most about SIZE in memory (256M; by default 1G): what does\nnot fit is read in parts"},
 };
 static const kc_options options = {
     "reduce",
@@ -49,17 +49,7 @@ static void print_errors(const ka_facts_set *s)
         kc_complain("reduce: %s", ka_facts_set_damaged(s, i));
 }
 
-static kineto_status check_memory(const ka_facts_set *s, kineto_error *err)
-{
-    uint64_t bytes = 0;
-    kineto_status status = kc_reading.memory_bytes ? ka_facts_set_memory(s, &bytes, err) : KINETO_OK;
-    if (!status && bytes > kc_reading.memory_bytes)
-        status = kb_fail(err, KINETO_E_LIMIT, "comparing these ranks needs about %s of memory, more than --mem",
-                         kb_bytes(bytes).s);
-    return status;
-}
-
-static kineto_status reduce_facts(const ka_facts_set *s, bool *is_whole, kineto_error *err)
+static kineto_status reduce_facts(ka_facts_set *s, bool *is_whole, kineto_error *err)
 {
     if (!ka_facts_set_readable(s)) {
         print_errors(s);
@@ -68,8 +58,7 @@ static kineto_status reduce_facts(const ka_facts_set *s, bool *is_whole, kineto_
     }
     kineto_status status = print_coverage(s, is_whole, err);
     print_errors(s);
-    if (!status)
-        status = check_memory(s, err);
+    ka_facts_set_limit_memory(s, kc_reading.memory_bytes);
     if (!status && output)
         status = ka_facts_set_save(s, output, err);
     return status;

@@ -32,7 +32,7 @@ COMMANDS = {
     "report_text": "report --text training.json.gz", "diff": "diff before.json.gz after.json.gz",
     "table": "table training.json.gz --top 5", "convert": "convert training.json.gz -o a.pftrace -o csv:rows.txt",
     "slice": "slice training.json.gz --kinds cpu_op -o part.json", "scrub": "scrub training.json.gz --salt x -o shared.json",
-    "repair": "repair odd.json.gz", "facts": "facts run -o run.facts", "reduce_nothing": "reduce run", "plugin_list": "plugin list --dir empty",
+    "repair": "repair odd.json.gz", "facts": "facts --force run -o run.facts", "reduce_nothing": "reduce run", "plugin_list": "plugin list --dir empty",
     "mistake_verb": "anlyze training.json.gz", "mistake_option": "analyze --findigs training.json.gz",
     "mistake_table": "analyze --only kernal training.json.gz", "old_name": "table --row-limit 1 training.json.gz",
     **{f"help_{verb}": f"{verb} --help" for verb in (

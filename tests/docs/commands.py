@@ -36,6 +36,7 @@ NOT_RUN = (
     (r"\bperf\.data\b|\bperf script\b|\buftrace\b", "needs a recording of that tool: tests/import"),
     (r"\bview\b", "serves until it is stopped: tests/cli/test_view.py"),
     (r"\bexport --parquet\b|\bhistory (add|regress)\b|\bpyarrow\b", "needs the ranks of several runs: tests/parquet"),
+    (r"--shard|\breduce\b|run\.ckrun", "needs the facts of all ranks: tests/ranks/test_facts.py"),
     (r"\bless\b", "waits for a person"),
     (r"gpu_pm_counter \\", "needs an NVIDIA GPU"),
     (r"acme_dma", "needs that vendor's device"),

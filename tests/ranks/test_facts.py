@@ -202,7 +202,7 @@ class Facts(unittest.TestCase):
         done = run("reduce", folder, "-o", self.path("hurt.ckrun"))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("damaged facts file", done.stderr)
-        self.assertEqual(run("analyze", "--only", TABLES, folder).returncode, 1)
+        self.assertEqual(run("analyze", "--only", TABLES, folder).returncode, 3)
 
     def test_what_goes_wrong_is_said(self):
         traces, file = self.path("old"), self.path("a-file")

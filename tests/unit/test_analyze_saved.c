@@ -158,9 +158,9 @@ static kineto_status read_all(uint32_t rows)
     if (!status) {
         ka_rank_facts *expected = make_rank(rows, 5);
         assert_int_equal(a->ranks->ranks.count, 1);
-        assert_int_equal(a->ranks->ranks.data[0]->rows.count, rows);
+        assert_int_equal(a->ranks->ranks.data[0].facts->rows.count, rows);
         for (uint32_t i = 0; i < rows; i++)
-            assert_same_row(&expected->rows.data[i], &a->ranks->ranks.data[0]->rows.data[i]);
+            assert_same_row(&expected->rows.data[i], &a->ranks->ranks.data[0].facts->rows.data[i]);
         ka_rank_facts_release(expected);
     } else {
         assert_non_null(strstr(err.message, path));

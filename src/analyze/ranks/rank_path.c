@@ -252,7 +252,7 @@ int64_t ka_sum_path(const ka_path_share *s)
     return sum;
 }
 
-static void add_part(ka_path_share *s, const ka_path_part *part, bool is_hop)
+static void add_path_part(ka_path_share *s, const ka_path_part *part, bool is_hop)
 {
     s->ns[part->kind] += part->end_ns - part->start_ns;
     s->hops += is_hop;
@@ -272,13 +272,13 @@ bool ka_share_rank_path(const ka_rank_model *m, const ka_rank_path *p, ka_path_s
     for (size_t i = 0; i < p->parts.count; i++) {
         const ka_path_part *part = &p->parts.data[i];
         bool is_hop = i > 0 && p->parts.data[i - 1].rank != part->rank;
-        add_part(&s->run, part, is_hop);
+        add_path_part(&s->run, part, is_hop);
         if (part->kind == KA_PATH_TRANSFER && part->group != KA_NONE) {
-            add_part(&s->group[part->group], part, is_hop);
+            add_path_part(&s->group[part->group], part, is_hop);
             continue;
         }
-        add_part(&s->rank[part->rank], part, is_hop);
-        add_part(&s->role[m->role[part->rank]], part, is_hop);
+        add_path_part(&s->rank[part->rank], part, is_hop);
+        add_path_part(&s->role[m->role[part->rank]], part, is_hop);
     }
     return true;
 }

@@ -10,28 +10,34 @@ static void forget_view(ka_rank_set *set)
     set->view = NULL;
 }
 
-static bool push_rank(ka_rank_set **set, ka_rank_facts *facts)
+static bool push_rank(ka_rank_set **set, ka_rank_facts *facts, const ka_rank_source *source)
 {
     if (!*set)
         *set = calloc(1, sizeof **set);
     if (!*set)
         return false;
     forget_view(*set);
-    return kb_vec_push(&(*set)->ranks, facts);
+    return kb_vec_push(&(*set)->ranks, ((ka_set_rank){facts, *source}));
 }
 
-bool ka_rank_set_put(ka_rank_set **set, ka_rank_facts *facts)
+bool ka_rank_set_put_source(ka_rank_set **set, ka_rank_facts *facts, const ka_rank_source *source)
 {
-    if (push_rank(set, facts))
+    if (push_rank(set, facts, source))
         return true;
     ka_rank_facts_release(facts);
     return false;
 }
 
+bool ka_rank_set_put(ka_rank_set **set, ka_rank_facts *facts)
+{
+    ka_rank_source source = ka_rank_source_of(facts);
+    return ka_rank_set_put_source(set, facts, &source);
+}
+
 bool ka_rank_set_add(ka_rank_set **to, const ka_rank_set *from)
 {
     for (size_t i = 0; from && i < from->ranks.count; i++)
-        if (!ka_rank_set_put(to, ka_rank_facts_retain(from->ranks.data[i])))
+        if (!ka_rank_set_put_source(to, ka_rank_facts_retain(from->ranks.data[i].facts), &from->ranks.data[i].source))
             return false;
     return true;
 }
@@ -42,7 +48,7 @@ void ka_rank_set_destroy(ka_rank_set *set)
         return;
     forget_view(set);
     for (size_t i = 0; i < set->ranks.count; i++)
-        ka_rank_facts_release(set->ranks.data[i]);
+        ka_rank_facts_release(set->ranks.data[i].facts);
     kb_vec_free(&set->ranks);
     free(set);
 }
@@ -50,7 +56,7 @@ void ka_rank_set_destroy(ka_rank_set *set)
 /* Traces, then dumps; by rank; a rank whose traces came apart by time. */
 static int compare_facts(const void *left, const void *right)
 {
-    const ka_rank_facts *a = *(ka_rank_facts *const *)left, *b = *(ka_rank_facts *const *)right;
+    const ka_rank_facts *a = ((const ka_set_rank *)left)->facts, *b = ((const ka_set_rank *)right)->facts;
     if (a->is_dump != b->is_dump)
         return a->is_dump ? 1 : -1;
     if (a->rank != b->rank)
@@ -59,10 +65,10 @@ static int compare_facts(const void *left, const void *right)
 }
 
 /* A second source: dumps know the last collectives of each rank, also those that never began. */
-static kineto_status compare_dumps(const ka_rank_source *sources, uint32_t count, ka_rank_view *v)
+static kineto_status compare_dumps(const ka_rank_source *sources, uint32_t count, ka_rank_view *v, kineto_error *err)
 {
     ka_rank_view dumps;
-    kineto_status status = ka_compare_ranks(sources, count, 0, &dumps, NULL);
+    kineto_status status = ka_compare_ranks(sources, count, 0, &dumps, err);
     v->dumps = dumps.model;
     v->in_dumps.data = dumps.damage.data;
     v->in_dumps.count = dumps.damage.count;
@@ -73,18 +79,18 @@ static kineto_status compare_dumps(const ka_rank_source *sources, uint32_t count
 
 #define SET_BYTES ((size_t)1 << 30) /* the rows are in memory already: it need not be bounded as tightly */
 
-static kineto_status compare_set(const ka_rank_set *set, ka_rank_source *sources)
+static kineto_status compare_set(ka_rank_set *set, ka_rank_source *sources)
 {
     uint32_t count = (uint32_t)set->ranks.count, traces = 0;
     ka_rank_view *v = set->view;
     for (uint32_t i = 0; i < count; i++) {
-        sources[i] = ka_rank_source_of(set->ranks.data[i]);
-        traces += !set->ranks.data[i]->is_dump;
+        sources[i] = set->ranks.data[i].source;
+        traces += !set->ranks.data[i].facts->is_dump;
     }
     kineto_status status = ka_compare_ranks(sources, traces ? traces : count,
-                                            set->memory_bytes ? set->memory_bytes : SET_BYTES, v, NULL);
+                                            set->memory_bytes ? set->memory_bytes : SET_BYTES, v, &set->error);
     v->is_of_dumps = !traces;
-    return status || !traces || traces == count ? status : compare_dumps(sources + traces, count - traces, v);
+    return status || !traces || traces == count ? status : compare_dumps(sources + traces, count - traces, v, &set->error);
 }
 
 const ka_rank_view *ka_rank_set_view(ka_rank_set *set)

@@ -73,7 +73,7 @@ static void thin_sample(surveying *s)
     }
 }
 
-static bool add_row(surveying *s, uint32_t rank, const ka_comm *c)
+static bool add_surveyed_row(surveying *s, uint32_t rank, const ka_comm *c)
 {
     if (!ka_sign_row(s->m, &s->signer, rank, global_group(s->m, rank, c->group), c))
         return false;
@@ -96,7 +96,7 @@ static kineto_status survey_rank(surveying *s, uint32_t rank, kineto_error *err)
         if (status)
             return status;
         for (uint32_t i = 0; i < n; i++)
-            if (!add_row(s, rank, &s->chunk[i]))
+            if (!add_surveyed_row(s, rank, &s->chunk[i]))
                 return kb_fail_memory(err, "ranks");
     }
     return ka_set_role(s->m, rank, &s->signer, &s->roles) ? KINETO_OK : kb_fail_memory(err, "ranks");

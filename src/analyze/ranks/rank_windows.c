@@ -3,7 +3,6 @@
  * as its context: later rows wait for them. */
 #include "analyze/ranks/rank_windows.h"
 
-#define ROW_BYTES       400u /* of a row, with all that is made of it */
 #define MIN_WINDOW_ROWS 64u  /* of a rank */
 #define FULL_EVERY      32u  /* windows: others are searched for large causes only */
 #define CUT_MARGIN_NS   50000
@@ -271,7 +270,7 @@ kineto_status ka_compare_ranks(const ka_rank_source *sources, uint32_t count, si
 {
     *v = (ka_rank_view){0};
     windowing w = {.sources = sources, .count = count, .v = v, .err = err};
-    size_t all = 0, rows = (bytes ? bytes : KA_COMPARE_BYTES) / ROW_BYTES;
+    size_t all = 0, rows = (bytes ? bytes : KA_COMPARE_BYTES) / KA_COMPARE_ROW_BYTES;
     for (uint32_t r = 0; r < count; r++)
         all += sources[r].row_count;
     kineto_status status = open_model(&w) ? KINETO_OK : kb_fail_memory(err, "ranks");

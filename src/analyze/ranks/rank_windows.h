@@ -20,6 +20,8 @@ typedef struct ka_rank_view {
 } ka_rank_view;
 
 #define KA_COMPARE_BYTES ((size_t)256 << 20)
+/** Of a row, with all that is made of it. */
+#define KA_COMPARE_ROW_BYTES 400u
 
 /** @param sources  of `count` ranks, by rank, then by time; must outlive the view.
  *  @param bytes    of memory, about; 0: KA_COMPARE_BYTES. Rows that are in memory already do not count.

@@ -34,6 +34,26 @@ static inline ka_byte_reader ka_read_from(const void *data, size_t size)
 const uint8_t *ka_read_bytes(ka_byte_reader *r, size_t size);
 uint64_t ka_read_fixed(ka_byte_reader *r, uint32_t bytes);
 uint64_t ka_read_varint_slow(ka_byte_reader *r);
+#if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define KA_READS_WORDS 1
+/** A varint of up to eight bytes, of which eight can be read, without a branch for each byte. */
+static inline uint64_t ka_read_varint_word(ka_byte_reader *r)
+{
+    uint64_t word;
+    memcpy(&word, r->at, sizeof word);
+    uint64_t ends = ~word & 0x8080808080808080u;
+    if (!ends)
+        return ka_read_varint_slow(r);
+    r->at += (__builtin_ctzll(ends) >> 3) + 1;
+    word &= (ends ^ (ends - 1)) & 0x7f7f7f7f7f7f7f7fu;
+    word = (word & 0x7f007f007f007f00u) >> 1 | (word & 0x007f007f007f007fu);
+    word = (word & 0x3fff00003fff0000u) >> 2 | (word & 0x00003fff00003fffu);
+    return (word & 0x0fffffff00000000u) >> 4 | (word & 0x000000000fffffffu);
+}
+#else
+#define KA_READS_WORDS 0
+#define ka_read_varint_word ka_read_varint_slow
+#endif
 static inline uint64_t ka_read_varint(ka_byte_reader *r)
 {
     return r->at < r->end && *r->at < 0x80 ? *r->at++ : ka_read_varint_slow(r);

@@ -64,6 +64,9 @@ kineto_status ka_facts_file_findings(ka_facts_file *f, uint32_t trace, ka_rule_s
 /** @param tables  also these, of the facts of the overview; 0: those that it shows. */
 kineto_status ka_facts_file_overview(ka_facts_file *f, uint32_t trace, ka_table_set tables, kineto_overview **out,
                                      kineto_error *err);
+/** From now on the ranks that are loaded have no rows in memory: these are read when ranks are compared, until when the
+ *  file must stay. */
+void ka_facts_file_keep_rows(ka_facts_file *f);
 /** The same of the tables over all ranks of a run. */
 kineto_status ka_facts_file_load_results(ka_facts_file *f, kineto_analysis *to, kineto_error *err);
 
@@ -115,8 +118,9 @@ bool ka_facts_set_has_findings(const ka_facts_set *s);
 kineto_status ka_facts_set_find(const ka_facts_set *s, ka_rule_set rules, kineto_findings **out, kineto_error *err);
 kineto_status ka_facts_set_overview(const ka_facts_set *s, ka_table_set tables, kineto_overview **out,
                                     kineto_error *err);
-/** How many bytes of memory comparing all ranks needs, about. */
-kineto_status ka_facts_set_memory(const ka_facts_set *s, uint64_t *bytes, kineto_error *err);
+/** How much memory comparing all ranks may need, about: if their rows do not fit, they are read in parts, and tables
+ *  that need all rows are not made. 0: 1 GiB. */
+void ka_facts_set_limit_memory(ka_facts_set *s, uint64_t bytes);
 /** Write the file of the run. Equal sets give equal bytes. */
 kineto_status ka_facts_set_save(const ka_facts_set *s, const char *path, kineto_error *err);
 #endif

@@ -19,6 +19,7 @@ typedef struct stored_rank {
     ka_row_coding coding;
     uint32_t row_count, group_count;
     KB_VEC(ka_stored_block) blocks;
+    ka_facts_file *file;
 } stored_rank;
 
 typedef struct stored_trace {
@@ -37,6 +38,7 @@ struct ka_facts_file {
     KB_VEC(stored_trace) traces;
     KB_VEC(stored_rank) ranks;
     KB_VEC(uint8_t) buffer, stored; /* a section, and as it is in the file */
+    bool keeps_rows;                /* ka_facts_file_keep_rows */
     uint32_t cached_rank, cached_block, cached_count;
     ka_comm *cached; /* rows of the block that was decoded last; KA_BLOCK_ROWS of them, or NULL */
 };
@@ -352,6 +354,28 @@ static kineto_status check_loaded(const ka_facts_file *f, const kineto_analysis 
     return KINETO_OK;
 }
 
+void ka_facts_file_keep_rows(ka_facts_file *f) { f->keeps_rows = true; }
+
+/* A ka_rank_source.read: the file is not left open, as there may be thousands. */
+static kineto_status read_rank_rows(void *context, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
+{
+    stored_rank *rank = context;
+    ka_facts_file *f = rank->file;
+    kineto_status status = ka_facts_file_rows(f, (uint32_t)(rank - f->ranks.data), first, count, out, err);
+    if (f->kind != KA_FACTS_OF_RUN)
+        ka_facts_file_rest(f);
+    return status;
+}
+
+/* Takes over `facts`, also on failure. */
+static kineto_status put_source(ka_facts_file *f, uint32_t index, ka_rank_facts *facts, kineto_analysis *to, kineto_error *err)
+{
+    stored_rank *rank = &f->ranks.data[index];
+    rank->file = f;
+    const ka_rank_source source = {facts, rank->row_count, read_rank_rows, rank};
+    return ka_rank_set_put_source(&to->ranks, facts, &source) ? KINETO_OK : kb_fail_memory(err, f->path);
+}
+
 static kineto_status load_ranks(ka_facts_file *f, const stored_trace *t, kineto_analysis *to, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -359,6 +383,10 @@ static kineto_status load_ranks(ka_facts_file *f, const stored_trace *t, kineto_
         ka_rank_facts *facts;
         uint32_t rank = t->first_rank + i, rows;
         status = ka_facts_file_rank(f, rank, &rows, &facts, err);
+        if (!status && f->keeps_rows) {
+            status = put_source(f, rank, facts, to, err);
+            continue;
+        }
         if (!status && !kb_vec_reserve(&facts->rows, rows))
             status = kb_fail_memory(err, f->path);
         if (!status)

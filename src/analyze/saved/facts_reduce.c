@@ -5,6 +5,7 @@
 #include "analyze/saved/facts_file.h"
 #include "analyze/saved/analysis_section.h"
 #include "analyze/saved/facts_read.h"
+#include "analyze/ranks/rank_set.h"
 #include "trace/files/identity.h"
 
 typedef struct set_entry {
@@ -18,6 +19,7 @@ struct ka_facts_set {
     KB_VEC(ka_facts_file *) files;
     KB_VEC(kineto_error) damaged; /* why files are not among them */
     KB_VEC(set_entry) entries;
+    uint64_t memory_bytes; /* ka_facts_set_limit_memory */
 };
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -293,19 +295,32 @@ kineto_status ka_facts_set_tables(const ka_facts_set *s, ka_table_set *out, kine
     return status;
 }
 
-kineto_status ka_facts_set_memory(const ka_facts_set *s, uint64_t *bytes, kineto_error *err)
+void ka_facts_set_limit_memory(ka_facts_set *s, uint64_t bytes) { s->memory_bytes = bytes; }
+
+static kineto_status count_rows(const ka_facts_set *s, uint64_t *rows, kineto_error *err)
 {
-    /* columns of the model of all ranks, and of the replay */
-    const uint64_t ROW_BYTES = sizeof(ka_comm) + 120, FIXED_BYTES = 24 << 20;
     kineto_status status = KINETO_OK;
-    *bytes = FIXED_BYTES;
+    *rows = 0;
     for (size_t i = 0; i < s->entries.count && !status; i++) {
         const set_entry *e = &s->entries.data[i];
-        uint64_t rows;
-        status = ka_facts_file_row_count(e->at.file, e->at.trace, &rows, err);
+        uint64_t of_one;
+        status = ka_facts_file_row_count(e->at.file, e->at.trace, &of_one, err);
         ka_facts_file_rest(e->at.file);
-        *bytes += status ? 0 : rows * ROW_BYTES;
+        *rows += status ? 0 : of_one;
     }
+    return status;
+}
+
+/* Do rows stay in the files? @param bytes  receives what is left for comparing: heads and buffers take the rest. */
+static kineto_status choose_place_of_rows(const ka_facts_set *s, size_t *bytes, kineto_error *err)
+{
+    enum { ROW_BYTES = sizeof(ka_comm) + KA_COMPARE_ROW_BYTES, FIXED_BYTES = 8 << 20, RANK_BYTES = 8 << 10 };
+    uint64_t rows, limit = s->memory_bytes ? s->memory_bytes : (uint64_t)1 << 30;
+    uint64_t fixed = FIXED_BYTES + s->entries.count * RANK_BYTES;
+    kineto_status status = count_rows(s, &rows, err);
+    *bytes = (size_t)(limit > fixed + FIXED_BYTES ? limit - fixed : FIXED_BYTES);
+    for (size_t i = 0; !status && rows * ROW_BYTES > *bytes && i < s->files.count; i++)
+        ka_facts_file_keep_rows(s->files.data[i]);
     return status;
 }
 
@@ -325,7 +340,9 @@ static bool has_results(const ka_facts_set *s, const kineto_analysis *wanted)
 static kineto_status add_entries(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
                                  kineto_analysis *to, kineto_error *err)
 {
-    kineto_status status = KINETO_OK;
+    size_t bytes = 0;
+    kineto_status status =
+        to->tables[KA_TABLE_rank_marks].wanted ? choose_place_of_rows(s, &bytes, err) : KINETO_OK;
     for (size_t i = 0; i < s->entries.count && !status; i++) {
         const set_entry *e = &s->entries.data[i];
         kineto_analysis *one;
@@ -340,7 +357,13 @@ static kineto_status add_entries(const ka_facts_set *s, const kineto_analysis_op
             status = kineto_analysis_add(to, one, err);
         kineto_analysis_destroy(one);
     }
-    return status ? status : ka_facts_complete(to, err);
+    if (to->ranks)
+        to->ranks->memory_bytes = bytes;
+    if (status || !(status = ka_facts_complete(to, err)) || !to->ranks || !to->ranks->error.code)
+        return status;
+    if (err)
+        *err = to->ranks->error;
+    return to->ranks->error.code;
 }
 
 kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,

@@ -127,7 +127,7 @@ void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts)
         const ka_rank_set *ranks = analysis ? analysis->ranks : NULL;
         put_health(&w, &facts->health);
         for (size_t i = 0; ranks && i < ranks->ranks.count; i++)
-            put_rank(&w, ranks->ranks.data[i]);
+            put_rank(&w, ranks->ranks.data[i].facts);
         if (analysis)
             put_tables(&w, analysis);
         if (facts->overview)

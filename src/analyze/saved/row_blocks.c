@@ -284,11 +284,24 @@ static void write_column(const uint64_t *cells, uint32_t count, ka_byte_writer *
     }
 }
 
+/* As many plain cells as can be read by words. */
+static uint32_t read_plain_cells(ka_byte_reader *r, uint64_t *cells, uint32_t count)
+{
+    enum { VARINT_BYTES = 10 };
+    ka_byte_reader local = *r; /* in registers */
+    uint32_t i = 0;
+    if (KA_READS_WORDS)
+        for (; i < count && local.end - local.at >= VARINT_BYTES; i++)
+            cells[i] = ka_read_varint_word(&local);
+    *r = local;
+    return i;
+}
+
 static void read_column(ka_byte_reader *r, uint64_t *cells, uint32_t count)
 {
     uint64_t kind = ka_read_fixed(r, 1);
     r->is_bad |= kind > COLUMN_RUNS;
-    for (uint32_t i = 0; i < count && !r->is_bad; i++) {
+    for (uint32_t i = kind == COLUMN_PLAIN ? read_plain_cells(r, cells, count) : 0; i < count && !r->is_bad; i++) {
         cells[i] = ka_read_varint(r);
         if (cells[i] || kind != COLUMN_RUNS)
             continue;

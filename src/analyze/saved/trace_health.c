@@ -53,6 +53,8 @@ void ka_trace_health_free(ka_trace_health *h)
 
 /* ---- as bytes -------------------------------------------------------------------------------- */
 
+enum { COVERED_IS_CUT = 1, COVERED_IS_DUMP = 2 };
+
 static void write_covered(ka_byte_writer *w, const ka_covered_trace *t)
 {
     ka_write_signed(w, t->rank);
@@ -61,7 +63,7 @@ static void write_covered(ka_byte_writer *w, const ka_covered_trace *t)
     ka_write_signed(w, t->host_ns);
     ka_write_signed(w, t->device_ns);
     ka_write_varint(w, t->activities);
-    ka_write_varint(w, t->is_cut);
+    ka_write_varint(w, (t->is_cut ? COVERED_IS_CUT : 0) | (t->is_dump ? COVERED_IS_DUMP : 0));
 }
 
 static ka_covered_trace read_covered(ka_byte_reader *r)
@@ -72,7 +74,9 @@ static ka_covered_trace read_covered(ka_byte_reader *r)
     t.host_ns = ka_read_signed(r);
     t.device_ns = ka_read_signed(r);
     t.activities = ka_read_varint(r);
-    t.is_cut = ka_read_varint(r) != 0;
+    uint64_t flags = ka_read_varint(r);
+    t.is_cut = flags & COVERED_IS_CUT;
+    t.is_dump = flags & COVERED_IS_DUMP;
     return t;
 }
 
@@ -95,6 +99,22 @@ void ka_write_health(ka_byte_writer *w, const ka_trace_health *h)
         ka_write_text(w, h->lines[i].rule);
         ka_write_text(w, h->lines[i].sentence);
     }
+    ka_write_varint(w, h->coverage.ranks.count);
+    for (size_t i = 0; i < h->coverage.ranks.count; i++)
+        ka_write_signed(w, h->coverage.ranks.data[i]);
+}
+
+/* Without a list, those of the traces. */
+static bool read_ranks(ka_byte_reader *r, ka_coverage *c)
+{
+    bool has_list = r->at < r->end, ok = true;
+    uint64_t count = has_list ? ka_read_count(r, 1) : c->traces.count;
+    for (uint64_t i = 0; i < count && !r->is_bad && ok; i++) {
+        int64_t rank = has_list ? ka_read_signed(r) : c->traces.data[i].rank;
+        r->is_bad |= rank < -1 || rank > INT32_MAX;
+        ok = rank < 0 || kt_add_rank(&c->ranks, (int32_t)rank);
+    }
+    return ok;
 }
 
 static bool read_lines(ka_byte_reader *r, ka_trace_health *h)
@@ -125,7 +145,7 @@ bool ka_read_health(ka_byte_reader *r, ka_trace_health *h)
         if (!kb_vec_push(&h->coverage.traces, read_covered(r)))
             return false;
     h->warnings = ka_read_varint(r);
-    bool ok = read_lines(r, h);
+    bool ok = read_lines(r, h) && read_ranks(r, &h->coverage);
     h->warnings = KB_MAX(h->warnings, h->line_count);
     return ok && !r->is_bad;
 }
