@@ -48,6 +48,12 @@ class Answers(unittest.TestCase):
         named, all_ = map(int, re.search(r"damage named (\d+) of (\d+)", said).groups())
         self.assertGreaterEqual(named, 0.9 * all_, said)
 
+    def causes_of(self, path):
+        done = subprocess.run([os.environ["CKINETO"], "analyze", "--only", "rank_causes", "--json", path], check=True,
+                              capture_output=True, text=True)
+        table = json.loads(done.stdout)["tables"]["rank_causes"]
+        return [dict(zip(table["columns"], row)) for row in table["rows"]], table["note"]
+
     def test_a_job_without_a_device(self):
         """As PyTorch writes it with gloo: no groups and no numbers."""
         for rest, rank in (["--plant", "host:rank=3,ns=3000000"], 3), (["--plant", "device:rank=3,factor=1.3"], 3), ([], None):
@@ -56,13 +62,13 @@ class Answers(unittest.TestCase):
                 with tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
                     subprocess.run([sys.executable, "-B", os.path.join(HERE, "generate.py"), folder + "/run", "--gloo", "--program",
                                     program, *sizes, "--set", "ranks_per_host=8", *rest], check=True, capture_output=True)
-                    done = subprocess.run([os.environ["CKINETO"], "analyze", "--only", "rank_causes", "--json", folder + "/run"],
-                                          check=True, capture_output=True, text=True)
-                table = json.loads(done.stdout)["tables"]["rank_causes"]
-                rows = [dict(zip(table["columns"], row)) for row in table["rows"]]
-                self.assertNotIn("does not explain", table["note"], (program, rest))
+                    rows, note = self.causes_of(folder + "/run")
+                    subprocess.run([os.environ["CKINETO"], "facts", folder + "/run", "-o", folder + "/facts"], check=True,
+                                   capture_output=True)
+                    self.assertEqual(self.causes_of(folder + "/facts"), (rows, note), (program, rest))
+                self.assertNotIn("does not explain", note, (program, rest))
                 found = [(row["kind"], row["rank"]) for row in rows]
-                self.assertEqual(found, [] if rank is None else [("host", rank)], (program, rest, table["note"]))
+                self.assertEqual(found, [] if rank is None else [("host", rank)], (program, rest, note))
 
 
 if __name__ == "__main__":
