@@ -124,6 +124,7 @@ void rank_generators_start(const rank_job *job, rank_generator *of, ka_rank_sour
         (void)kb_intern_id(&f->texts, (kineto_string){"", 0});
         f->host = kb_intern_id(&f->texts, (kineto_string){host, (size_t)bytes});
         f->rank = (int32_t)r;
+        f->on_host = job->on_host;
         f->world_size = (int32_t)job->ranks;
         f->step_count = job->steps;
         f->start_ns = f->begin_ns = on_clock(r, 0);

@@ -14,6 +14,7 @@ typedef struct rank_job {
     int64_t work_ns, transfer_ns;
     uint32_t slow_rank; /* KA_NONE: none */
     double slow_share;  /* of its work, more */
+    bool on_host;       /* without a device: work is of the host */
 } rank_job;
 
 typedef struct rank_generator {

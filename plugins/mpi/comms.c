@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COMMS       1024u
 #define COMM_WINDOW 64u
@@ -251,6 +252,16 @@ void cx_comm_remove(cx_word handle)
     (void)pthread_mutex_unlock(&comms_lock);
 }
 
+/* By which ranks of one host are known to have one clock. */
+static void set_host_name(void)
+{
+    char name[256] = "", text[sizeof name + 2];
+    if (gethostname(name, sizeof name - 1) || !name[0] || strpbrk(name, "\"\\"))
+        return;
+    snprintf(text, sizeof text, "\"%s\"", name);
+    (void)kineto_process_set_metadata("host_name", text);
+}
+
 void cx_comms_start(void)
 {
     if (cx_mpi.comm_rank(cx_library_facts.world, &my_rank) ||
@@ -258,6 +269,7 @@ void cx_comms_start(void)
         return;
     append_header("{\"backend\":\"mpi\",\"rank\":%d,\"world_size\":%d,\"pg_config\":[", my_rank,
                   world_size);
+    set_host_name();
     (void)cx_comm_add(cx_library_facts.world);
     (void)cx_comm_add(cx_library_facts.self);
 }

@@ -57,7 +57,7 @@ static void read_rows(const uint8_t *data, size_t size)
 {
     static ka_comm rows[KA_BLOCK_ROWS];
     for (uint32_t count = 1; count <= KA_BLOCK_ROWS; count += 51)
-        (void)ka_decode_rows(data, size, 5, 0, count, rows);
+        (void)ka_decode_rows(data, size, (ka_row_coding){5, count % 2}, 0, count, rows);
 }
 
 static void read_sections(const uint8_t *data, size_t size)

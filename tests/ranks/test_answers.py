@@ -2,6 +2,7 @@
 
 test_answers.py, with CKINETO in the environment
 """
+import json
 import os
 import re
 import subprocess
@@ -46,6 +47,28 @@ class Answers(unittest.TestCase):
         said = self.ask("damage", 8, 16, 3)
         named, all_ = map(int, re.search(r"damage named (\d+) of (\d+)", said).groups())
         self.assertGreaterEqual(named, 0.9 * all_, said)
+
+    def causes_of(self, path):
+        done = subprocess.run([os.environ["CKINETO"], "analyze", "--only", "rank_causes", "--json", path], check=True,
+                              capture_output=True, text=True)
+        table = json.loads(done.stdout)["tables"]["rank_causes"]
+        return [dict(zip(table["columns"], row)) for row in table["rows"]], table["note"]
+
+    def test_a_job_without_a_device(self):
+        """As PyTorch writes it with gloo: no groups and no numbers."""
+        for rest, rank in (["--plant", "host:rank=3,ns=3000000"], 3), (["--plant", "device:rank=3,factor=1.3"], 3), ([], None):
+            for program in "ddp", "tpd":
+                sizes = ["--set", "ranks=8"] if program == "ddp" else ["--set", "tp=2", "--set", "pp=1", "--set", "dp=4"]
+                with tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+                    subprocess.run([sys.executable, "-B", os.path.join(HERE, "generate.py"), folder + "/run", "--gloo", "--program",
+                                    program, *sizes, "--set", "ranks_per_host=8", *rest], check=True, capture_output=True)
+                    rows, note = self.causes_of(folder + "/run")
+                    subprocess.run([os.environ["CKINETO"], "facts", folder + "/run", "-o", folder + "/facts"], check=True,
+                                   capture_output=True)
+                    self.assertEqual(self.causes_of(folder + "/facts"), (rows, note), (program, rest))
+                self.assertNotIn("does not explain", note, (program, rest))
+                found = [(row["kind"], row["rank"]) for row in rows]
+                self.assertEqual(found, [] if rank is None else [("host", rank)], (program, rest, note))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ static ka_rank_facts *make_rank(uint32_t rows, uint64_t state)
     f->start_ns = -5;
     f->end_ns = INT64_MAX;
     f->latency_ns = (int64_t)(next_random(&state) % 5000);
+    f->on_host = next_random(&state) % 2;
+    f->unmatched = (uint8_t)(next_random(&state) % 3);
     for (uint32_t i = 0; i < 70; i++)
         assert_true(kb_vec_push(&f->groups, (ka_comm_group){.id = next_random(&state), .name = f->host, .size = i}));
     for (uint32_t i = 0; i < rows; i++) {
@@ -77,11 +79,11 @@ static void test_blocks_come_back(void **unused)
         ka_byte_writer w = {.no_memory = false};
         ka_comm rows[KA_BLOCK_ROWS];
         ka_encode_rows(f, first, count, &w);
-        assert_true(ka_decode_rows(w.bytes.data, w.bytes.count, f->latency_ns, first, count, rows));
+        assert_true(ka_decode_rows(w.bytes.data, w.bytes.count, ((ka_row_coding){f->latency_ns, f->on_host}), first, count, rows));
         for (uint32_t i = 0; i < count; i++)
             assert_same_row(&f->rows.data[first + i], &rows[i]);
         for (size_t cut = 0; cut < w.bytes.count; cut += 1 + cut / 16) /* cut off: refused */
-            assert_false(ka_decode_rows(w.bytes.data, cut, f->latency_ns, first, count, rows));
+            assert_false(ka_decode_rows(w.bytes.data, cut, ((ka_row_coding){f->latency_ns, f->on_host}), first, count, rows));
         ka_byte_writer_free(&w);
         ka_rank_facts_release(f);
     }

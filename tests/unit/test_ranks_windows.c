@@ -79,6 +79,28 @@ static void windows_find_the_same(void **state)
     ka_rank_view_free(&v);
 }
 
+/* Without a device, work is the host's. What is certain is found in each window, from three steps on. */
+static void hosts_are_found_in_windows(void **state)
+{
+    (void)state;
+    rank_job job = slow_job;
+    job.on_host = true;
+    ka_rank_view v;
+    for (size_t rows = 0; rows < 300; rows += 170) {
+        compare(&job, (size_t)RANKS * rows * 400, false, &v);
+        assert_true(rows ? v.window_count > 2 : v.window_count == 1);
+        assert_int_equal(v.causes.list.count, 1);
+        assert_int_equal(v.causes.list.data[0].kind, KA_CAUSE_HOST);
+        assert_int_equal(v.causes.list.data[0].rank, SLOW);
+        assert_true(v.causes.list.data[0].saved_ns > rank_job_gain_ns(&job) / 2);
+        ka_rank_view_free(&v);
+    }
+    job.slow_rank = KA_NONE;
+    compare(&job, (size_t)RANKS * 170 * 400, false, &v);
+    assert_int_equal(v.causes.list.count, 0);
+    ka_rank_view_free(&v);
+}
+
 static void healthy_runs_have_no_cause(void **state)
 {
     (void)state;
@@ -122,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reading_finds_what_memory_has),
         cmocka_unit_test(windows_find_the_same),
+        cmocka_unit_test(hosts_are_found_in_windows),
         cmocka_unit_test(healthy_runs_have_no_cause),
         cmocka_unit_test(failures_of_a_source_are_returned),
     };

@@ -173,7 +173,7 @@ static void read_annotation(ka_collective_reader *r, ka_collective_args *c, cons
 {
     kineto_arg arg;
     kineto_string name = ka_name(r->s, s->name);
-    if (name.size <= 5 || memcmp(name.data, "nccl:", 5) != 0)
+    if (name.size <= 5 || (memcmp(name.data, "nccl:", 5) != 0 && memcmp(name.data, "gloo:", 5) != 0))
         return;
     if (!c->name)
         c->name = keep_collective(r, (kineto_string){name.data + 5, name.size - 5});
@@ -277,7 +277,7 @@ ka_collective_args ka_read_collective(ka_collective_reader *r, const ka_work *w)
 ka_collective_args ka_read_collective_call(ka_collective_reader *r, const ka_slice *call)
 {
     ka_collective_args c = nothing_known;
-    (void)read_row(r, &c, call->row);
+    read_slice(r, &c, call);
     conclude_collective(r, &c, kb_string(""));
     return c;
 }

@@ -45,7 +45,7 @@ typedef struct ka_collective_reader {
 
 void ka_collective_reader_create(ka_collective_reader *r, const ka_dataset *s);
 void ka_collective_reader_free(ka_collective_reader *r);
-/** Of a kernel; of a call of MPI. Out of memory sets r->no_memory. */
+/** Of a kernel; of a call of MPI, or an annotation. Out of memory sets r->no_memory. */
 ka_collective_args ka_read_collective(ka_collective_reader *r, const ka_work *w);
 ka_collective_args ka_read_collective_call(ka_collective_reader *r, const ka_slice *call);
 /** The messages that one kernel sends and receives together: those of the ranges on its thread since the launch

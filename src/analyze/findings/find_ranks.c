@@ -1,5 +1,4 @@
-/* Rules that compare ranks: communication.imbalance, by what makes the run longer (analyze/ranks). Runs
- * without work on devices, as those of MPI on threads, are compared by their waiting (find_communication.c). */
+/* Rules that compare ranks: communication.imbalance, by what makes the run longer (analyze/ranks). */
 #include "analyze/findings/finding.h"
 #include "analyze/ranks/rank_set.h"
 
@@ -36,8 +35,12 @@ static void say_cause(ka_finder *f, ka_found *x, const ka_rank_view *v, const ka
                "were as fast as they are", place.s, excess.s, saved.s);
         break;
     case KA_CAUSE_HOST:
-        ka_say(f, x, "%s launches its work %s later than ranks of its role, and others wait for it; the run would be %s shorter "
-               "without", place.s, excess.s, saved.s);
+        if (v->model.facts[c->rank]->on_host)
+            ka_say(f, x, "%s needs %s longer between its collectives than ranks of its role, and others wait for it; the run would "
+                   "be %s shorter without", place.s, excess.s, saved.s);
+        else
+            ka_say(f, x, "%s launches its work %s later than ranks of its role, and others wait for it; the run would be %s "
+                   "shorter without", place.s, excess.s, saved.s);
         break;
     case KA_CAUSE_LINK:
         ka_say(f, x, "transfers of %s take %s longer than those of groups of its kind; the run would be %s shorter without",
@@ -57,8 +60,8 @@ static void advise_cause(ka_finder *f, ka_found *x, const ka_rank_cause *c)
                         "temperature, another program on it), more kernels are more work: a larger shard or longer sequences");
         break;
     case KA_CAUSE_HOST:
-        ka_advise(f, x, "See what its host does between the steps: its data loader, another program on its processors, their "
-                        "clocks, placement of the process (numactl)");
+        ka_advise(f, x, "See what its host does between the steps: its data loader, more work than others have, another program on "
+                        "its processors, their clocks, placement of the process (numactl)");
         break;
     case KA_CAUSE_LINK:
         ka_advise(f, x, "Check the links between its ranks (nvidia-smi nvlink, ibstat, errors of the switch), and the order in "
@@ -84,11 +87,27 @@ static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_caus
     ka_show_span(f, x, 0, 0, c->excess_ns, "%s beyond the median of its role", kb_duration(c->excess_ns).s);
 }
 
+/* Why no collective is known on all its ranks. */
+static const char *explain_unmatched(const ka_rank_view *v)
+{
+    for (uint32_t r = 0; v && r < v->model.rank_count; r++)
+        switch (v->model.facts[r]->unmatched) {
+        case KA_UNMATCHED_GROUP:
+            return "collectives do not name their process group, and several groups may be theirs";
+        case KA_UNMATCHED_PEER:
+            return "messages do not name their peer: record with record_shapes=True";
+        default:
+            break;
+        }
+    return "the ranks have no collectives of the same steps in common: they are not of one run, or their collectives were "
+           "not recorded";
+}
+
 void ka_find_communication_imbalance(ka_finder *f)
 {
     const ka_rank_view *v = f->facts->ranks ? ka_rank_set_view(f->facts->ranks) : NULL;
     if (!v || !v->is_compared) {
-        ka_find_waiting_ranks(f);
+        ka_skip_rule(f, "%s", explain_unmatched(v));
         return;
     }
     const char *refused = v->model.refused[0] ? v->model.refused : v->causes.refused;

@@ -182,10 +182,6 @@ kineto_string ka_device_text(const kineto_trace *t, int64_t device, const char *
 /** The front of long names, for sentences; kernels' names can be 2000 long. */
 kb_text ka_short_name(kineto_string name);
 
-/* ---- find_communication.c -------------------------------------------------------------------- */
-/** communication.imbalance of ranks that cannot be replayed: by the table distributed_wait. */
-void ka_find_waiting_ranks(ka_finder *f);
-
 /* ---- findings.c ------------------------------------------------------------------------------ */
 /* What became of a rule: found something, found nothing, was skipped (`because` has the
  * reason), or was not selected. */

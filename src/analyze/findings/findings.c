@@ -225,10 +225,7 @@ static double recording_quality(const kineto_trace *t)
 
 /* Tables that rules that compare ranks read, and the engine: kept after the trace is released. */
 static const ka_table_set across_tables =
-    KA_TABLE_BIT(KA_TABLE_steps) | KA_TABLE_BIT(KA_TABLE_distributed_overlap) |
-    KA_TABLE_BIT(KA_TABLE_distributed_wait) | KA_TABLE_BIT(KA_TABLE_distributed_marks) |
-    KA_TABLE_BIT(KA_TABLE_stragglers) | KA_TABLE_BIT(KA_TABLE_straggler_marks) |
-    KA_TABLE_BIT(KA_TABLE_rank_marks) | KA_TABLE_BIT(KA_TABLE_mpi_peers) | KA_TABLE_BIT(KA_TABLE_mpi_messages);
+    KA_TABLE_BIT(KA_TABLE_steps) | KA_TABLE_BIT(KA_TABLE_rank_marks) | KA_TABLE_BIT(KA_TABLE_mpi_peers) | KA_TABLE_BIT(KA_TABLE_mpi_messages);
 
 kineto_status ka_findings_create_across(kineto_analysis **out, kineto_error *err)
 {

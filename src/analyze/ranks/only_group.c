@@ -4,14 +4,18 @@
 #include "trace/transform/merged_part.h"
 #include "trace/trace.h"
 
+static kineto_string read_quoted(kineto_string group, const char *key)
+{
+    kineto_string text = kt_member_of(group, key);
+    return text.size > 1 && text.data[0] == '"' ? (kineto_string){text.data + 1, text.size - 2} : text;
+}
+
 static ka_only_group read_group(kineto_string group)
 {
-    kineto_string name = kt_member_of(group, "pg_name");
-    if (name.size > 1 && name.data[0] == '"')
-        name = (kineto_string){name.data + 1, name.size - 2};
     int64_t size = 0;
     (void)kt_value_whole(kt_member_of(group, "pg_size"), &size);
-    return (ka_only_group){name, kt_member_of(group, "ranks"), size > 0 && size < UINT32_MAX ? (uint32_t)size : 0};
+    return (ka_only_group){read_quoted(group, "pg_name"), read_quoted(group, "pg_desc"), kt_member_of(group, "ranks"),
+                           size > 0 && size < UINT32_MAX ? (uint32_t)size : 0};
 }
 
 static bool is_world(const ka_only_group *g) { return kb_string_equal(g->name, kb_string("0")); }
@@ -31,4 +35,16 @@ ka_only_group ka_find_only_group(const kineto_trace *t)
             found = g;
     }
     return found;
+}
+
+uint32_t ka_list_header_groups(const kineto_trace *t, ka_only_group *out, uint32_t room)
+{
+    kt_items list = kt_items_of(kt_member_of(kt_header_member(t, "distributedInfo"), "pg_config"));
+    kineto_string item;
+    uint32_t count = 0;
+    while (count < room && kt_items_next(&list, &item)) {
+        out[count] = read_group(item);
+        count += out[count].size > 1;
+    }
+    return count;
 }

@@ -1,5 +1,6 @@
 /* Compares the parts of each rank with those of its like, and replays the run without what is beyond. */
 #include "analyze/ranks/rank_causes.h"
+#include "analyze/ranks/rank_host_excess.h"
 #include "analyze/ranks/rank_links.h"
 #include "analyze/ranks/rank_usual.h"
 
@@ -217,13 +218,14 @@ static int compare_saved(const void *left, const void *right)
     return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank) : (a->group > b->group) - (a->group < b->group);
 }
 
-/* What candidates save that are none: the lower quartile of those of ranks. */
+/* What candidates save that are none: the lower quartile of those of ranks. Ranks on hosts are candidates only if that is
+ * beyond noise. */
 static int64_t find_noise(const searching *s)
 {
     double saved[2 * MAX_CANDIDATES];
     size_t n = 0;
     for (size_t i = 0; i < s->list.count && n < KB_COUNT(saved); i++)
-        if (s->list.data[i].rank != KA_NONE)
+        if (s->list.data[i].rank != KA_NONE && !s->m->facts[s->list.data[i].rank]->on_host)
             saved[n++] = (double)KB_MAX(s->list.data[i].saved_ns, 0);
     if (n < 2)
         return 0;
@@ -345,7 +347,8 @@ static bool search_window(searching *s)
     if (!s->slow || !s->device_excess || !s->host_excess || !s->link_excess || !ka_replay_create(&s->replay, m))
         return false;
     s->replayed_ns = ka_replay_run(&s->replay);
-    if (!ka_find_usual(&s->replay, &s->usual) || !ka_find_slow_transfers(&s->replay, s->slow))
+    if (!ka_find_usual(&s->replay, &s->usual) || !ka_find_host_excess(&s->replay, &s->usual) ||
+        !ka_find_slow_transfers(&s->replay, s->slow))
         return false;
     if (!add_excess(s))
         return false;
@@ -376,7 +379,7 @@ bool ka_cause_search_add(ka_cause_search *all, const ka_rank_model *m)
 bool ka_cause_search_create(ka_cause_search *s, const ka_rank_model *m)
 {
     size_t ranks = (size_t)m->rank_count + 1;
-    *s = (ka_cause_search){.first_step = UINT32_MAX, .rank_count = m->rank_count};
+    *s = (ka_cause_search){.first_step = UINT32_MAX, .m = m};
     s->device_steps = calloc(ranks, sizeof *s->device_steps);
     s->host_steps = calloc(ranks, sizeof *s->host_steps);
     s->device_excess = calloc(ranks, sizeof *s->device_excess);
@@ -422,6 +425,13 @@ static void count_leads(const ka_cause_search *s, ka_rank_cause *c)
                                         : ka_leads_of(&s->leads, c->kind == KA_CAUSE_DEVICE ? KA_LEADS_DEVICE : KA_LEADS_HOST, c->rank);
 }
 
+/* What a host computes is not of a device. */
+static void name_kind(const ka_cause_search *s, ka_rank_cause *c)
+{
+    if (c->kind == KA_CAUSE_DEVICE && s->m->facts[c->rank]->on_host)
+        c->kind = KA_CAUSE_HOST;
+}
+
 static void select_causes(ka_cause_search *s, ka_rank_causes *out)
 {
     if (s->list.count)
@@ -438,6 +448,7 @@ static void select_causes(ka_cause_search *s, ka_rank_causes *out)
             (int64_t)excess_of(s->device_excess, s->host_excess, s->link_excess, cause_key(&s->list.data[kept]));
         count_leads(s, &s->list.data[kept]);
         find_step(s, &s->list.data[kept]);
+        name_kind(s, &s->list.data[kept]);
     }
     out->list.data = s->list.data;
     out->list.count = kept;
@@ -450,7 +461,7 @@ static void select_causes(ka_cause_search *s, ka_rank_causes *out)
 static bool close_steps(ka_cause_search *s)
 {
     bool ok = true;
-    for (uint32_t rank = 0; rank < s->rank_count && ok; rank++)
+    for (uint32_t rank = 0; rank < s->m->rank_count && ok; rank++)
         ok = add_step(s, KA_LEADS_DEVICE, rank, UINT32_MAX, 0) && add_step(s, KA_LEADS_HOST, rank, UINT32_MAX, 0);
     return ok;
 }

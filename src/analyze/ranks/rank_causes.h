@@ -54,7 +54,7 @@ typedef struct ka_cause_search {
     ka_step_excess *device_steps, *host_steps;          /* by rank */
     double *device_excess, *host_excess, *link_excess;  /* by rank; by group */
     ka_leads leads;
-    uint32_t rank_count;
+    const ka_rank_model *m;
     uint32_t first_step, last_step;
     int64_t length_ns, apart_ns, noise_ns;
     int64_t noise_length_ns; /* of the windows that noise_ns is of */
@@ -63,7 +63,7 @@ typedef struct ka_cause_search {
     bool is_sparse;          /* the next windows are searched for large causes only, to save time */
 } ka_cause_search;
 
-/** @param m  ranks and groups. @param s  to be freed, also on failure. False: out of memory. */
+/** @param m  ranks and groups; must outlive the search. @param s  to be freed, also on failure. False: out of memory. */
 bool ka_cause_search_create(ka_cause_search *s, const ka_rank_model *m);
 void ka_cause_search_free(ka_cause_search *s);
 /** Windows in the order of time. False: out of memory. */

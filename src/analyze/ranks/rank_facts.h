@@ -29,6 +29,7 @@
 enum {
     KA_COMM_WAITED = 1,   /* wait_row was idle until this one ended: it did wait for it */
     KA_COMM_BY_ORDER = 2, /* `sequence` is a count by order: the trace has no numbers */
+    KA_COMM_NUMBERED = 4, /* a message whose `sequence` is equal on both sides, in all steps */
     KA_COMM_LAST = 8,     /* no collective: the end of the rank's work */
     KA_COMM_NO_LAUNCH = 16, /* host_… are not known */
     KA_COMM_LATE_OWN = 32,  /* late_ns is from this row's launch, not from the one before */
@@ -55,6 +56,13 @@ typedef struct ka_comm_group {
     uint32_t size; /* 0: not known */
 } ka_comm_group;
 
+/** Why calls of a rank could not be matched with those of others. */
+typedef enum ka_unmatched {
+    KA_UNMATCHED_NONE,
+    KA_UNMATCHED_GROUP, /* several groups may be the one of a collective */
+    KA_UNMATCHED_PEER   /* the trace does not say to whom messages go */
+} ka_unmatched;
+
 typedef struct ka_rank_facts {
     atomic_uint references;
     int32_t rank, world_size;
@@ -63,11 +71,19 @@ typedef struct ka_rank_facts {
     int64_t begin_ns;         /* of the first step, or of the first activity */
     int64_t latency_ns;       /* from a launch to its start, at least */
     uint32_t step_count;
+    bool on_host;             /* its computation is that of the host: it communicates without a device */
+    uint8_t unmatched;        /* ka_unmatched: why rows have no group */
     bool is_dump;             /* of the flight recorder: no trace */
     KB_VEC(ka_comm_group) groups;
     KB_VEC(ka_comm) rows; /* in the order of launch; the last one is the end */
     kb_intern texts;
 } ka_rank_facts;
+
+/** Is its `sequence` a count that begins anew in each step? */
+static inline bool ka_is_counted(const ka_comm *c)
+{
+    return (ka_is_message(c->op) && !(c->flags & KA_COMM_NUMBERED)) || (c->flags & KA_COMM_BY_ORDER);
+}
 
 /** @param out  to be released. Has no rows but the end if nothing communicated. threads: any. */
 kineto_status ka_rank_facts_create(const ka_dataset *s, ka_rank_facts **out, kineto_error *err);

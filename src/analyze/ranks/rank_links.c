@@ -50,7 +50,8 @@ static bool place_transfers(const slow_search *s, transfer_search *t)
     for (size_t i = 0; ok && i < m->instances.count; i++) {
         const ka_instance *x = &m->instances.data[i];
         t->of[i] = KA_NONE;
-        if (!ka_is_joined(x) || !(x->flags & KA_INSTANCE_WHOLE))
+        bool is_link = spans_hosts(m, x) || !m->facts[m->rank_of[m->members[x->first]]]->on_host;
+        if (!ka_is_joined(x) || !(x->flags & KA_INSTANCE_WHOLE) || !is_link) /* processes of one host have no link between them */
             continue;
         const ka_comm *c = ka_model_row(m, m->members[x->first]);
         uint64_t key[] = {m->groups.data[x->group].kind, x->op, x->op == KA_OP_ALL_TO_ALL ? 0 : c->elements,

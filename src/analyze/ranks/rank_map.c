@@ -1,6 +1,6 @@
 /* Makes the facts of a rank: its work in the order of launch, cut at collectives. */
+#include "analyze/ranks/host_calls.h"
 #include "analyze/ranks/only_group.h"
-#include "analyze/ranks/rank_facts.h"
 #include "trace/import/import.h"
 
 #include <ckineto/files.h>
@@ -543,7 +543,12 @@ static bool map_work(mapping *m)
     bool is_plausible = has_plausible_times(s);
     if (!is_plausible)
         m->out->start_ns = m->out->end_ns = m->out->begin_ns = 0;
-    if (!is_plausible || !has_collectives(s)) { /* nothing to cut the chains at */
+    bool on_device = is_plausible && has_collectives(s);
+    if (is_plausible && !on_device && !ka_map_host(s, m->out))
+        return false;
+    if (m->out->on_host)
+        return !m->no_memory;
+    if (!on_device) { /* nothing to cut the chains at */
         m->computed_ns = m->out->end_ns;
         append_end(m);
         return !m->no_memory;

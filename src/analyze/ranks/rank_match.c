@@ -71,8 +71,7 @@ bool ka_join_groups(ka_rank_model *m)
 /* What was counted begins anew in each step. */
 uint64_t ka_instance_key(uint32_t group, const ka_comm *c)
 {
-    uint64_t key[] = {group, c->sequence,
-                      ka_is_message(c->op) || (c->flags & KA_COMM_BY_ORDER) ? c->step : UINT64_MAX};
+    uint64_t key[] = {group, c->sequence, ka_is_counted(c) ? c->step : UINT64_MAX};
     return kb_hash(key, sizeof key);
 }
 

@@ -82,7 +82,8 @@ static void time_instance(const ka_rank_model *m, ka_instance *x)
     }
     if (ka_is_synchronizing(x->op) && x->arrival_ns > ka_add_ns(x->end_ns, LATE_NS))
         x->flags |= KA_INSTANCE_TORN;
-    x->arrival_ns = KB_MIN(x->arrival_ns, x->end_ns);
+    if (ka_is_synchronizing(x->op) || !m->facts[m->rank_of[m->members[x->first]]]->on_host)
+        x->arrival_ns = KB_MIN(x->arrival_ns, x->end_ns);
 }
 
 /* Instances in the order of arrival, which no wait goes against. */

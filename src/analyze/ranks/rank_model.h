@@ -134,6 +134,15 @@ static inline bool ka_is_synchronizing(uint8_t op)
     return op == KA_OP_ALL_REDUCE || op == KA_OP_ALL_GATHER || op == KA_OP_REDUCE_SCATTER ||
            op == KA_OP_ALL_TO_ALL || op == KA_OP_BARRIER;
 }
+/** Has a row of a host ended before the last one of its instance began? A message can be on its way, or a part of a
+ *  broadcast done, by then. */
+static inline bool ka_leaves_early(const ka_rank_model *m, uint32_t row)
+{
+    const ka_instance *x = m->instance_of[row] == KA_NONE ? NULL : &m->instances.data[m->instance_of[row]];
+    return x && ka_is_joined(x) && !ka_is_synchronizing(x->op) && m->end_ns[row] < x->arrival_ns;
+}
+/** What is compared of the kind of a row: whether a rank of MPI sends before it receives does not make a role. */
+static inline uint8_t ka_role_op(const ka_comm *c) { return c->flags & KA_COMM_NUMBERED ? KA_OP_SEND_RECV : c->op; }
 /** rank_match.c: groups, of facts without rows; instances. False: out of memory. */
 bool ka_join_groups(ka_rank_model *m);
 bool ka_match_ranks(ka_rank_model *m);
@@ -162,7 +171,7 @@ typedef struct ka_role_signer {
     KB_VEC(uint64_t) signs; /* of steps */
     uint32_t step;
 } ka_role_signer;
-bool ka_sign_row(const ka_rank_model *m, ka_role_signer *s, uint32_t group, const ka_comm *c);
+bool ka_sign_row(const ka_rank_model *m, ka_role_signer *s, uint32_t rank, uint32_t group, const ka_comm *c);
 /** @param roles  signature → role. False: out of memory. */
 bool ka_set_role(ka_rank_model *m, uint32_t rank, ka_role_signer *s, kb_map *roles);
 #endif

@@ -85,7 +85,7 @@ static last_arrival find_last_arrival(const ka_rank_model *m, uint32_t row)
 {
     last_arrival a = {m->start_ns[row], row, m->group_of[row], false};
     const ka_instance *x = m->instance_of[row] == KA_NONE ? NULL : &m->instances.data[m->instance_of[row]];
-    if (!x || !(x->flags & KA_INSTANCE_WHOLE))
+    if (!x || !(x->flags & KA_INSTANCE_WHOLE) || ka_leaves_early(m, row))
         return a;
     for (uint32_t i = 0; i < x->count; i++) {
         uint32_t other = m->members[x->first + i];
@@ -116,11 +116,17 @@ static void pass_end(walk *w)
     go_to(w, AT_BEGIN, w->row);
 }
 
+/* Without a device, computation is the host's. */
+static ka_path_kind computation_of(const walk *w)
+{
+    return w->m->facts[w->m->rank_of[w->row]]->on_host ? KA_PATH_HOST : KA_PATH_DEVICE;
+}
+
 static void pass_begin(walk *w)
 {
     ka_begin_parts b = ka_find_begin_parts(w->m, w->row);
     if (b.ready_ns != KA_NO_MOMENT && b.ready_ns >= b.launch_ns && b.ready_ns >= b.stream_ns) {
-        explain_since(w, KA_PATH_DEVICE, b.ready_ns, KA_NONE, false);
+        explain_since(w, computation_of(w), b.ready_ns, KA_NONE, false);
         go_to(w, AT_READY, w->row);
     } else if (b.launch_ns != KA_NO_MOMENT && b.launch_ns >= b.stream_ns) {
         explain_since(w, KA_PATH_HOST, ka_align_moment(w->m, w->row, ka_model_row(w->m, w->row)->host_at_ns), KA_NONE, false);
@@ -140,19 +146,19 @@ static void pass_ready(walk *w)
     bool is_first = row == m->base[m->rank_of[row]];
     ka_ready_parts r = ka_find_ready_parts(m, &w->waited, row);
     if (r.held_ns != KA_NO_MOMENT && r.held_ns >= r.chain_ns && r.held_ns >= r.waited_ns) {
-        explain_since(w, KA_PATH_DEVICE, r.launch_ns, KA_NONE, false);
+        explain_since(w, computation_of(w), r.launch_ns, KA_NONE, false);
         bool is_own = is_first || ka_model_row(m, row)->flags & KA_COMM_LATE_OWN;
         uint32_t before = is_own ? row : row - 1;
         explain_since(w, KA_PATH_HOST, ka_align_moment(m, before, ka_model_row(m, before)->host_at_ns), KA_NONE, false);
         go_to(w, AT_HOST, before);
     } else if (r.waited_row != KA_NONE && r.waited_ns >= r.chain_ns) {
-        explain_since(w, KA_PATH_DEVICE, m->end_ns[r.waited_row], KA_NONE, false);
+        explain_since(w, computation_of(w), m->end_ns[r.waited_row], KA_NONE, false);
         go_to(w, AT_END, r.waited_row);
     } else if (!is_first) {
-        explain_since(w, KA_PATH_DEVICE, ka_align_moment(m, row - 1, ka_model_row(m, row - 1)->ready_ns), KA_NONE, false);
+        explain_since(w, computation_of(w), ka_align_moment(m, row - 1, ka_model_row(m, row - 1)->ready_ns), KA_NONE, false);
         go_to(w, AT_READY, row - 1);
     } else {
-        explain_all(w, KA_PATH_DEVICE);
+        explain_all(w, computation_of(w));
     }
 }
 

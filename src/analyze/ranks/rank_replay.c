@@ -13,7 +13,7 @@ static uint32_t global_row(const ka_rank_model *m, uint32_t rank, int32_t of)
 /* The row that stands for the kernel of a row. */
 static uint32_t main_row(const ka_rank_model *m, uint32_t row)
 {
-    while (ka_model_row(m, row)->flags & KA_COMM_PART)
+    while (row > m->base[m->rank_of[row]] && (ka_model_row(m, row)->flags & KA_COMM_PART))
         row--;
     return row;
 }
@@ -40,7 +40,14 @@ static int64_t earliest_begin(const ka_replay_row *x, int64_t ready, int64_t lau
 static int64_t arrival_of(const ka_rank_model *m, uint32_t row)
 {
     const ka_instance *x = whole_instance(m, row);
-    return x ? x->arrival_ns : m->start_ns[row];
+    return x && !ka_leaves_early(m, row) ? x->arrival_ns : m->start_ns[row];
+}
+
+/* Is the row one of several messages of its kernel or call? */
+static bool has_parts(const ka_rank_model *m, uint32_t rank, uint32_t row)
+{
+    bool is_last = row + 1 == m->base[rank + 1];
+    return (ka_model_row(m, row)->flags | (is_last ? 0 : ka_model_row(m, row + 1)->flags)) & KA_COMM_PART;
 }
 
 /* When all that a kernel sends and receives could begin. */
@@ -88,7 +95,9 @@ static void take_row(ka_replay *r, uint32_t rank, uint32_t row)
                          .after = global_row(m, rank, c->after),
                          .wait_row = c->flags & KA_COMM_WAITED ? global_row(m, rank, c->wait_row) : KA_NONE,
                          .sync_row = global_row(m, rank, c->sync_row),
-                         .flags = c->flags};
+                         .flags = (uint8_t)(row == m->base[rank] ? c->flags & ~KA_COMM_PART : c->flags),
+                         .leaves_early = ka_leaves_early(m, row),
+                         .has_parts = has_parts(m, rank, row)};
     take_lengths(r, row);
     x->host = ka_align_moment(m, row, c->host_at_ns);
     x->transfer_ns = m->end_ns[row] - kernel_arrival(m, row);
@@ -184,29 +193,11 @@ static int64_t next_ready(const ka_replay *r, uint32_t row, bool is_first)
     return ready;
 }
 
-/* `host` and `ready` of all rows of its rank up to this one. */
-static void advance_rank(ka_replay *r, uint32_t rank, uint32_t row)
-{
-    for (uint32_t *at = &r->next[rank]; *at <= row; ++*at) {
-        bool is_first = *at == r->m->base[rank];
-        r->rows[*at].host = next_host(r, *at, is_first);
-        r->rows[*at].ready = next_ready(r, *at, is_first);
-    }
-}
-
 static int64_t end_of(const ka_replay *r, uint32_t row) { return row == KA_NONE ? INT64_MIN : r->rows[row].end; }
 
-static void begin_row(ka_replay *r, uint32_t row)
+static int64_t begin_of(const ka_replay *r, const ka_replay_row *x)
 {
-    ka_replay_row *x = &r->rows[row];
-    advance_rank(r, x->rank, row);
-    if (x->flags & KA_COMM_PART) {
-        begin_row(r, row - 1); /* the same kernel, whose other message may come later */
-        x->begin = x[-1].begin;
-        return;
-    }
-    x->begin = earliest_begin(x, x->ready, x->host + r->latency_ns[x->rank], end_of(r, x->after),
-                              end_of(r, x->previous)) + x->gap_ns;
+    return earliest_begin(x, x->ready, x->host + r->latency_ns[x->rank], end_of(r, x->after), end_of(r, x->previous)) + x->gap_ns;
 }
 
 /* What waits for a row is told its end. */
@@ -239,6 +230,33 @@ static void end_row(ka_replay *r, uint32_t row, int64_t arrival)
     pass_end(r, x);
 }
 
+/* `host` and `ready` of all rows of its rank up to this one, and the ends of those before it that waited for no other
+ * rank. */
+static void advance_rank(ka_replay *r, uint32_t rank, uint32_t row)
+{
+    for (uint32_t *at = &r->next[rank]; *at <= row; ++*at) {
+        bool is_first = *at == r->m->base[rank];
+        r->rows[*at].host = next_host(r, *at, is_first);
+        r->rows[*at].ready = next_ready(r, *at, is_first);
+        if (r->rows[*at].leaves_early && !r->rows[*at].has_parts) {
+            r->rows[*at].begin = begin_of(r, &r->rows[*at]);
+            end_row(r, *at, r->rows[*at].begin);
+        }
+    }
+}
+
+static void begin_row(ka_replay *r, uint32_t row)
+{
+    ka_replay_row *x = &r->rows[row];
+    advance_rank(r, x->rank, row);
+    if (x->flags & KA_COMM_PART) {
+        begin_row(r, row - 1); /* the same kernel, whose other message may come later */
+        x->begin = x[-1].begin;
+        return;
+    }
+    x->begin = begin_of(r, x);
+}
+
 static void run_instance(ka_replay *r, const ka_instance *x)
 {
     int64_t arrival = INT64_MIN;
@@ -250,7 +268,8 @@ static void run_instance(ka_replay *r, const ka_instance *x)
         arrival = KB_MAX(arrival, r->rows[members[i]].begin);
     }
     for (uint32_t i = 0; i < x->count; i++)
-        end_row(r, members[i], arrival);
+        if (!r->rows[members[i]].leaves_early) /* else it has ended already, or with other messages of its call */
+            end_row(r, members[i], arrival);
 }
 
 /* A row without the others of its instance. If these have no common clock, or it is of another collective, what it

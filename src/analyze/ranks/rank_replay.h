@@ -15,6 +15,7 @@ typedef struct ka_replay_row {
     uint32_t rank;
     uint8_t flags;
     bool is_ended; /* `end` has one of its messages */
+    bool leaves_early, has_parts; /* before the last row of its instance begins; it is one of several messages of its call */
 } ka_replay_row;
 
 /** By how much a row of the context is earlier than recorded, if something was shorter in the windows before. */

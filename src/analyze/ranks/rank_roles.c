@@ -5,7 +5,7 @@
 /* Sizes that differ by design do not make a role. */
 static uint64_t sign_row(const ka_rank_model *m, uint64_t seed, uint32_t group, const ka_comm *c)
 {
-    uint64_t key[] = {m->groups.data[group].kind, c->op, c->op == KA_OP_ALL_TO_ALL ? 0 : c->elements};
+    uint64_t key[] = {m->groups.data[group].kind, ka_role_op(c), c->op == KA_OP_ALL_TO_ALL ? 0 : c->elements};
     return kb_hash_seeded(seed, key, sizeof key);
 }
 
@@ -32,7 +32,7 @@ static uint64_t most_frequent(uint64_t *signs, size_t count)
     return best;
 }
 
-bool ka_sign_row(const ka_rank_model *m, ka_role_signer *s, uint32_t group, const ka_comm *c)
+bool ka_sign_row(const ka_rank_model *m, ka_role_signer *s, uint32_t rank, uint32_t group, const ka_comm *c)
 {
     if (group == KA_NONE)
         return true;
@@ -40,7 +40,9 @@ bool ka_sign_row(const ka_rank_model *m, ka_role_signer *s, uint32_t group, cons
         return false;
     s->step = c->step;
     uint64_t *sign = &s->signs.data[s->signs.count - 1];
-    *sign = sign_row(m, *sign, group, c);
+    /* threads of hosts may begin in any order; stages of a pipeline differ by theirs */
+    bool is_ordered = !m->facts[rank]->on_host || (ka_is_message(c->op) && !(c->flags & KA_COMM_NUMBERED));
+    *sign = is_ordered ? sign_row(m, *sign, group, c) : *sign + sign_row(m, 0, group, c);
     return true;
 }
 
@@ -60,7 +62,7 @@ bool ka_find_roles(ka_rank_model *m)
     bool ok = true;
     for (uint32_t r = 0; r < m->rank_count && ok; r++) {
         for (uint32_t row = m->base[r]; row < m->base[r + 1] && ok; row++)
-            ok = ka_sign_row(m, &s, m->group_of[row], ka_model_row(m, row));
+            ok = ka_sign_row(m, &s, r, m->group_of[row], ka_model_row(m, row));
         ok = ok && ka_set_role(m, r, &s, &roles);
     }
     kb_vec_free(&s.signs);

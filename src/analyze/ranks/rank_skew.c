@@ -72,6 +72,8 @@ static ka_row_skew measure_row(const ka_rank_model *m, const ka_waited_rows *w, 
 {
     ka_row_skew s = {.row = row, .instance = m->instance_of[row], .start_ns = start_of(m, row), .end_ns = end_of(m, row)};
     s.arrival_ns = KB_MAX(KB_MIN(start_of(m, a.last), s.end_ns), s.start_ns);
+    if (ka_leaves_early(m, row))
+        s.arrival_ns = s.start_ns;
     s.times.wait_ns = s.arrival_ns - s.start_ns;
     s.times.transfer_ns = s.end_ns - s.arrival_ns;
     s.is_last = row == a.last;

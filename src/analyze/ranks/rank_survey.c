@@ -75,7 +75,7 @@ static void thin_sample(surveying *s)
 
 static bool add_surveyed_row(surveying *s, uint32_t rank, const ka_comm *c)
 {
-    if (!ka_sign_row(s->m, &s->signer, global_group(s->m, rank, c->group), c))
+    if (!ka_sign_row(s->m, &s->signer, rank, global_group(s->m, rank, c->group), c))
         return false;
     if (!is_sampled(s, rank, c))
         return true;

@@ -16,7 +16,7 @@ static bool place_alike(ka_usual *u)
             if (!ka_is_compared(m, r, row))
                 continue;
             const ka_comm *c = ka_model_row(m, row);
-            uint64_t key[] = {m->role[r], c->step, ka_next_number(&n, c), (uint64_t)c->op << 32 | c->flags >> 3};
+            uint64_t key[] = {m->role[r], c->step, ka_next_number(&n, c), (uint64_t)ka_role_op(c) << 32 | c->flags >> 3};
             uint64_t *at = kb_map_insert(&likes, kb_hash(key, sizeof key), likes.count, NULL);
             ok = at != NULL;
             u->place[row] = at ? (uint32_t)*at : KA_NONE;
@@ -214,6 +214,16 @@ static void fit_loads(const load *list, size_t count, double *out)
         out[list[i].row] = fmax(rest + slope * list[i].received, 0);
 }
 
+bool ka_allocate_row_work(ka_usual *u)
+{
+    if (u->row_work)
+        return true;
+    u->row_work = malloc(((size_t)u->m->row_count + 1) * sizeof *u->row_work);
+    for (uint32_t row = 0; u->row_work && row < u->m->row_count; row++)
+        u->row_work[row] = (double)NAN;
+    return u->row_work != NULL;
+}
+
 static bool find_usual_loads(ka_usual *u, const ka_replay *r)
 {
     load *list = malloc(((size_t)u->m->row_count + 1) * sizeof *list);
@@ -222,17 +232,15 @@ static bool find_usual_loads(ka_usual *u, const ka_replay *r)
     size_t count = list_loads(u, r, list);
     if (count) {
         qsort(list, count, sizeof *list, compare_loads);
-        u->load_work = malloc(((size_t)u->m->row_count + 1) * sizeof *u->load_work);
+        (void)ka_allocate_row_work(u);
     }
-    for (uint32_t row = 0; u->load_work && row < u->m->row_count; row++)
-        u->load_work[row] = (double)NAN;
-    for (size_t i = 0, next; u->load_work && i < count; i = next) {
+    for (size_t i = 0, next; u->row_work && i < count; i = next) {
         for (next = i + 1; next < count && list[next].pool == list[i].pool; next++)
             ;
-        fit_loads(list + i, next - i, u->load_work);
+        fit_loads(list + i, next - i, u->row_work);
     }
     free(list);
-    return !count || u->load_work;
+    return !count || u->row_work;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -263,6 +271,6 @@ void ka_usual_free(ka_usual *u)
 {
     free(u->place);
     free(u->work);
-    free(u->load_work);
+    free(u->row_work);
     *u = (ka_usual){0};
 }

@@ -11,18 +11,20 @@ typedef struct ka_usual {
     uint32_t *place;             /* by row: rows with the same are alike; KA_NONE: it is not compared */
     uint32_t place_count;
     double *work, *late, *host, *sync; /* by place */
-    double *load_work;           /* by row: work by what was received, NaN: by place; NULL: of all */
+    double *row_work;           /* by row: work by what was received, or that of hosts; NaN: by place; NULL: of all */
 } ka_usual;
 
 static inline double ka_usual_work(const ka_usual *u, uint32_t row)
 {
-    return u->load_work && !isnan(u->load_work[row]) ? u->load_work[row] : u->work[u->place[row]];
+    return u->row_work && !isnan(u->row_work[row]) ? u->row_work[row] : u->work[u->place[row]];
 }
 
 /** @param r  with the lengths of the trace.
  *  @param u  to be freed, also on failure. False: out of memory. */
 bool ka_find_usual(const ka_replay *r, ka_usual *u);
 void ka_usual_free(ka_usual *u);
+/** Makes row_work, if there is none. False: out of memory. */
+bool ka_allocate_row_work(ka_usual *u);
 
 typedef struct ka_valued {
     uint32_t like;

@@ -3,7 +3,7 @@
 
 uint32_t ka_main_row(const ka_rank_model *m, uint32_t row)
 {
-    while (ka_model_row(m, row)->flags & KA_COMM_PART)
+    while (row > m->base[m->rank_of[row]] && (ka_model_row(m, row)->flags & KA_COMM_PART))
         row--;
     return row;
 }

@@ -16,7 +16,7 @@ typedef struct stored_rank {
     uint64_t head_at, rows_at; /* heads of its sections; rows_at 0: none */
     uint32_t trace;
     bool is_read;              /* the members below are there */
-    int64_t latency_ns;
+    ka_row_coding coding;
     uint32_t row_count, group_count;
     KB_VEC(ka_stored_block) blocks;
     ka_facts_file *file;
@@ -590,6 +590,18 @@ static bool read_blocks(ka_byte_reader *r, stored_rank *rank)
     return true;
 }
 
+/* Files before this was known end here. */
+static void read_rank_kind(ka_byte_reader *r, ka_rank_facts *out)
+{
+    if (r->is_bad || r->at == r->end)
+        return;
+    uint64_t kind = ka_read_varint(r), unmatched = ka_read_varint(r);
+    out->on_host = kind & KA_RANK_ON_HOST;
+    out->is_dump = kind & KA_RANK_IS_DUMP;
+    out->unmatched = (uint8_t)unmatched;
+    r->is_bad |= unmatched > UINT8_MAX;
+}
+
 /* Do the blocks fill the section of the rows? */
 static kineto_status check_rows_section(ka_facts_file *f, const stored_rank *rank, kineto_error *err)
 {
@@ -619,6 +631,7 @@ kineto_status ka_facts_file_rank(ka_facts_file *f, uint32_t rank_index, uint32_t
         return kb_fail_memory(err, f->path);
     atomic_init(&facts->references, 1);
     bool ok = read_rank_head(&r, facts) && read_blocks(&r, rank);
+    read_rank_kind(&r, facts);
     status = check_decoded(f, &r, ok, rank->head_at, err);
     if (!status)
         status = check_rows_section(f, rank, err);
@@ -627,7 +640,7 @@ kineto_status ka_facts_file_rank(ka_facts_file *f, uint32_t rank_index, uint32_t
         return status;
     }
     rank->is_read = true;
-    rank->latency_ns = facts->latency_ns;
+    rank->coding = (ka_row_coding){facts->latency_ns, facts->on_host};
     rank->group_count = (uint32_t)facts->groups.count;
     *row_count = rank->row_count;
     *out = facts;
@@ -645,13 +658,13 @@ static kineto_status find_blocks(ka_facts_file *f, uint32_t rank_index, kineto_e
     return status;
 }
 
-/* Rows name others of the rank, and groups that it has; the last one is the end, and no other. */
+/* Rows name others of the rank, and groups that it has, or none; the last one is the end, and no other. */
 static bool are_rows_sound(const stored_rank *rank, uint32_t first, uint32_t count, const ka_comm *rows)
 {
     for (uint32_t i = 0; i < count; i++) {
         const ka_comm *c = &rows[i];
         int64_t at = (int64_t)first + i;
-        bool is_last = at == (int64_t)rank->row_count - 1, has_group = c->group < rank->group_count;
+        bool is_last = at == (int64_t)rank->row_count - 1, has_group = c->group < rank->group_count || c->group == KA_NONE;
         bool is_back = c->previous >= KA_NO_COMM && c->previous < at && c->after >= KA_NO_COMM && c->after < at &&
                        c->sync_row >= KA_NO_COMM && c->sync_row < at;
         bool waits = c->wait_row == KA_NO_COMM || (c->wait_row > at && c->wait_row < (int64_t)rank->row_count);
@@ -690,7 +703,7 @@ static kineto_status load_block(ka_facts_file *f, uint32_t rank_index, uint32_t 
     kineto_status status = read_block(f, rank, b, &bytes, err);
     if (status)
         return status;
-    if (!ka_decode_rows(bytes, b->bytes ? b->bytes : b->stored_bytes, rank->latency_ns, first, count, f->cached) ||
+    if (!ka_decode_rows(bytes, b->bytes ? b->bytes : b->stored_bytes, rank->coding, first, count, f->cached) ||
         !are_rows_sound(rank, first, count, f->cached))
         return fail_damaged(f, "rows make no sense", rank->rows_at, err);
     f->cached_rank = rank_index;

@@ -63,6 +63,8 @@ static void put_rank(ka_section_writer *w, const ka_rank_facts *f)
     ka_byte_writer head = {.no_memory = false}, rows = {.no_memory = false};
     write_rank_head(&head, f);
     write_blocks(&w->packer, f, &head, &rows);
+    ka_write_varint(&head, (f->on_host ? KA_RANK_ON_HOST : 0) | (f->is_dump ? KA_RANK_IS_DUMP : 0));
+    ka_write_varint(&head, f->unmatched);
     ka_put_section(w, KA_SECTION_RANK, &head);
     ka_put_stored_section(w, KA_SECTION_ROWS, &rows);
     ka_byte_writer_free(&head);

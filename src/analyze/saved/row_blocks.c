@@ -31,7 +31,8 @@ typedef enum row_column {
 /* One block under way. */
 typedef struct row_block {
     uint32_t first, count;
-    int64_t latency_ns, base_ns; /* base_ns: of the first row */
+    ka_row_coding of;
+    int64_t base_ns; /* of the first row */
     ka_comm *rows;
     uint64_t cells[COLUMN_COUNT][KA_BLOCK_ROWS]; /* value - prediction, small where that is */
     int64_t waited_ns[KA_BLOCK_ROWS];             /* latest end + wait_ns of rows that this one waits for */
@@ -58,8 +59,7 @@ static void note_group(row_block *b, uint32_t i)
 
 static int64_t predict_sequence(const ka_comm *row, const ka_comm *last)
 {
-    bool is_counted = ka_is_message(row->op) || row->flags & KA_COMM_BY_ORDER;
-    if (!last || (is_counted && last->step != row->step))
+    if (!last || (ka_is_counted(row) && last->step != row->step))
         return 0;
     return (int64_t)last->sequence + 1;
 }
@@ -84,11 +84,20 @@ static int64_t predict_wait(const row_block *b, uint32_t i)
     return at >= 0 && at < b->count ? b->rows[at].work_ns : 0;
 }
 
+/* The computation before row i is done, and what it waited for. */
+static int64_t predict_chain(const row_block *b, uint32_t i)
+{
+    int64_t at = i ? add_wrapping(b->rows[i - 1].ready_ns, b->rows[i].work_ns) : b->base_ns;
+    return KB_MAX(at, b->waited_ns[i]);
+}
+
 static int64_t predict_host(const row_block *b, uint32_t i)
 {
     const ka_comm *row = &b->rows[i], *before = i ? row - 1 : NULL, *sync = find_row(b, row->sync_row, i);
     if (before && row->flags & KA_COMM_PART)
         return before->host_at_ns;
+    if (b->of.on_host) /* it calls when it is ready */
+        return predict_chain(b, i);
     int64_t at = before ? add_wrapping(before->host_at_ns, row->host_ns) : b->base_ns;
     return sync ? KB_MAX(at, add_wrapping(sync->end_ns, row->sync_ns)) : at;
 }
@@ -98,13 +107,13 @@ static int64_t predict_ready(const row_block *b, uint32_t i)
     const ka_comm *row = &b->rows[i], *before = i ? row - 1 : NULL;
     if (before && row->flags & KA_COMM_PART)
         return before->ready_ns;
-    int64_t at = before ? add_wrapping(before->ready_ns, row->work_ns) : b->base_ns;
+    int64_t at = predict_chain(b, i);
     const ka_comm *launch = row->flags & KA_COMM_LATE_OWN ? row : before;
     if (row->late_ns != KA_UNKNOWN_NUMBER && launch) {
         int64_t late = add_wrapping(add_wrapping(launch->host_at_ns, row->late_ns), row->late_rest_ns);
         at = KB_MAX(at, late);
     }
-    return KB_MAX(at, b->waited_ns[i]);
+    return at;
 }
 
 static int64_t predict_start(const row_block *b, uint32_t i)
@@ -112,7 +121,7 @@ static int64_t predict_start(const row_block *b, uint32_t i)
     const ka_comm *row = &b->rows[i];
     if (i && row->flags & KA_COMM_PART)
         return row[-1].start_ns;
-    int64_t at = row->flags & KA_COMM_NO_LAUNCH ? row->host_at_ns : add_wrapping(row->host_at_ns, b->latency_ns);
+    int64_t at = row->flags & KA_COMM_NO_LAUNCH ? row->host_at_ns : add_wrapping(row->host_at_ns, b->of.latency_ns);
     const ka_comm *previous = find_row(b, row->previous, i), *after = find_row(b, row->after, i);
     if (!(row->flags & KA_COMM_FREE))
         at = KB_MAX(at, row->ready_ns);
@@ -316,7 +325,7 @@ void ka_encode_rows(const ka_rank_facts *f, uint32_t first, uint32_t count, ka_b
 {
     row_block b = {.first = first,
                    .count = count,
-                   .latency_ns = f->latency_ns,
+                   .of = {f->latency_ns, f->on_host},
                    .base_ns = f->rows.data[first].start_ns,
                    .rows = f->rows.data + first};
     KB_ASSERT(count && count <= KA_BLOCK_ROWS && first + count <= f->rows.count);
@@ -331,14 +340,14 @@ void ka_encode_rows(const ka_rank_facts *f, uint32_t first, uint32_t count, ka_b
         write_column(b.cells[c], count, w);
 }
 
-bool ka_decode_rows(const void *bytes, size_t size, int64_t latency_ns, uint32_t first, uint32_t count, ka_comm *rows)
+bool ka_decode_rows(const void *bytes, size_t size, ka_row_coding of, uint32_t first, uint32_t count, ka_comm *rows)
 {
     ka_byte_reader r = ka_read_from(bytes, size);
     row_block b;
     KB_ASSERT(count && count <= KA_BLOCK_ROWS);
     b.first = first;
     b.count = count;
-    b.latency_ns = latency_ns;
+    b.of = of;
     b.base_ns = (int64_t)ka_read_fixed(&r, 8);
     b.rows = rows;
     begin_block(&b);

@@ -11,9 +11,15 @@
 
 #define KA_BLOCK_ROWS 256u
 
+/** Of a rank: what its rows are predicted by. */
+typedef struct ka_row_coding {
+    int64_t latency_ns;
+    bool on_host;
+} ka_row_coding;
+
 /** Append the rows [first, first + count), at most KA_BLOCK_ROWS. */
 void ka_encode_rows(const ka_rank_facts *f, uint32_t first, uint32_t count, ka_byte_writer *w);
-/** The same back. @param latency_ns  of the rank. @param rows  room for `count` rows. False: these are no such bytes.
+/** The same back. @param rows  room for `count` rows. False: these are no such bytes.
  *  References to other rows are as they were written: the caller checks them. */
-bool ka_decode_rows(const void *bytes, size_t size, int64_t latency_ns, uint32_t first, uint32_t count, ka_comm *rows);
+bool ka_decode_rows(const void *bytes, size_t size, ka_row_coding of, uint32_t first, uint32_t count, ka_comm *rows);
 #endif

@@ -28,6 +28,9 @@ typedef enum ka_section_id {
     KA_SECTION_END = KA_SECTION_ID('E', 'N', 'D', ' ')
 } ka_section_id;
 
+/* After the blocks in KA_SECTION_RANK. */
+enum { KA_RANK_ON_HOST = 1, KA_RANK_IS_DUMP = 2 };
+
 typedef struct ka_section_head {
     uint32_t id, crc;
     uint16_t version, is_compressed;
