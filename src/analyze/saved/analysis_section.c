@@ -52,7 +52,7 @@ static uint32_t count_tables(ka_table_set tables)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-        count += tables >> i & 1;
+        count += (uint32_t)(tables >> i & 1);
     return count;
 }
 
