@@ -86,7 +86,7 @@ class Tables(Several):
         self.put("run/rank20.json", "{}")
         found = self.info("run", status=3)
         ids = {f["id"]: f["sentence"] for f in found["findings"]}
-        self.assertIn("1 of 8 ranks are missing: 6", ids["rank.missing"])
+        self.assertIn("1 of 8 ranks is missing: 6", ids["rank.missing"])
         self.assertIn("2 files claim rank 3: rank3.json, rank9.json", ids["rank.repeated"])
         self.assertIn("9 by the file name", ids["identity.conflict"])
         self.assertIn("rank20.json", ids["file.unreadable"])
@@ -262,7 +262,7 @@ class Merging(Several):
         os.unlink(self.path("run/rank1.json"))
         out, _ = self.run_ok("verify", "run", status=1)
         self.assertIn("2 of 3 ranks; missing: 1.", out)
-        self.assertIn("1 of 3 ranks are missing: 1", " ".join(out.split()))
+        self.assertIn("1 of 3 ranks is missing: 1", " ".join(out.split()))
         done = self.run_command("verify", "--json", "run")
         found = json.loads(done.out)
         self.assertEqual(len(found["traces"]), 2)
@@ -271,7 +271,7 @@ class Merging(Several):
         self.run_ok("verify", "run/rank0.json", "run/rank2.json")
         self.put("run/rank1.json", "no trace")
         out, err = self.run_ok("verify", "run", status=1)
-        self.assertIn("2 of 3 ranks; missing: 1; 1 file cannot be read.", out)
+        self.assertIn("2 of 3 ranks; unreadable: 1 (", out)
         self.assertIn("rank1.json", err)
 
     def test_one_unreadable_file_does_not_end_the_others(self):
@@ -279,7 +279,7 @@ class Merging(Several):
         self.put("run/rank1.json", "no trace")
         for words in (["analyze"], ["analyze", "--all"], ["analyze", "--findings"], ["report", "--text"]):
             out, err = self.run_ok(*words, "run", status=3)
-            self.assertIn("1 file cannot be read", " ".join(out.split()), words)
+            self.assertIn("2 of 3 ranks; unreadable: 1 (rank1.json)", " ".join(out.split()), words)
             self.assertIn("rank1.json", err)
         self.run_ok("report", "run", status=3)
         self.assertGreater(os.path.getsize(self.path("run.html")), 10000)

@@ -91,6 +91,13 @@ static bool add_bad_file(ka_coverage *c, const char *problem, const char *name, 
     return false;
 }
 
+bool ka_coverage_add_unreadable(ka_coverage *c, const char *path, const char *reason)
+{
+    const char *slash = strrchr(path, '/');
+    c->unreadable++;
+    return add_bad_file(c, "file.unreadable", slash ? slash + 1 : path, kb_string(reason));
+}
+
 /* Do its first two files have the same rank? A copy without a rank may stand for another one. */
 static bool is_of_one_rank(const kineto_files_finding *f, const kineto_survey *survey)
 {
@@ -335,27 +342,69 @@ static bool has_majority(const ka_coverage *c, uint32_t *others)
     return has;
 }
 
-static void say_unreadable(const ka_coverage *c, const sentence *s)
+/* The rank that the name of a missing file has, which cannot be read; -1: there is none. */
+static int64_t find_unreadable_rank(const ka_coverage *c, const ka_bad_file *f)
 {
-    if (c->unreadable)
-        say(s, "; %u %s cannot be read", c->unreadable, c->unreadable == 1 ? "file" : "files");
+    kt_name_facts facts;
+    if (strcmp(f->problem, "file.unreadable") != 0)
+        return -1;
+    kt_name_facts_of(f->name, &facts);
+    return facts.rank >= 0 && ka_coverage_next_missing(c, facts.rank) == facts.rank ? facts.rank : -1;
 }
 
-static void say_ranks(const ka_coverage *c, const sentence *s)
+/* "; unreadable: 12 (rank12.json) and 3 more". @param there  receives the ranks that are not missing: those of `c`, and
+ * of these files, which are not said again. @return how many files this is about. */
+static uint32_t say_unreadable_ranks(const ka_coverage *c, ka_coverage *there, const sentence *s)
 {
+    uint32_t count = 0;
+    *there = (ka_coverage){.world_size = c->world_size};
+    bool ok = kb_vec_reserve(&there->ranks, c->ranks.count + c->bad_files.count);
+    for (size_t i = 0; i < c->ranks.count && ok; i++)
+        there->ranks.data[there->ranks.count++] = c->ranks.data[i];
+    for (size_t i = 0; i < c->bad_files.count && ok; i++) {
+        int64_t rank = find_unreadable_rank(c, &c->bad_files.data[i]);
+        if (rank < 0)
+            continue;
+        ok = kt_add_rank(&there->ranks, (int32_t)rank);
+        if (count++ < MAX_NAMED_RANKS)
+            say(s, "%s%lld (%s)", count > 1 ? ", " : "; unreadable: ", (long long)rank, c->bad_files.data[i].name);
+    }
+    if (count > MAX_NAMED_RANKS)
+        say(s, " and %u more", count - MAX_NAMED_RANKS);
+    return count;
+}
+
+/* @param named  how many of the files were named already. */
+static void say_unreadable(const ka_coverage *c, uint32_t named, const sentence *s)
+{
+    uint32_t others = c->unreadable - KB_MIN(c->unreadable, named);
+    if (others)
+        say(s, "; %u %s%s cannot be read", others, named ? "other " : "", others == 1 ? "file" : "files");
+}
+
+/* @return how many files that cannot be read were named. */
+static uint32_t say_ranks(const ka_coverage *c, const sentence *s)
+{
+    char unreadable[200] = "";
+    sentence later = {unreadable, sizeof unreadable};
     uint32_t missing = ka_coverage_missing(c), ranks = KB_MAX((uint32_t)c->ranks.count, c->traces.count ? 1u : 0u);
+    ka_coverage there;
+    uint32_t named = say_unreadable_ranks(c, &there, &later);
     if (missing)
         say(s, "%u of %u ranks", c->world_size - missing, c->world_size);
     else
         say(s, "%u %s", ranks, ranks == 1 ? "rank" : "ranks");
-    say_missing_ranks(c, s);
+    say_missing_ranks(&there, s);
+    say(s, "%s", unreadable);
     say_cut_traces(c, s);
+    ka_coverage_free(&there);
+    return named;
 }
 
 void ka_coverage_describe(const ka_coverage *c, char *text, size_t size)
 {
     sentence s = {text, size};
-    uint32_t others;
+    uint32_t others, named = 0;
     text[0] = '\0';
     if (c->rank_count < 2 && !c->unreadable) {
         if (c->traces.count && c->traces.data[0].is_cut)
@@ -365,9 +414,9 @@ void ka_coverage_describe(const ka_coverage *c, char *text, size_t size)
     if (!has_common_time(c) && !has_majority(c, &others))
         say(&s, "%u traces that have no time in common: they may not be ranks of one job", c->rank_count);
     else
-        say_ranks(c, &s);
+        named = say_ranks(c, &s);
     if (has_majority(c, &others) && others)
         say(&s, "; %u %s of another run", others, others == 1 ? "file is" : "files are");
-    say_unreadable(c, &s);
+    say_unreadable(c, named, &s);
     say(&s, ".");
 }

@@ -41,6 +41,8 @@ bool ka_coverage_merge(ka_coverage *to, const ka_coverage *from);
 bool ka_coverage_add_surveyed(ka_coverage *c, const kineto_survey *survey);
 /** The files of a survey that are damaged or not in the answer. @return false: out of memory. */
 bool ka_coverage_add_bad_files(ka_coverage *c, const kineto_survey *survey);
+/** A file that cannot be read, for those who have no survey. @return false: out of memory. */
+bool ka_coverage_add_unreadable(ka_coverage *c, const char *path, const char *reason);
 /** The damaged files of another one, and the size of its job. @return false: out of memory. */
 bool ka_coverage_copy_bad_files(ka_coverage *to, const ka_coverage *from);
 /** Does this finding name files that are damaged or not in the answer? */
@@ -58,7 +60,7 @@ uint32_t ka_coverage_missing(const ka_coverage *c);
 int64_t ka_coverage_next_missing(const ka_coverage *c, int64_t rank);
 /** The longest window of all traces. */
 int64_t ka_coverage_longest_ns(const ka_coverage *c);
-/** "63 of 64 ranks; missing: 41; 50 is cut off after 49 % of the time (51 % of the
+/** "62 of 64 ranks; missing: 41; unreadable: 12 (rank12.json); 50 is cut off after 49 % of the time (51 % of the
  *  activities)."; empty for one whole trace. */
 void ka_coverage_describe(const ka_coverage *c, char *text, size_t size);
 #endif

@@ -255,8 +255,8 @@ static void report_missing_ranks(kineto_survey *s, int32_t world)
         return;
     if (world)
         kt_survey_add_finding(s, KINETO_FILES_RANK_MISSING, NULL, 0,
-                              "%lld of %d ranks are missing: %s", (long long)g.count, world,
-                              g.text);
+                              "%lld of %d ranks %s missing: %s", (long long)g.count, world,
+                              g.count == 1 ? "is" : "are", g.text);
     else
         kt_survey_add_finding(s, KINETO_FILES_RANK_MISSING, NULL, 0,
                               "%s missing between the existing ones: %s",
