@@ -36,6 +36,6 @@ bool ka_describe_source_trace(const kineto_trace *trace, int32_t rank, kb_arena 
 void ka_source_identity(const ka_facts_source *s, kineto_identity *out);
 /** A number that is equal for equal paths. */
 uint64_t ka_hash_source_path(kineto_string path);
-/** Is the file still the one that was read, by this version and with these options? */
+/** Is the file still the one that was read, by this version and with these options, or all? */
 bool ka_is_same_source(const ka_facts_source *made, const ka_facts_source *now);
 #endif
