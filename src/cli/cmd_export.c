@@ -69,17 +69,24 @@ static bool is_only_of_rank(kineto_status status)
     return status == KINETO_E_ARGUMENT || status == KINETO_E_FORMAT || status == KINETO_E_UNSUPPORTED || status == KINETO_E_LIMIT;
 }
 
-/* @param bad  counts ranks that cannot be exported, each of which is a line. */
-static kineto_status export_file(ke_parquet_run *r, const char *path, uint32_t index, uint32_t *bad, kineto_error *err)
+/* @param coverage  receives its rank. @param bad  counts ranks that cannot be exported, each of which is a line. */
+static kineto_status export_file(ke_parquet_run *r, const char *path, uint32_t index, ka_coverage *coverage, uint32_t *bad,
+                                 kineto_error *err)
 {
     kineto_trace *trace = NULL;
     kineto_status status = kineto_trace_open_with(path, &kc_reading, &trace, err);
-    bool is_bad = status && status != KINETO_E_MEMORY;
+    bool is_bad = status && status != KINETO_E_MEMORY, fits = true;
     if (!status) {
-        status = ke_parquet_run_add(r, trace, kc_trace_rank(trace, path, index), err);
+        int32_t rank = kc_trace_rank(trace, path, index);
+        status = ke_parquet_run_add(r, trace, rank, err);
         is_bad = is_only_of_rank(status);
+        fits = status || ka_coverage_add(coverage, trace, &rank);
+    } else if (is_bad) {
+        fits = ka_coverage_add_unreadable(coverage, path, err->message);
     }
     kineto_trace_release(trace);
+    if (!fits)
+        return kb_fail_memory(err, path);
     if (!is_bad)
         return status;
     kc_show_reading(0, 0, NULL);
@@ -103,11 +110,12 @@ static int export_files(const kineto_files *files, const char *name, ka_table_se
 {
     kineto_error err = {0};
     ke_parquet_run *r = NULL;
+    ka_coverage coverage = {.rank_count = 0};
     uint32_t bad = 0, count = kineto_files_count(files);
     kineto_status status = ke_parquet_run_open(parquet, name, tables, activities, &r, &err);
     for (uint32_t i = 0; i < count && !status; i++) {
         kc_show_reading(i, count, kineto_files_path(files, i));
-        status = export_file(r, kineto_files_path(files, i), i, &bad, &err);
+        status = export_file(r, kineto_files_path(files, i), i, &coverage, &bad, &err);
     }
     kc_show_reading(0, 0, NULL);
     if (!status)
@@ -116,8 +124,10 @@ static int export_files(const kineto_files *files, const char *name, ka_table_se
         kc_complain_of("export", &err);
     else
         print_account(r, name, bad);
+    bool lacks_ranks = !status && kc_report_missing_ranks(&coverage, count);
     ke_parquet_run_free(r);
-    return status ? KC_EXIT_FAILURE : bad == count ? KC_EXIT_USAGE : bad ? KC_EXIT_INCOMPLETE : 0;
+    ka_coverage_free(&coverage);
+    return status ? KC_EXIT_FAILURE : bad == count ? KC_EXIT_USAGE : bad || lacks_ranks ? KC_EXIT_INCOMPLETE : 0;
 }
 
 static int run_export(int argc, char **argv)

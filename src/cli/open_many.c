@@ -103,13 +103,19 @@ static void print_files_finding(const kineto_files_finding *f, const kineto_surv
 
 void kc_report_bad_files(const kineto_survey *survey)
 {
+    enum { MAX_REPEATED = 10 }; /* ranks: of two runs all are */
     kineto_files_finding f;
+    uint32_t repeated = 0;
     for (uint32_t i = 0; kineto_survey_finding(survey, i, &f); i++) {
         if (!ka_is_bad_files_finding(&f, survey))
             continue;
         has_bad_files = true;
-        print_files_finding(&f, survey);
+        repeated += f.kind == KINETO_FILES_RANK_REPEATED;
+        if (f.kind != KINETO_FILES_RANK_REPEATED || repeated <= MAX_REPEATED)
+            print_files_finding(&f, survey);
     }
+    if (repeated > MAX_REPEATED)
+        fprintf(stderr, "ckineto: … and %u more ranks have several traces\n", repeated - MAX_REPEATED);
 }
 
 int kc_exit_with_bad_files(int status)
@@ -129,7 +135,16 @@ void kc_print_coverage(const ka_coverage *coverage, const char *label, FILE *out
     if (ka_coverage_is_whole(coverage))
         return;
     ka_coverage_describe(coverage, text, sizeof text);
-    fprintf(out, "%s: %s\n", label, text);
+    if (*text)
+        fprintf(out, "%s: %s\n", label, text);
+}
+
+bool kc_report_missing_ranks(const ka_coverage *coverage, uint32_t file_count)
+{
+    if (file_count < 2)
+        return false;
+    kc_print_coverage(coverage, "ckineto", stderr);
+    return ka_coverage_missing(coverage) > 0;
 }
 
 /* Adds the row of a file. *is_repeated: an earlier one is the same. */

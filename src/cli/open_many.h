@@ -79,6 +79,9 @@ void kc_file_set_report(kc_file_set *set);
 void kc_report_bad_files(const kineto_survey *survey);
 /** "LABEL: 63 of 64 ranks; missing: 50."; nothing if no rank is missing and no file damaged. */
 void kc_print_coverage(const ka_coverage *coverage, const char *label, FILE *out);
+/** For verbs that keep what they make of all ranks: the same on stderr. A single file is no run.
+ *  @return are ranks missing? Then the exit status is KC_EXIT_INCOMPLETE. */
+bool kc_report_missing_ranks(const ka_coverage *coverage, uint32_t file_count);
 /** The exit status of a command that would end with `status`, if no file was damaged. */
 int kc_exit_with_bad_files(int status);
 /** The member "coverage" of a survey, as ke_put_coverage writes it. */
