@@ -136,6 +136,7 @@ static int report_account(const char *verb, const kineto_trace *trace, const cha
         kc_print(stderr, "ckineto: %s: %s, %s\n", strcmp(path, "-") ? path : "standard output",
                  r->format, kb_bytes(r->bytes).s);
         print_account(trace, r);
+        kc_clocks_print(trace, "  ", stderr);
         kc_losses_print(trace, stderr);
     }
     if (missing)

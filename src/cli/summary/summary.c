@@ -425,6 +425,16 @@ void kc_ring_print(const kineto_trace *trace, const char *before, FILE *out)
                 kc_noun(overwritten, "event was", "events were"));
 }
 
+void kc_clocks_print(const kineto_trace *trace, const char *before, FILE *out)
+{
+    kineto_ledger_line line;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_trace_ledger(trace, i, &line);
+        if (kb_string_is(line.source, "merge") && kb_string_starts_with(line.detail, "clocks of "))
+            fprintf(out, "%s%.*s\n", before, (int)line.detail.size, line.detail.data);
+    }
+}
+
 void kc_losses_print(const kineto_trace *trace, FILE *out)
 {
     if (kineto_trace_lost(trace) || kt_ledger_lost(trace, KT_LOSS_PROCESSES))

@@ -96,6 +96,8 @@ void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out);
 /** How much of the requested time a ring kept, and how many events were overwritten, as the ledger of its trace has
  *  it: one line each, which begins with `before`. Nothing of a ring that is whole, and of other traces. */
 void kc_ring_print(const kineto_trace *trace, const char *before, FILE *out);
+/** That the clocks of several hosts were aligned, as the ledger of a merged trace has it: a line that begins with `before`. */
+void kc_clocks_print(const kineto_trace *trace, const char *before, FILE *out);
 /** Only lines that count losses. */
 void kc_ledger_print_losses(const kineto_trace *trace, FILE *out);
 /** The same if events, or those of whole processes, are missing; else nothing. */
