@@ -34,9 +34,9 @@ static const kc_options options = {
     "verify",
     "[options] TRACE...",
     "Check whether traces are sound: complete, consistent, and possible. The exit status is 0\n"
-    "if they are, 1 if there are errors or warnings (notes do not count), 2 if a trace cannot\n"
-    "be read or the output cannot be written. For a directory, check all traces in it, and\n"
-    "whether they belong together.",
+    "if they are, 1 if there are errors or warnings (notes do not count) or some of several\n"
+    "traces are damaged or cannot be read, 2 if none can be read or the output cannot be\n"
+    "written. For a directory, check all traces in it, and whether they belong together.",
     "ckineto verify trace.json\n"
     "ckineto verify run/",
     option_list,
