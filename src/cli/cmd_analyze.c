@@ -518,6 +518,8 @@ static kineto_status analyze_facts(work *w, char *const *paths, int count, kinet
     bool lacks_some = false;
     kineto_status status = check_facts_options(err);
     if (!status)
+        status = kc_check_facts_memory(kc_reading.memory_bytes, err);
+    if (!status)
         status = kc_open_facts(paths, count, &s, err);
     if (status)
         return status;

@@ -116,7 +116,7 @@ int kc_report(int argc, char **argv)
         kind = KC_OPERANDS_TRACES; /* reading them reports it */
     if (!status && kind != KC_OPERANDS_TRACES && (!text || output || flame || before))
         status = kc_usage_error("report", "the timeline of a page and the flame graph need the traces, not their facts; "
-                                          "'ckineto report --text' prints findings and tables of facts");
+                                          "'ckineto analyze' prints what the facts have");
     bool is_chosen_here = !output && !text && (!flame || before);
     if (!status && is_chosen_here)
         status = choose_page_name(argv[1]);

@@ -135,25 +135,33 @@ static bool is_silent(const kineto_analysis *a, uint32_t table)
     return ka_shown_table(a, 1) && ka_table_flags(ka_shown_table(a, table)->id) & KA_SILENT;
 }
 
-/* Is it an empty table of which a word is said? */
-static bool is_worth_a_word(const kineto_analysis *a, uint32_t table, kineto_fact_table *info)
+/* What comparing ranks is for: printed before the tables that it is made of, also where it found nothing. */
+static bool is_answer(const kineto_analysis *a, uint32_t table)
 {
-    return kineto_analysis_table(a, table, info) && !info->row_count && !is_silent(a, table);
+    const ka_table *t = ka_shown_table(a, table);
+    return t && (t->id == KA_TABLE_rank_causes || t->id == KA_TABLE_rank_damage);
+}
+
+/* Is it an empty table of which a word is said? */
+static bool is_worth_a_word(const kineto_analysis *a, bool several, uint32_t table, kineto_fact_table *info)
+{
+    return kineto_analysis_table(a, table, info) && !info->row_count && !is_silent(a, table) &&
+           !(several && is_answer(a, table));
 }
 
 /* Is this the first empty table with its reason? */
-static bool is_first_with_reason(const kineto_analysis *a, uint32_t table)
+static bool is_first_with_reason(const kineto_analysis *a, bool several, uint32_t table)
 {
     kineto_fact_table info, other;
-    if (!is_worth_a_word(a, table, &info))
+    if (!is_worth_a_word(a, several, table, &info))
         return false;
     for (uint32_t j = 0; j < table; j++)
-        if (is_worth_a_word(a, j, &other) && kb_string_equal(other.note, info.note))
+        if (is_worth_a_word(a, several, j, &other) && kb_string_equal(other.note, info.note))
             return false;
     return true;
 }
 
-static void print_reason(const kineto_analysis *a, uint32_t table, FILE *out)
+static void print_reason(const kineto_analysis *a, bool several, uint32_t table, FILE *out)
 {
     kineto_fact_table info, other;
     kineto_analysis_table(a, table, &info);
@@ -163,7 +171,7 @@ static void print_reason(const kineto_analysis *a, uint32_t table, FILE *out)
     if (!list)
         return;
     for (uint32_t j = table, n = 0; kineto_analysis_table(a, j, &other); j++)
-        if (is_worth_a_word(a, j, &other) && kb_string_equal(other.note, info.note))
+        if (is_worth_a_word(a, several, j, &other) && kb_string_equal(other.note, info.note))
             fprintf(list, "%s%s", n++ ? ", " : "", other.name);
     fputc(':', list);
     if (fclose(list) == 0)
@@ -174,13 +182,13 @@ static void print_reason(const kineto_analysis *a, uint32_t table, FILE *out)
 }
 
 /* Only the names: for programs of quite another kind, whose reasons would fill a page. */
-static void print_empty_names(const kineto_analysis *a, FILE *out)
+static void print_empty_names(const kineto_analysis *a, bool several, FILE *out)
 {
     kineto_fact_table info;
     uint32_t used = 0;
     fputs("\nNothing in this trace for ('--only NAME' says why):", out);
     for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++) {
-        if (!is_worth_a_word(a, i, &info))
+        if (!is_worth_a_word(a, several, i, &info))
             continue;
         bool is_new_line = used + strlen(info.name) + 1 > 76 || !used;
         used = is_new_line ? 1 : used + 1;
@@ -191,32 +199,35 @@ static void print_empty_names(const kineto_analysis *a, FILE *out)
 }
 
 /* A line for each reason why tables are empty, with the names of the tables that share it. */
-static void print_empty(const kineto_analysis *a, FILE *out)
+static void print_empty(const kineto_analysis *a, bool several, FILE *out)
 {
     enum { MANY_REASONS = 8 };
     kineto_fact_table info;
     uint32_t reasons = 0;
     bool has_threads = false; /* watched from outside: there is something else to look at */
     for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++) {
-        reasons += is_first_with_reason(a, i);
+        reasons += is_first_with_reason(a, several, i);
         has_threads |= ka_shown_table(a, i)->id == KA_TABLE_thread_states && info.row_count;
     }
     if (reasons > MANY_REASONS && has_threads) {
-        print_empty_names(a, out);
+        print_empty_names(a, several, out);
         return;
     }
     for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++)
-        if (is_first_with_reason(a, i))
-            print_reason(a, i, out);
+        if (is_first_with_reason(a, several, i))
+            print_reason(a, several, i, out);
 }
 
 void kc_facts_print(const kineto_analysis *a, uint64_t limit, bool several, FILE *out)
 {
     kineto_fact_table info;
     for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++)
-        if (info.row_count)
+        if (is_answer(a, i) && (info.row_count || several))
             print_fact_table(a, i, limit, several, out);
-    print_empty(a, out);
+    for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++)
+        if (!is_answer(a, i) && info.row_count)
+            print_fact_table(a, i, limit, several, out);
+    print_empty(a, several, out);
 }
 
 uint32_t kc_fact_column_index(const kineto_analysis *a, uint32_t table, const char *name)

@@ -41,11 +41,11 @@ static void read_file(const uint8_t *data, size_t size)
     const kineto_analysis_options usual = {.size = sizeof usual, .tables = "rank_causes,rank_clocks,rank_damage,steps"};
     if (ka_facts_set_open(&path, 1, &set, &err))
         return;
-    (void)ka_facts_set_coverage(set, &coverage, &err);
     if (ka_facts_set_analyze(set, &usual, 0, &a, &err))
         fuzz_check(err.message[0] != '\0', "refused without a word");
     (void)ka_facts_set_overview(set, 0, &o, &err);
-    (void)ka_facts_set_survey(set, &survey, &err);
+    if (!ka_facts_set_survey(set, &survey, &err))
+        (void)ka_facts_set_coverage(set, survey, &coverage, &err);
     kineto_analysis_destroy(a);
     kineto_overview_destroy(o);
     kineto_survey_destroy(survey);

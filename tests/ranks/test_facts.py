@@ -161,6 +161,34 @@ class Facts(unittest.TestCase):
         self.assertNotIn("up to date", run("facts", self.path("pipeline"), "-o", folder, "--force").stdout)
         self.assertEqual(len(glob.glob(folder + "/*")), 16)
 
+    def test_all_facts_are_also_the_default_ones(self):
+        folder = self.facts("old", self.path("more"), "--all")
+        self.assertIn("4 up to date", run("facts", self.path("old"), "-o", folder).stdout)
+        self.assertEqual(run("analyze", "--findings", folder).returncode, 0)
+
+    def test_reduce_says_what_it_found(self):
+        facts = self.facts("pipeline", self.path("said"))
+        for more in ([], ["-o", self.path("said.ckrun")]):
+            lines = run("reduce", facts, *more).stdout.splitlines()
+            self.assertEqual(lines[0], "16 ranks.")
+            self.assertRegex(lines[2], r"^  rank 5, device: -[0-9.]+ [mu]s a step, [0-9.]+ %$")
+        self.assertLess(run("analyze", self.path("said.ckrun")).stdout.index("(rank_causes)"),
+                        run("analyze", self.path("said.ckrun")).stdout.index("(steps)"))
+        self.assertIn("no rank and no link", run("reduce", self.facts("interleaved", self.path("none"))).stdout)
+        self.assertIn("  wrong_op: rank 2, group ", run("reduce", self.facts("experts", self.path("wrong"))).stdout)
+        self.assertEqual(run("reduce", "-q", facts).stdout, "")
+
+    def test_two_runs_are_not_one(self):
+        folder = self.path("two")
+        for seed, name in enumerate(("one", "other")):
+            self.generate(os.path.join("two", name), SETS["old"], 20 + seed)
+        done = run("facts", os.path.join(folder, "one"), os.path.join(folder, "other"), "-o", self.path("two.facts"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run("reduce", self.path("two.facts"), "-o", self.path("two.ckrun"))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(done.stdout.splitlines()[0], "Rank 0 has 2 traces: one/rank0.json, other/rank0.json; are these two "
+                         "runs? 3 more ranks have several traces.")
+
     def test_names_never_collide(self):
         folder = self.path("names")
         for below in ("a", "b/c"):
@@ -180,7 +208,7 @@ class Facts(unittest.TestCase):
         self.assertLess(min(os.path.getsize(p) for p in glob.glob(folder + "/*")), 400)
         done = run("reduce", folder, "-o", self.path("bad.ckrun"))
         self.assertEqual(done.returncode, 3)
-        self.assertTrue(done.stdout.startswith("6 of 8 ranks; "), done.stdout)
+        self.assertTrue(done.stdout.startswith("6 of 8 ranks; missing: 7; unreadable: 3 (rank3.json); "), done.stdout)
         self.assertIn("rank3", done.stderr)
         errors = self.path("errors")
         os.makedirs(errors)
@@ -218,7 +246,9 @@ class Facts(unittest.TestCase):
                                     (["analyze", self.path("o"), traces], 2, "traces and facts"),
                                     (["convert", self.path("o"), "-o", file + ".json"], 2, "facts"),
                                     (["query", self.path("o"), "select 1"], 2, "facts"),
-                                    (["report", self.path("o"), "-o", file + ".html"], 2, "--text")):
+                                    (["report", self.path("o"), "-o", file + ".html"], 2, "ckineto analyze"),
+                                    (["reduce", self.path("o"), "--mem", "4M"], 2, "16M"),
+                                    (["analyze", self.path("o"), "--mem", "4M"], 2, "16M")):
             done = run(*words)
             self.assertEqual(done.returncode, status, (words, done.stderr))
             self.assertIn(text, done.stderr)

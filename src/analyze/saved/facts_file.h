@@ -103,8 +103,9 @@ uint32_t ka_facts_set_readable(const ka_facts_set *s);
 /** Why a facts file is damaged, and left out; NULL: there are not as many. */
 const char *ka_facts_set_damaged(const ka_facts_set *s, uint32_t index);
 const ka_facts_source *ka_facts_set_source(const ka_facts_set *s, uint32_t index);
-/** Add what is known of all traces to `to`, which counts those that could not be read. */
-kineto_status ka_facts_set_coverage(const ka_facts_set *s, ka_coverage *to, kineto_error *err);
+/** Add what is known of all traces to `to`, and the files that are not sound, by the survey of the set. */
+kineto_status ka_facts_set_coverage(const ka_facts_set *s, const kineto_survey *survey, ka_coverage *to,
+                                    kineto_error *err);
 /** Tables that all traces have that could be read. */
 kineto_status ka_facts_set_tables(const ka_facts_set *s, ka_table_set *out, kineto_error *err);
 /** These tables of all traces, with those over all ranks. Taken from the results of a run where these are all that is

@@ -222,14 +222,13 @@ uint32_t ka_facts_set_readable(const ka_facts_set *s)
 
 /* ---- what all have --------------------------------------------------------------------------- */
 
-kineto_status ka_facts_set_coverage(const ka_facts_set *s, ka_coverage *to, kineto_error *err)
+kineto_status ka_facts_set_coverage(const ka_facts_set *s, const kineto_survey *survey, ka_coverage *to,
+                                    kineto_error *err)
 {
     kineto_status status = KINETO_OK;
-    to->unreadable += (uint32_t)s->damaged.count;
     for (size_t i = 0; i < s->entries.count && !status; i++) {
         const set_entry *e = &s->entries.data[i];
         ka_trace_health one;
-        to->unreadable += e->has_error;
         if (e->has_error)
             continue;
         status = ka_facts_file_health(e->at.file, e->at.trace, &one, err);
@@ -238,6 +237,8 @@ kineto_status ka_facts_set_coverage(const ka_facts_set *s, ka_coverage *to, kine
         ka_trace_health_free(&one);
         ka_facts_file_rest(e->at.file);
     }
+    if (!status && !ka_coverage_add_bad_files(to, survey))
+        status = kb_fail_memory(err, NULL);
     return status;
 }
 

@@ -8,6 +8,8 @@
 
 /* Directories in one another. */
 #define MAX_DEPTH 32u
+/* Heads of ranks and buffers take this much, whatever is allowed. */
+#define KC_LEAST_FACTS_BYTES (UINT64_C(16) << 20)
 
 bool kc_path_list_add(kc_path_list *l, const char *path)
 {
@@ -141,4 +143,11 @@ kineto_status kc_open_facts(char *const *paths, int count, ka_facts_set **out, k
         status = ka_facts_set_open((const char *const *)files.list.data, files.list.count, out, err);
     kc_path_list_free(&files);
     return status;
+}
+
+kineto_status kc_check_facts_memory(uint64_t bytes, kineto_error *err)
+{
+    return !bytes || bytes >= KC_LEAST_FACTS_BYTES
+               ? KINETO_OK
+               : kb_fail(err, KINETO_E_ARGUMENT, "--mem %s is too little to compare ranks: 16M is the least", kb_bytes(bytes).s);
 }

@@ -30,4 +30,6 @@ kineto_status kc_find_facts(char *const *paths, int count, kc_operands_kind *kin
                             kineto_error *err);
 /** Open all facts of the operands, which must be facts. */
 kineto_status kc_open_facts(char *const *paths, int count, ka_facts_set **out, kineto_error *err);
+/** --mem of facts: at least 16 MiB, which all comparisons need. A mistake is an error. */
+kineto_status kc_check_facts_memory(uint64_t bytes, kineto_error *err);
 #endif
