@@ -89,14 +89,15 @@ class Fleet(unittest.TestCase):
                 connection.execute(view)
             return connection.execute(statement).fetchall()
 
-    def test_there_are_ten(self):
-        self.assertEqual(len(self.questions), 10)
+    def test_there_are_eleven(self):
+        self.assertEqual(len(self.questions), 11)
 
     def test_planted_rank_is_found(self):
         self.assertEqual(self.rows["kernels slower than peers"][0][:2], ("after", SLOW_RANK))
         self.assertGreater(self.rows["kernels slower than peers"][0][2], 1.2)
         self.assertEqual(len(self.rows["kernels slower than peers"]), 1)
         self.assertEqual(self.rows["who waits for whom"][0][:2], ("after", SLOW_RANK))
+        self.assertEqual(self.rows["what makes runs longer"][0][:3], ("after", "device", SLOW_RANK))
 
     def test_missing_rank_is_found(self):
         self.assertEqual(self.rows["ranks missing"], [("before", MISSING_RANK)])
