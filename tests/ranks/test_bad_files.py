@@ -208,6 +208,11 @@ class BadFiles(unittest.TestCase):
             else:
                 first = [text.splitlines()[0] for text in (out, err) if text]
                 self.assertTrue(any("7 of 8 ranks; missing: 5" in line for line in first), context)
+        for words in (["export", "--parquet", "fleet", "{}", "--tables", "steps"], ["history", "add", "{}", "-d", "fleet"]):
+            code, _, err = self.run_verb(words)
+            self.assertEqual(code, 3, err)
+            self.assertIn("ckineto: 7 of 8 ranks; missing: 5.\n", err)
+        self.assertFalse(self.run_verb(["diff", "--rank", "1", "{}", "{}"])[1].startswith("before: "))
         for rank in (1, 2, 3):
             os.unlink(os.path.join(folder, f"rank{rank}.json"))
         self.assertTrue(self.run_verb(VERBS["analyze"])[1].startswith("4 of 8 ranks; missing: 1-3, 5."))

@@ -339,6 +339,9 @@ class OneAxis(Folder):
         self.assertEqual(said, "")
         self.assertRegex(aligned["clocks"], r"^clocks of 2 hosts are aligned by the ends of collectives, ± .* at most$")
         self.assertNotIn("clocks", raw)
+        loud = subprocess.run([os.environ["CKINETO"], "convert", self.folder, "-o", os.path.join(self.temporary.name, "loud.json")],
+                              check=True, timeout=300, capture_output=True, text=True)
+        self.assertIn(f"  {aligned['clocks']}\n", loud.stderr)
         parts = {part["rank"]: part["clock"] for part in aligned["mergedTraces"]}
         error = parts[7]["error_ns"] / 1000
         self.assertAlmostEqual(parts[7]["offset_ns"] / 1000, -clocks[1], delta=error)
