@@ -6,6 +6,8 @@
 #include "cli/style.h"
 #include "cli/verify_text.h"
 #include "analyze/facts/analyses.h"
+#include "analyze/ranks/rank_set.h"
+#include "analyze/ranks/rank_warnings.h"
 #include "cli/print_facts.h"
 #include "export/export.h"
 #include "trace/files/identity.h"
@@ -17,6 +19,7 @@
 static bool quiet, list_rules, verbose;
 static kc_verify_text text;
 static kineto_analysis *dumps; /* what dumps of the flight recorder show when they are compared; NULL: there are none */
+static kineto_analysis *ranks; /* the same of traces of several ranks */
 static kc_texts rules;
 static uint64_t max_places;
 static const kc_option option_list[] = {
@@ -191,9 +194,10 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
     return result;
 }
 
-/* ---- dumps of the flight recorder -------------------------------------------------------------- */
+/* ---- ranks that are compared ------------------------------------------------------------------- */
 
-static kineto_status add_dump(const kineto_trace *trace, const char *path, uint32_t index, kineto_error *err)
+/* Adds a file to the dumps, or to the traces. */
+static kineto_status add_rank(kineto_analysis **to, const kineto_trace *trace, const char *path, uint32_t index, kineto_error *err)
 {
     int32_t rank = kc_trace_rank(trace, path, index);
     kineto_analysis_options o = {.size = sizeof o, .rank = &rank};
@@ -201,14 +205,73 @@ static kineto_status add_dump(const kineto_trace *trace, const char *path, uint3
     kineto_status status = ka_analyze_tables(trace, &o, KA_TABLE_BIT(KA_TABLE_rank_damage), &own, err);
     if (status)
         return status;
-    if (!dumps) {
-        dumps = own;
-        ka_facts_defer(dumps);
+    if (!*to) {
+        *to = own;
+        ka_facts_defer(*to);
         return KINETO_OK;
     }
-    status = kineto_analysis_add(dumps, own, err);
+    status = kineto_analysis_add(*to, own, err);
     kineto_analysis_destroy(own);
     return status;
+}
+
+typedef bool warn_of_ranks(const ka_rank_view *v, char *sentence, size_t size);
+static const struct rank_check {
+    const char *id;
+    warn_of_ranks *warn;
+} rank_checks[] = {{"ranks.collectives", ka_warn_of_mismatches}, {"ranks.clocks", ka_warn_of_clocks}};
+
+static void put_rank_warning(const char *id, const char *sentence, kb_json *j)
+{
+    if (j) {
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "id", kb_string(id));
+        kb_json_put_string(j, "severity", kb_string(kineto_severity_name(KINETO_SEVERITY_WARNING)));
+        kb_json_put_string(j, "sentence", kb_string(sentence));
+        kb_json_object_end(j);
+        return;
+    }
+    char first[80];
+    snprintf(first, sizeof first, "  %s%-7s%s %s: ", kc_paint(stdout, kc_severity_style(KINETO_SEVERITY_WARNING)),
+             kineto_severity_name(KINETO_SEVERITY_WARNING), kc_paint(stdout, KC_PLAIN), id);
+    kc_put_wrapped(stdout, kc_page_width(stdout), first, "          ", 0, kb_string(sentence));
+}
+
+/* Do ranks call different collectives, or cannot be compared? @param set  of at least two. @param j  NULL: as text.
+ * @return the worst result. */
+static int report_rank_warnings(ka_rank_set *set, kb_json *j, int result)
+{
+    char sentence[400];
+    bool is_first = true;
+    const ka_rank_view *v = ka_rank_set_view(set);
+    if (j) {
+        kb_json_key_z(j, "ranks");
+        kb_json_array_begin(j);
+    }
+    for (size_t i = 0; v && i < KB_COUNT(rank_checks); i++) {
+        if (!rank_checks[i].warn(v, sentence, sizeof sentence))
+            continue;
+        if (!j && !quiet && is_first)
+            kc_put_styled(stdout, KC_BOLD, "ranks, compared with each other:"), fputc('\n', stdout);
+        if (j || !quiet)
+            put_rank_warning(rank_checks[i].id, sentence, j);
+        result = KB_MAX(result, (int)EXIT_FINDINGS);
+        is_first = false;
+    }
+    if (j)
+        kb_json_array_end(j);
+    if (!v)
+        kc_complain("verify: out of memory");
+    return v ? result : EXIT_UNREADABLE;
+}
+
+static int finish_ranks(kb_json *j, int result)
+{
+    if (ranks && ranks->ranks && ranks->ranks->ranks.count > 1)
+        result = report_rank_warnings(ranks->ranks, j, result);
+    kineto_analysis_destroy(ranks);
+    ranks = NULL;
+    return result;
 }
 
 /* Compares the dumps: do they show a collective that differs, or is missing on a rank? @param j  NULL: as text. */
@@ -249,7 +312,9 @@ static bool visit_file(const kineto_visit *visit, void *user)
     kineto_error err = *visit->error;
     int result = verify_opened(visit->path, visit->trace, &err, v->how, v->j);
     v->worst = KB_MAX(v->worst, visit->trace || !text.is_set ? result : (int)EXIT_FINDINGS);
-    if (visit->trace && kt_is_of_flight_recorder(visit->trace) && add_dump(visit->trace, visit->path, v->readable, &err))
+    bool is_dump = visit->trace && kt_is_of_flight_recorder(visit->trace), is_rank = text.is_set && !rules.count;
+    if (visit->trace && (is_dump || is_rank) &&
+        add_rank(is_dump ? &dumps : &ranks, visit->trace, visit->path, v->readable, &err))
         kc_complain_of("verify", &err);
     v->readable += visit->trace != NULL;
     return true;
@@ -342,7 +407,7 @@ static int verify_as_text(int count, char **paths, const kineto_verify_options *
         result = raise_result(result, kc_worst_finding(survey));
     if (!quiet)
         kc_verify_text_print(&text, is_job ? survey : NULL, stdout);
-    return end_verify(survey, finish_dumps(NULL, result));
+    return end_verify(survey, finish_dumps(NULL, finish_ranks(NULL, result)));
 }
 
 /* All traces, or the list of rules, as one object on the standard output. */
@@ -370,7 +435,7 @@ static int verify_as_json(int count, char **paths, const kineto_verify_options *
                 result = raise_result(result, kc_put_findings(survey, &j));
             if (text.is_set)
                 kc_put_surveyed_coverage(survey, &j);
-            result = finish_dumps(&j, result);
+            result = finish_dumps(&j, finish_ranks(&j, result));
         }
         kb_json_object_end(&j);
         kb_sink_write(sink, "\n", 1);
@@ -391,6 +456,18 @@ static int finish_verify_output(int result)
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
+/* Compares the ranks of facts as those of traces. */
+static kineto_status compare_facts(const ka_facts_set *facts, int *result, kineto_error *err)
+{
+    kineto_analysis_options o = {.size = sizeof o};
+    if (ka_facts_set_count(facts) < 2)
+        return KINETO_OK;
+    kineto_status status = ka_facts_set_analyze(facts, &o, KA_TABLE_BIT(KA_TABLE_rank_damage), &ranks, err);
+    if (!status)
+        *result = finish_ranks(NULL, *result);
+    return status;
+}
+
 /* What verify found when the facts were made, then findings about the set. */
 static int show_facts_health(const ka_facts_set *facts, kc_file_set *set, kineto_error *err)
 {
@@ -402,7 +479,10 @@ static int show_facts_health(const ka_facts_set *facts, kc_file_set *set, kineto
         kc_print_findings(set->survey, verbose ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING, stdout);
     }
     kc_health_free(&health);
-    return status ? EXIT_UNREADABLE : is_sound ? EXIT_SOUND : EXIT_FINDINGS;
+    int result = is_sound ? EXIT_SOUND : EXIT_FINDINGS;
+    if (!status)
+        status = compare_facts(facts, &result, err);
+    return status ? EXIT_UNREADABLE : result;
 }
 
 static int verify_facts(int count, char **paths)

@@ -99,11 +99,12 @@ void ka_reduce_rank_clocks(kineto_analysis *a)
     const ka_rank_view *v = ka_compare_ranks_for(a, t);
     for (size_t i = 0; v && i < v->model.clocks.count; i++) {
         const ka_rank_clock *c = &v->model.clocks.data[i];
+        bool is_known = !c->is_left_out && !v->model.refused[0];
         ka_put_text(t, c->host);
         ka_put_int(t, c->rank_count);
-        ka_put_number(t, c->is_left_out ? (double)NAN : c->offset_ns / 1000);
-        ka_put_number(t, c->is_left_out ? (double)NAN : c->drift * 1e6);
-        ka_put_number(t, c->is_left_out ? (double)NAN : c->bar_ns / 1000);
+        ka_put_number(t, is_known ? c->offset_ns / 1000 : (double)NAN);
+        ka_put_number(t, is_known ? c->drift * 1e6 : (double)NAN);
+        ka_put_number(t, is_known ? c->bar_ns / 1000 : (double)NAN);
         if (c->is_left_out && !v->model.refused[0] && !t->note[0])
             ka_note(t, "left out: host %.*s has no collective in common with most others", (int)KB_MIN(c->host.size, (size_t)60),
                     c->host.data);

@@ -3,6 +3,8 @@
 #include "analyze/overview/overview.h"
 
 #include "analyze/dataset/watched_threads.h"
+#include "analyze/ranks/rank_set.h"
+#include "analyze/ranks/rank_warnings.h"
 #include "base/strings.h"
 
 #include <math.h>
@@ -98,6 +100,18 @@ static void say_ranks(kineto_overview *o)
     ka_coverage_describe(&o->coverage, text, sizeof text);
     if (*text)
         say(o, "%s ", text);
+}
+
+/* What makes a comparison of ranks doubtful, or a run hang. */
+static void say_rank_warnings(kineto_overview *o)
+{
+    char text[400];
+    ka_rank_set *set = o->found && o->found->across ? o->found->across->ranks : NULL;
+    const ka_rank_view *v = set && set->ranks.count > 1 ? ka_rank_set_view(set) : NULL;
+    if (v && ka_warn_of_mismatches(v, text, sizeof text))
+        say(o, "Collectives differ: %s. ", text);
+    if (v && ka_warn_of_clocks(v, text, sizeof text))
+        say(o, "R%s. ", text + 1); /* "Ranks …" */
 }
 
 /* The row with the longest time on a CPU. */
@@ -467,6 +481,7 @@ void ka_overview_describe(kineto_overview *o)
     for (size_t i = 0; i < o->coverage.traces.count; i++)
         activities += o->coverage.traces.data[i].activities;
     say_ranks(o);
+    say_rank_warnings(o);
     if (!activities) {
         say(o, "The trace has no activities.");
         return;

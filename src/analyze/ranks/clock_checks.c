@@ -183,7 +183,11 @@ static void refuse_fit(checking *k)
     if (m->shared_count < KA_MIN_SHARED)
         refuse_clocks(m, "hosts have %u collectives in common, of which at least %u are needed", m->shared_count,
                       KA_MIN_SHARED);
-    if (m->residual_ns > MAX_DEVIATION)
+    if (m->residual_ns > MAX_DEVIATION && m->odd_clock != KA_NONE)
+        refuse_clocks(m, "the clock of host %.*s was set during the run, or is uneven: ends of collectives differ by %s",
+                      (int)KB_MIN(m->clocks.data[m->odd_clock].host.size, (size_t)60), m->clocks.data[m->odd_clock].host.data,
+                      kb_duration((int64_t)m->residual_ns).s);
+    else if (m->residual_ns > MAX_DEVIATION)
         refuse_clocks(m, "ends of collectives differ by %s on different ranks", kb_duration((int64_t)m->residual_ns).s);
     for (uint32_t i = 0; i < m->clocks.count; i++)
         refuse_host(m, &m->clocks.data[i], i, k->bad_clock);

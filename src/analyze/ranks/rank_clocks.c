@@ -2,6 +2,7 @@
  * offset and drift of each host are those that bring these ends together (least squares, outliers
  * weigh less); and no rank can leave a collective before the last one has entered it, which bounds them. */
 #include "analyze/ranks/clock_checks.h"
+#include "analyze/ranks/rank_usual.h"
 
 #include <math.h>
 
@@ -262,6 +263,33 @@ static void set_bars(fitting *f, const rank_bias *b)
     }
 }
 
+#define ODD_TIMES 4.0
+
+/* Of three hosts or more, the one whose ends are apart from those of the others more than four times as much as those of
+ * each other host: medians of the residuals. */
+static bool find_odd_clock(fitting *f)
+{
+    ka_rank_model *m = f->m;
+    size_t clocks = m->clocks.count, n = 0;
+    double *middle = calloc(clocks + 1, sizeof *middle);
+    ka_valued *list = malloc((f->ends.count + 1) * sizeof *list);
+    bool ok = middle && list;
+    for (size_t i = 0; ok && i < f->ends.count; i++)
+        list[n++] = (ka_valued){f->ends.data[i].clock, fabs(f->ends.data[i].residual)};
+    if (ok)
+        ka_find_middles(list, n, middle);
+    uint32_t odd = 0;
+    for (uint32_t i = 1; ok && i < clocks; i++)
+        odd = middle[i] > middle[odd] ? i : odd;
+    double others = 0;
+    for (uint32_t i = 0; ok && i < clocks; i++)
+        others = i == odd ? others : fmax(others, middle[i]);
+    m->odd_clock = ok && clocks > 2 && middle[odd] > ODD_TIMES * others ? odd : KA_NONE;
+    free(middle);
+    free(list);
+    return ok;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Offsets against the first host that has something in common with others. */
@@ -329,7 +357,7 @@ static bool fit_and_judge(fitting *f)
     far.far = far.count ? far.count + m->rank_count + 1 : NULL;
     fit_clocks(f);
     set_clocks(f);
-    bool ok = biases.of_rank && far.count && find_biases(f, &biases);
+    bool ok = biases.of_rank && far.count && find_biases(f, &biases) && find_odd_clock(f);
     if (ok) {
         set_bars(f, &biases);
         measure_far_ends(f, &far);

@@ -73,6 +73,7 @@ typedef struct ka_rank_model {
     int64_t origin_ns, middle_ns;
     double residual_ns;      /* of ends of instances, after the fit */
     uint32_t shared_count;   /* instances over several clocks */
+    uint32_t odd_clock;      /* whose ends differ much more than those of the other hosts; KA_NONE */
     bool by_messages;        /* messages are among them */
     char refused[200];       /* why times of different hosts cannot be compared; "": they can */
     bool no_memory;
