@@ -365,6 +365,7 @@ static kineto_status show_findings(const work *w, kineto_error *err)
     if (json)
         return kc_save_json(json, put_findings, w, err);
     kc_health_print(&w->health, stdout);
+    kc_print_rank_warnings(w->found->across, stdout);
     kc_findings_print(w->found, KB_MIN(kc_page_width(stdout), KC_FINDINGS_WIDTH), stdout);
     return KINETO_OK;
 }
@@ -429,6 +430,7 @@ static kineto_status show_results(work *w, const char *path, kineto_error *err)
         kc_print_coverage(&w->health.coverage, "ckineto", stderr);
     if (!json && !csv) {
         kc_health_print(&w->health, stdout);
+        kc_print_rank_warnings(w->facts, stdout);
         kc_facts_print(w->facts, row_limit,
                        w->health.coverage.rank_count > 1 && w->options.definitions != KINETO_DEFINITIONS_HTA,
                        stdout);

@@ -462,7 +462,9 @@ static kineto_status compare_facts(const ka_facts_set *facts, int *result, kinet
     kineto_analysis_options o = {.size = sizeof o};
     if (ka_facts_set_count(facts) < 2)
         return KINETO_OK;
-    kineto_status status = ka_facts_set_analyze(facts, &o, KA_TABLE_BIT(KA_TABLE_rank_damage), &ranks, err);
+    /* rank_skew_kinds: no file of a run has it, so that the ranks themselves are compared */
+    ka_table_set tables = KA_TABLE_BIT(KA_TABLE_rank_damage) | KA_TABLE_BIT(KA_TABLE_rank_skew_kinds);
+    kineto_status status = ka_facts_set_analyze(facts, &o, tables, &ranks, err);
     if (!status)
         *result = finish_ranks(NULL, *result);
     return status;

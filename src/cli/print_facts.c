@@ -2,6 +2,8 @@
  * that are shown; all texts of traces are printed through kc_put_name, which escapes control
  * characters. */
 #include "cli/print_facts.h"
+#include "analyze/ranks/rank_set.h"
+#include "analyze/ranks/rank_warnings.h"
 #include "analyze/tables/table.h"
 #include "cli/print_table.h"
 #include "cli/style.h"
@@ -87,6 +89,16 @@ void kc_health_print(const kc_health *h, FILE *out)
     if (h->lines_left_out)
         fprintf(out, "  %s… and %s more: 'ckineto verify' has them%s\n", kc_paint(out, KC_DIM),
                 kc_count(h->lines_left_out).s, kc_paint(out, KC_PLAIN));
+}
+
+void kc_print_rank_warnings(const kineto_analysis *a, FILE *out)
+{
+    char text[400];
+    const ka_rank_view *v = a && a->ranks && a->ranks->ranks.count > 1 ? ka_rank_set_view(a->ranks) : NULL;
+    if (v && ka_warn_of_mismatches(v, text, sizeof text))
+        kc_put_wrapped(out, kc_page_width(out), "Collectives differ: ", "  ", 0, kb_string(text));
+    if (v && ka_warn_of_clocks(v, text, sizeof text))
+        kc_put_wrapped(out, kc_page_width(out), "R", "  ", 0, kb_string(text + 1)); /* "Ranks …" */
 }
 
 void kc_health_free(kc_health *h)

@@ -24,6 +24,8 @@ void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank);
 void kc_health_add_measured(kc_health *h, const ka_trace_health *one, int32_t rank);
 void kc_health_print(const kc_health *h, FILE *out);
 void kc_health_free(kc_health *h);
+/** After it: clocks that cannot be aligned, and collectives that differ between ranks. NULL: ranks were not compared. */
+void kc_print_rank_warnings(const kineto_analysis *a, FILE *out);
 
 /** All tables; of each at most `limit` rows (0: all): the first ones; of several ranks the
  * heaviest. */

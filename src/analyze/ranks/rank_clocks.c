@@ -263,10 +263,10 @@ static void set_bars(fitting *f, const rank_bias *b)
     }
 }
 
-#define ODD_TIMES 4.0
+#define ODD_TIMES 1.8 /* least squares put 1 / n of the error of one of n hosts on each of the others */
 
-/* Of three hosts or more, the one whose ends are apart from those of the others more than four times as much as those of
- * each other host: medians of the residuals. */
+/* Of three hosts or more, the one whose ends are far more apart from the means than those of each other host: medians of
+ * the residuals. */
 static bool find_odd_clock(fitting *f)
 {
     ka_rank_model *m = f->m;

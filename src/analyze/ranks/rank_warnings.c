@@ -8,7 +8,7 @@ bool ka_warn_of_clocks(const ka_rank_view *v, char *text, size_t size)
     text[0] = '\0';
     if (v->model.refused[0])
         (void)kb_snprintf(text, size, "ranks%s were not compared: clocks cannot be aligned: %s",
-                          v->model.clocks.count > 1 ? " of different hosts" : "", v->model.refused);
+                          v->causes.list.count ? " of different hosts" : "", v->model.refused);
     return text[0];
 }
 

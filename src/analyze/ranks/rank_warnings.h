@@ -5,8 +5,7 @@
 
 #include "analyze/ranks/rank_windows.h"
 
-/** @param text  receives "ranks of different hosts were not compared: clocks cannot be aligned: …", without a period; "" if
- *               they are aligned.
+/** @param text  receives "ranks were not compared: clocks cannot be aligned: …", without a period; "" if they are aligned.
  *  @return there is something to report. */
 bool ka_warn_of_clocks(const ka_rank_view *v, char *text, size_t size);
 /** The same of collectives that differ between ranks, which most likely makes a run hang: "rank 10 calls another

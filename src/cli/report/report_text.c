@@ -286,6 +286,7 @@ void kc_report_print(const kc_health *health, const kineto_analysis *facts,
         {"collective_groups", "Collectives", "name", "sum_us", NULL, NULL, 8}};
     screen s = {out, choose_width(width, out), kc_has_colors(out), health->coverage.traces.count > 1, facts};
     kc_health_print(health, out);
+    kc_print_rank_warnings(facts, out);
     kc_findings_print(found, s.width, out);
     print_steps(&s);
     kc_report_print_ranks(facts, s.width, s.colours, out);
