@@ -77,6 +77,19 @@ static void note_cause(const ka_rank_view *v, const ka_rank_cause *c, ka_table *
                      steps, 2 * c->leads < steps ? " only" : "");
 }
 
+/* No cause was found: but was each link compared with another one? */
+static void note_no_cause(const ka_rank_view *v, ka_table *t)
+{
+    if (v->causes.lone_group == KA_NONE) {
+        ka_note(t, "no rank and no link makes the run longer by more than noise");
+        return;
+    }
+    const ka_rank_group *g = &v->model.groups.data[v->causes.lone_group];
+    kineto_string name = g->description.size ? g->description : g->name;
+    ka_note(t, "no rank makes the run longer by more than noise; links of %.*s cannot be evaluated, since no other group is of their kind: "
+               "compare with a good run (ckineto diff)", (int)KB_MIN(name.size, (size_t)40), name.data);
+}
+
 void ka_reduce_rank_causes(kineto_analysis *a)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_rank_causes);
@@ -90,7 +103,7 @@ void ka_reduce_rank_causes(kineto_analysis *a)
     else if (v && v->model.refused[0])
         ka_note(t, "clocks of hosts cannot be aligned: %s", v->model.refused);
     else if (v && !v->causes.list.count)
-        ka_note(t, "no rank and no link makes the run longer by more than noise");
+        note_no_cause(v, t);
 }
 
 void ka_reduce_rank_clocks(kineto_analysis *a)

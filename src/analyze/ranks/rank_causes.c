@@ -348,13 +348,15 @@ static bool search_window(searching *s)
         return false;
     s->replayed_ns = ka_replay_run(&s->replay);
     if (!ka_find_usual(&s->replay, &s->usual) || !ka_find_host_excess(&s->replay, &s->usual) ||
-        !ka_find_slow_transfers(&s->replay, s->slow))
+        !ka_find_slow_transfers(&s->replay, s->slow, s->all->link_use))
         return false;
     if (!add_excess(s))
         return false;
     int64_t recorded = ka_recorded_length(m);
-    s->length_ns = recorded - s->all->length_ns;
-    s->all->length_ns = recorded;
+    s->length_ns = recorded - (s->all->is_begun ? s->all->until_ns : ka_run_begin(m));
+    s->all->length_ns += s->length_ns;
+    s->all->until_ns = recorded;
+    s->all->is_begun = true;
     int64_t apart = llabs(s->replayed_ns - recorded);
     s->all->apart_ns += apart;
     return apart > (int64_t)(EXACT_SHARE * (double)s->length_ns) || try_candidates(s);
@@ -385,9 +387,10 @@ bool ka_cause_search_create(ka_cause_search *s, const ka_rank_model *m)
     s->device_excess = calloc(ranks, sizeof *s->device_excess);
     s->host_excess = calloc(ranks, sizeof *s->host_excess);
     s->link_excess = calloc(m->groups.count + 1, sizeof *s->link_excess);
+    s->link_use = calloc(m->groups.count + 1, sizeof *s->link_use);
     for (size_t i = 0; s->device_steps && s->host_steps && i < ranks; i++)
         s->device_steps[i].step = s->host_steps[i].step = UINT32_MAX;
-    return s->device_steps && s->host_steps && s->device_excess && s->host_excess && s->link_excess;
+    return s->device_steps && s->host_steps && s->device_excess && s->host_excess && s->link_excess && s->link_use;
 }
 
 void ka_cause_search_free(ka_cause_search *s)
@@ -397,6 +400,7 @@ void ka_cause_search_free(ka_cause_search *s)
     free(s->device_excess);
     free(s->host_excess);
     free(s->link_excess);
+    free(s->link_use);
     ka_leads_free(&s->leads);
     kb_map_free(&s->at);
     kb_vec_free(&s->list);
@@ -466,9 +470,28 @@ static bool close_steps(ka_cause_search *s)
     return ok;
 }
 
+/* The group with most transfers that nothing could be compared with: of no group of its kind. */
+#define MIN_LONE_SHARE 0.01 /* of the run */
+static uint32_t find_lone_group(const ka_cause_search *s)
+{
+    const ka_rank_model *m = s->m;
+    uint32_t found = KA_NONE;
+    double most = MIN_LONE_SHARE * (double)s->length_ns;
+    for (uint32_t g = 0; g < m->groups.count; g++) {
+        bool is_compared = false;
+        for (uint32_t k = 0; s->link_use[g].lone_ns > most && k < m->groups.count; k++)
+            is_compared |= m->groups.data[k].kind == m->groups.data[g].kind && s->link_use[k].is_compared;
+        if (s->link_use[g].lone_ns <= most || is_compared)
+            continue;
+        most = s->link_use[g].lone_ns;
+        found = g;
+    }
+    return found;
+}
+
 bool ka_cause_search_finish(ka_cause_search *s, ka_rank_causes *out)
 {
-    *out = (ka_rank_causes){.length_ns = s->length_ns, .apart_ns = s->apart_ns};
+    *out = (ka_rank_causes){.length_ns = s->length_ns, .apart_ns = s->apart_ns, .lone_group = find_lone_group(s)};
     if (!close_steps(s))
         return false;
     if (s->apart_ns > (int64_t)(EXACT_SHARE * (double)s->length_ns))

@@ -3,6 +3,7 @@
 #define KA_RANK_CAUSES_H
 
 #include "analyze/ranks/rank_leads.h"
+#include "analyze/ranks/rank_links.h"
 #include "analyze/ranks/rank_replay.h"
 
 typedef enum ka_cause_kind {
@@ -25,7 +26,8 @@ typedef struct ka_rank_cause {
 typedef struct ka_rank_causes {
     KB_VEC(ka_rank_cause) list; /* those that save something beyond noise, most first */
     uint32_t steps;             /* that the run has; 0: not known */
-    int64_t length_ns;          /* of the run, as recorded */
+    int64_t length_ns;          /* of the run, as recorded, from its first step */
+    uint32_t lone_group;        /* its links cannot be evaluated: no other group is of its kind; KA_NONE */
     int64_t apart_ns;           /* by which the model has other times */
     int64_t noise_ns;           /* what is saved where nothing is wrong */
     char refused[200];          /* why no rank is blamed; "": causes were looked for */
@@ -56,7 +58,10 @@ typedef struct ka_cause_search {
     ka_leads leads;
     const ka_rank_model *m;
     uint32_t first_step, last_step;
+    bool is_begun;
+    int64_t until_ns; /* the end of the last window, from the origin */
     int64_t length_ns, apart_ns, noise_ns;
+    ka_link_use *link_use; /* by group */
     int64_t noise_length_ns; /* of the windows that noise_ns is of */
     ka_tracked_cause tracked[KA_MAX_TRACKED];
     uint32_t tracked_count;

@@ -110,7 +110,25 @@ static void mark_slow_transfers(slow_search *s, const transfer_search *t)
     }
 }
 
-bool ka_find_slow_transfers(const ka_replay *r, double *slow)
+static bool add_link_use(const slow_search *s, const transfer_search *t, ka_link_use *use)
+{
+    const ka_rank_model *m = s->m;
+    uint32_t *groups = calloc((size_t)t->like_count + 1, sizeof *groups); /* by like */
+    for (size_t i = 0; groups && i < t->groups.count; i++)
+        groups[t->groups.data[i].like]++;
+    for (size_t i = 0; groups && i < m->instances.count; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        bool is_link = spans_hosts(m, x) || !m->facts[m->rank_of[m->members[x->first]]]->on_host;
+        if (t->of[i] != KA_NONE && groups[t->groups.data[t->of[i]].like] > 1)
+            use[x->group].is_compared = true;
+        else if (is_link && ka_is_joined(x) && x->count > 1 && ka_is_synchronizing(x->op))
+            use[x->group].lone_ns += fmax(transfer_of(s, x), 0);
+    }
+    free(groups);
+    return groups != NULL;
+}
+
+bool ka_find_slow_transfers(const ka_replay *r, double *slow, ka_link_use *use)
 {
     size_t n = r->m->instances.count;
     slow_search s = {.m = r->m, .replay = r, .slow = slow};
@@ -120,6 +138,7 @@ bool ka_find_slow_transfers(const ka_replay *r, double *slow)
     bool ok = t.of && t.usual && t.spread && place_transfers(&s, &t) && describe_transfers(&s, &t);
     if (ok)
         mark_slow_transfers(&s, &t);
+    ok = ok && add_link_use(&s, &t, use);
     kb_vec_free(&t.groups);
     free(t.of);
     free(t.usual);

@@ -113,6 +113,23 @@ int64_t ka_recorded_length(const ka_rank_model *m)
     return sum;
 }
 
+int64_t ka_run_begin(const ka_rank_model *m)
+{
+    int64_t sum = 0;
+    int64_t *first = malloc(((size_t)m->domain_count + 1) * sizeof *first);
+    for (uint32_t i = 0; first && i < m->domain_count; i++)
+        first[i] = INT64_MAX;
+    for (uint32_t r = 0; first && r < m->rank_count; r++) {
+        const ka_rank_facts *f = m->facts[r];
+        if (m->domain[r] != KA_NONE)
+            first[m->domain[r]] = KB_MIN(first[m->domain[r]], ka_align_time(m, r, f->step_count ? f->begin_ns : f->start_ns));
+    }
+    for (uint32_t i = 0; first && i < m->domain_count; i++)
+        sum += first[i] == INT64_MAX ? 0 : first[i];
+    free(first);
+    return sum;
+}
+
 bool ka_rank_model_open(const ka_rank_facts *const *facts, uint32_t count, ka_rank_model *m)
 {
     size_t n = (size_t)count + 2;

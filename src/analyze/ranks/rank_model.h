@@ -90,6 +90,9 @@ void ka_rank_model_unload(ka_rank_model *m);
 void ka_rank_model_free(ka_rank_model *m);
 /** When the last row ends, from the origin; the latest of the ranks of each domain, added up. */
 int64_t ka_recorded_length(const ka_rank_model *m);
+/** When the first step begins on any rank, without steps the first work; from the origin, which clocks that differ move; the
+ *  earliest of the ranks of each domain, added up. */
+int64_t ka_run_begin(const ka_rank_model *m);
 static inline const ka_comm *ka_model_row(const ka_rank_model *m, uint32_t row)
 {
     uint32_t rank = m->rank_of[row];
