@@ -215,11 +215,17 @@ static kineto_status add_rank(kineto_analysis **to, const kineto_trace *trace, c
     return status;
 }
 
+/* Hosts that have too little in common to align their clocks are sound. */
+static bool warn_of_unsound_clocks(const ka_rank_view *v, char *sentence, size_t size)
+{
+    return !v->model.lacks_shared && ka_warn_of_clocks(v, sentence, size);
+}
+
 typedef bool warn_of_ranks(const ka_rank_view *v, char *sentence, size_t size);
 static const struct rank_check {
     const char *id;
     warn_of_ranks *warn;
-} rank_checks[] = {{"ranks.collectives", ka_warn_of_mismatches}, {"ranks.clocks", ka_warn_of_clocks}};
+} rank_checks[] = {{"ranks.collectives", ka_warn_of_mismatches}, {"ranks.clocks", warn_of_unsound_clocks}};
 
 static void put_rank_warning(const char *id, const char *sentence, kb_json *j)
 {

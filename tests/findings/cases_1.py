@@ -132,6 +132,25 @@ def ranks(computes):
     return traces
 
 
+def pairs(transfers):
+    """Ranks of one host in groups of two, whose transfers take so long."""
+    traces = []
+    for rank in range(2 * len(transfers)):
+        group = rank // 2
+        p = Program(Trace(rank=rank, world=2 * len(transfers)))
+        p.trace.top["host_name"] = "node0"
+        for step, _ in enumerate(p.steps(8)):
+            with p.op("aten::mm"):
+                p.kernel(GEMM, 500)
+            with p.op("nccl:all_reduce", dims=[[MB]]):
+                p.kernel(NCCL, transfers[group], **{
+                    "Collective name": "allreduce", "In msg nelems": MB, "Out msg nelems": MB, "dtype": "Float",
+                    "Group size": 2, "Process Group Name": str(group), "Process Group Description": "tp",
+                    "Process Group Ranks": str([2 * group, 2 * group + 1]), "Seq": step})
+        traces.append(p.trace)
+    return traces
+
+
 def mpi_messages(send_at, receive_at, send_length=5, receive_length=5):
     """Two ranks of MPI and four messages, 1000 us apart: a call that sends, a call that receives."""
     traces = [Trace(vendor=None, rank=rank, world=2, backend="mpi") for rank in range(2)]
@@ -353,6 +372,7 @@ CASES = {
     "communication.exposed": (lambda: collectives(800, 200), lambda: collectives(800, 200, overlap=True)),
     "communication.small_messages": (lambda: messages(20, 256, 15), lambda: messages(2, 1 << 22, 150)),
     "communication.imbalance": (lambda: ranks([900, 500]), lambda: ranks([700, 700])),
+    "communication.slow_link": (lambda: pairs([100, 400, 100, 100]), lambda: pairs([100, 100, 100, 100])),
     "mpi.late_sender": (lambda: mpi_messages(500, 100, receive_length=410), lambda: mpi_messages(100, 500)),
     "mpi.late_receiver": (lambda: mpi_messages(100, 500, send_length=410), lambda: mpi_messages(100, 500)),
     "device.low_utilization": (lambda: kernels(90, 20), lambda: kernels(20, 90)),
@@ -377,6 +397,8 @@ WORTH = {
     "communication.small_messages": (280, 290),
     # One of two ranks waits 400 us: with the same work for both, 200.
     "communication.imbalance": (390, 410),
+    # The run waits for the group whose transfers take 300 us longer.
+    "communication.slow_link": (290, 310),
     # One of two ranks waits 4 times 400 us, in a trace without steps.
     "mpi.late_sender": (799, 801),
     "mpi.late_receiver": (799, 801),

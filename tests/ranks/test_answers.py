@@ -48,6 +48,73 @@ class Answers(unittest.TestCase):
         named, all_ = map(int, re.search(r"damage named (\d+) of (\d+)", said).groups())
         self.assertGreaterEqual(named, 0.9 * all_, said)
 
+    def make(self, folder, *options):
+        run = os.path.join(folder, "run")
+        subprocess.run([sys.executable, "-B", os.path.join(HERE, "generate.py"), run, "--set", "ranks_per_host=4", "--seed", "1",
+                        *options], check=True, capture_output=True)
+        return run
+
+    def say(self, *arguments, status=0):
+        done = subprocess.run([os.environ["CKINETO"], *arguments], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, status, (arguments, done.stdout + done.stderr))
+        return " ".join(done.stdout.split())
+
+    def test_a_fault_is_a_finding_although_a_rank_is_damaged(self):
+        plant = "device:rank=11,phase=forward,factor=1.5"
+        for damage in "missing:rank=7", "other_run:rank=3", "wrong_op:rank=10":
+            for plants in [], ["--plant", plant]:
+                with self.subTest(damage=damage, plants=plants), tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+                    run = self.make(folder, "--program", "ddp", "--set", "ranks=16", "--damage", damage, *plants)
+                    said = self.say("analyze", run, status=3 if "other" in damage else 0)
+                    self.assertEqual(said.count("Straggler: rank 11 computes longer than the ranks of its role"), len(plants) // 2)
+                    self.assertEqual(said.count("Straggler"), len(plants) // 2)
+                    self.assertEqual("Collectives differ" in said, "wrong" in damage)
+
+    def test_what_makes_a_run_hang_is_said_first(self):
+        for damage, sentence in (("wrong_op:rank=10", "rank 10 calls another collective than its group: group 0, number"),
+                                 ("wrong_size:rank=10", "rank 10 calls a collective with another size than its group: group 0, number"),
+                                 ("hole:rank=10", "rank 10 lacks a collective that its group calls: group 0, number"),
+                                 ("duplicate:rank=10", "rank 10 has a number of its group twice: group 0, number"),
+                                 ("seq_shift:rank=10", "rank 10 numbers its collectives differently than its group: group 0, number")):
+            with self.subTest(damage), tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+                run = self.make(folder, "--program", "ddp", "--set", "ranks=16", "--damage", damage)
+                self.assertTrue(self.say("analyze", run).startswith("16 ranks. Collectives differ: " + sentence))
+                self.assertIn("Collectives differ: " + sentence, self.say("report", "--text", run))
+                self.assertIn("warning ranks.collectives: " + sentence, self.say("verify", run, status=1))
+                ranks = json.loads(self.say("verify", "--json", run, status=1))["ranks"]
+                self.assertEqual([rank["id"] for rank in ranks], ["ranks.collectives"])
+                self.say("facts", run, "-o", folder + "/facts")
+                self.say("reduce", folder + "/facts", "-o", folder + "/run.ckrun")
+                self.assertIn(sentence, self.say("verify", folder + "/facts", status=1))
+                self.assertIn(sentence, self.say("verify", folder + "/run.ckrun", status=1))
+
+    def test_clocks_that_cannot_be_aligned_do_not_read_as_healthy(self):
+        with tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+            run = self.make(folder, "--program", "ddp", "--set", "ranks=32", "--damage", "clock_step:host=3,ns=5000000")
+            sentence = "anks were not compared: clocks cannot be aligned: the clock of host node003"
+            self.assertTrue(self.say("analyze", run).startswith("32 ranks. R" + sentence))
+            self.assertIn(sentence, self.say("report", "--text", run)[:200])
+            self.assertIn("warning ranks.clocks: r" + sentence, self.say("verify", run, status=1))
+            table = json.loads(self.say("analyze", "--only", "rank_clocks", "--json", run))["tables"]["rank_clocks"]
+            self.assertEqual({tuple(row[2:]) for row in table["rows"]}, {(None, None, None)})
+
+    def test_links_that_cannot_be_evaluated_are_named(self):
+        with tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+            run = self.make(folder, "--program", "fsdp", "--set", "ranks=16", "--plant", "nic:host=3,factor=2")
+            rows, note = self.causes_of(run)
+            self.assertEqual(rows, [])
+            self.assertRegex(note, "links of mesh_dp_shard cannot be evaluated, .*ckineto diff")
+
+    def test_percents_are_of_the_steps_whatever_clocks_differ_by(self):
+        with tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+            run = self.make(folder, "--program", "ddp", "--set", "ranks=16", "--clock", "offset_ms=2000", "--plant",
+                            "device:rank=11,phase=forward,factor=1.5")
+            rows, _ = self.causes_of(run)
+            found = json.loads(self.say("analyze", "--findings", "--json", run))["findings"]
+            percent = [f["worth_pct"] for f in found if f["id"] == "communication.imbalance"]
+            self.assertEqual([(row["kind"], row["rank"]) for row in rows], [("device", 11)])
+            self.assertAlmostEqual(rows[0]["saved_pct"], percent[0], delta=0.03 * percent[0])
+
     def causes_of(self, path):
         done = subprocess.run([os.environ["CKINETO"], "analyze", "--only", "rank_causes", "--json", path], check=True,
                               capture_output=True, text=True)

@@ -1,4 +1,5 @@
-/* Rules that compare ranks: communication.imbalance, by what makes the run longer (analyze/ranks). */
+/* Rules that compare ranks, by what makes the run longer (analyze/ranks): communication.imbalance has those of ranks,
+ * communication.slow_link those of groups. */
 #include "analyze/findings/finding.h"
 #include "analyze/ranks/rank_set.h"
 
@@ -13,16 +14,33 @@ static int64_t of_all_steps(const ka_finder *f, const ka_rank_view *v, int64_t n
     return ns / (int64_t)steps * (int64_t)KB_MAX(f->step_count, 1u);
 }
 
-static kb_text name_place(const ka_rank_view *v, const ka_rank_cause *c)
+/* "rank 21 computes longer than the ranks of its role", "group 3 (mesh_dp_shard)": equal in findings of the same fault, so
+ * without numbers that change. */
+static kb_text name_fault(const ka_rank_view *v, const ka_rank_cause *c)
 {
     kb_text text;
     const ka_rank_group *g = c->group == KA_NONE ? NULL : &v->model.groups.data[c->group];
-    if (g)
+    if (g) {
         kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, 30u), g->name.data,
                     g->description.size ? " (" : "", (int)KB_MIN(g->description.size, 30u), g->description.data,
                     g->description.size ? ")" : "");
+        return text;
+    }
+    long long rank = v->model.facts[c->rank]->rank;
+    if (c->kind == KA_CAUSE_STEP)
+        kb_snprintf(text.s, sizeof text.s, "rank %lld is slow in step %u", rank, c->step);
     else
-        kb_snprintf(text.s, sizeof text.s, "rank %lld", (long long)v->model.facts[c->rank]->rank);
+        kb_snprintf(text.s, sizeof text.s, "rank %lld %s", rank,
+                    c->kind == KA_CAUSE_DEVICE ? "computes longer than the ranks of its role" : "is late on the host");
+    return text;
+}
+
+static kb_text name_place(const ka_rank_view *v, const ka_rank_cause *c)
+{
+    if (c->group != KA_NONE)
+        return name_fault(v, c);
+    kb_text text;
+    kb_snprintf(text.s, sizeof text.s, "rank %lld", (long long)v->model.facts[c->rank]->rank);
     return text;
 }
 
@@ -74,15 +92,17 @@ static void advise_cause(ka_finder *f, ka_found *x, const ka_rank_cause *c)
 
 static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_cause *c, double confidence)
 {
-    ka_found *x = ka_open_finding(f, of_all_steps(f, v, c->saved_ns), confidence, kb_string(name_place(v, c).s));
+    ka_found *x = ka_open_finding(f, of_all_steps(f, v, c->saved_ns), confidence, kb_string(name_fault(v, c).s));
     if (!x)
         return;
     x->rank_count = 1;
     x->count = 1;
     say_cause(f, x, v, c);
     advise_cause(f, x, c);
-    if (c->rank == KA_NONE)
+    if (c->rank == KA_NONE) {
+        ka_show_span(f, x, 0, 0, c->excess_ns, "%s beyond the median of groups of its kind", kb_duration(c->excess_ns).s);
         return;
+    }
     x->rank = v->model.facts[c->rank]->rank;
     ka_show_span(f, x, 0, 0, c->excess_ns, "%s beyond the median of its role", kb_duration(c->excess_ns).s);
 }
@@ -103,7 +123,8 @@ static const char *explain_unmatched(const ka_rank_view *v)
            "not recorded";
 }
 
-void ka_find_communication_imbalance(ka_finder *f)
+/* Of the causes that save most, those of ranks or those of links. */
+static void report_causes(ka_finder *f, bool of_links)
 {
     const ka_rank_view *v = f->facts->ranks ? ka_rank_set_view(f->facts->ranks) : NULL;
     if (!v || !v->is_compared) {
@@ -115,5 +136,9 @@ void ka_find_communication_imbalance(ka_finder *f)
         ka_skip_rule(f, "%s", refused);
     double confidence = v->is_by_order ? 0.6 : 0.9;
     for (size_t i = 0; !refused[0] && i < v->causes.list.count && i < MAX_CAUSES; i++)
-        report_cause(f, v, &v->causes.list.data[i], confidence);
+        if ((v->causes.list.data[i].kind == KA_CAUSE_LINK) == of_links)
+            report_cause(f, v, &v->causes.list.data[i], confidence);
 }
+
+void ka_find_communication_imbalance(ka_finder *f) { report_causes(f, false); }
+void ka_find_slow_link(ka_finder *f) { report_causes(f, true); }

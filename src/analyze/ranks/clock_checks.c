@@ -166,6 +166,7 @@ static void refuse_host(ka_rank_model *m, const ka_rank_clock *c, uint32_t index
     int size = (int)KB_MIN(c->host.size, (size_t)60);
     if (c->is_left_out)
         return;
+    m->lacks_shared |= !m->refused[0] && !c->row_count;
     if (!c->row_count)
         refuse_clocks(m, "host %.*s has no collective in common with other hosts", size, c->host.data);
     else if (fabs(c->drift) > MAX_DRIFT)
@@ -180,6 +181,7 @@ static void refuse_host(ka_rank_model *m, const ka_rank_clock *c, uint32_t index
 static void refuse_fit(checking *k)
 {
     ka_rank_model *m = k->m;
+    m->lacks_shared = !m->refused[0] && m->shared_count < KA_MIN_SHARED;
     if (m->shared_count < KA_MIN_SHARED)
         refuse_clocks(m, "hosts have %u collectives in common, of which at least %u are needed", m->shared_count,
                       KA_MIN_SHARED);

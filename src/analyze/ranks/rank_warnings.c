@@ -6,7 +6,7 @@
 bool ka_warn_of_clocks(const ka_rank_view *v, char *text, size_t size)
 {
     text[0] = '\0';
-    if (v->model.refused[0])
+    if (v->model.refused[0] && v->is_compared)
         (void)kb_snprintf(text, size, "ranks%s were not compared: clocks cannot be aligned: %s",
                           v->causes.list.count ? " of different hosts" : "", v->model.refused);
     return text[0];
