@@ -430,7 +430,6 @@ static kineto_status show_results(work *w, const char *path, kineto_error *err)
         kc_print_coverage(&w->health.coverage, "ckineto", stderr);
     if (!json && !csv) {
         kc_health_print(&w->health, stdout);
-        kc_print_rank_warnings(w->facts, stdout);
         kc_facts_print(w->facts, row_limit,
                        w->health.coverage.rank_count > 1 && w->options.definitions != KINETO_DEFINITIONS_HTA,
                        stdout);
