@@ -255,6 +255,34 @@ class Laws(Folder):
         self.assertRegex(found["rank_causes"][1], r"rank 5 as its peers: -[0-9.]+ ?[mu]s a step; it leads in \d of \d steps$")
 
 
+class AbsentRanks(Folder):
+    """The others are compared without them."""
+
+    def job(self, *arguments):
+        generate(self.folder, "--program", "ddp", "--set", "ranks=8", "--set", "ranks_per_host=4", "--plant",
+                 "device:rank=5,factor=1.2", *arguments)
+        found = tables(self.folder, "rank_path,rank_skew,rank_skew_ranks")
+        ranks = [r for r in found["rank_path"][0] if r["of"] == "rank"]
+        return max(ranks, key=lambda r: r["path_us"]), found
+
+    def check(self, damage, whole, said):
+        self.folder = os.path.join(self.temporary.name, damage.split(":")[0])
+        on_path, found = self.job("--damage", damage)
+        self.assertEqual(on_path["rank"], whole["rank"])
+        self.assertAlmostEqual(on_path["path_pct"], whole["path_pct"], delta=3)
+        self.assertEqual(found["rank_skew"][0][0]["last_rank"], 5)
+        for name in found:
+            self.assertRegex(found[name][1], said, name)
+
+    def test_one_rank(self):
+        whole, found = self.job()
+        self.assertEqual((whole["rank"], found["rank_path"][1]), (5, ""))
+        said = r"^rank 3 is missing: it may have come last, so that waits are lower bounds$"
+        self.check("missing:rank=3", whole, said)
+        self.check("corrupt:rank=3", whole, said)
+        self.check("truncated:rank=3,fraction=0.6", whole, r"^some ranks lack collectives \(rank_damage\): they may have come last")
+
+
 def read_page(path):
     """The element `summary` of a report."""
     with open(path, encoding="utf-8") as file:
@@ -295,6 +323,25 @@ class Report(Folder):
         found = self.report()
         self.assertEqual((found["waiting"], found["path"], found["clocks"]), ([], [], []))
         self.assertTrue(found["refused"])
+
+    def test_absent(self):
+        generate(self.folder, "--program", "ddp", "--set", "ranks=24", "--set", "steps=2", "--plant", "device:rank=21,factor=1.3",
+                 "--damage", "missing:rank=7")
+        self.assertIn("rank 7 is missing", self.report()["absent"])
+        said = subprocess.run([os.environ["CKINETO"], "report", "--text", "--width", "80", self.folder], check=True,
+                              capture_output=True, text=True, timeout=300).stdout
+        part = said[said.index("Ranks by time"):]
+        part = part[:part.index("\n\n")]
+        lines = dict(re.findall(r"^  (ranks? [-0-9, ]*\d) +(.*)$", part, re.M))
+        self.assertIn("ranks 4-5", lines)
+        self.assertIn("ranks 6, 8", lines)
+        self.assertIn("rank 23", lines)  # the last one has no other
+        self.assertGreater(lines["ranks 21-22"].count("D"), 20)
+        self.assertTrue(all(len(line) <= 80 for line in part.splitlines()), part)
+        legend = part[:part.index("ranks 0-1")]
+        for shade in ".:-=+*#?":
+            self.assertIn(f" {shade}", legend)
+        self.assertIn("rank 7 is missing", part)
 
     def test_text(self):
         generate(self.folder, "--program", "ddp", "--set", "ranks=8", "--set", "ranks_per_host=4", "--plant",

@@ -80,12 +80,12 @@ typedef struct last_arrival {
     bool is_ambiguous;
 } last_arrival;
 
-/* Of the instance of a row; the row itself if it is not whole. */
+/* Of the instance of a row, among the ranks that are there; the row itself if its instance is not joined. */
 static last_arrival find_last_arrival(const ka_rank_model *m, uint32_t row)
 {
     last_arrival a = {m->start_ns[row], row, m->group_of[row], false};
     const ka_instance *x = m->instance_of[row] == KA_NONE ? NULL : &m->instances.data[m->instance_of[row]];
-    if (!x || !(x->flags & KA_INSTANCE_WHOLE) || ka_leaves_early(m, row))
+    if (!x || !ka_is_joined(x) || ka_leaves_early(m, row))
         return a;
     for (uint32_t i = 0; i < x->count; i++) {
         uint32_t other = m->members[x->first + i];

@@ -34,7 +34,7 @@ static void note_view(ka_rank_view *v)
 {
     const ka_rank_model *m = &v->model;
     for (size_t i = 0; i < m->instances.count && !v->is_compared; i++)
-        v->is_compared = m->instances.data[i].flags & KA_INSTANCE_WHOLE;
+        v->is_compared = m->instances.data[i].flags & (KA_INSTANCE_WHOLE | KA_INSTANCE_PART);
     for (size_t i = 0; i < m->instances.count && !v->is_by_order; i++)
         v->is_by_order = ka_model_row(m, m->members[m->instances.data[i].first])->flags & KA_COMM_BY_ORDER;
 }
