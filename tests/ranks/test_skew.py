@@ -356,6 +356,22 @@ class Report(Folder):
         self.assertIn("clocks of 2 hosts: aligned, ± ", part)
 
 
+class Overview(Folder):
+    def test_straggler_is_first(self):
+        """Ranks of a synchronous job end their steps together: the one that they wait for is shown, for each step."""
+        generate(self.folder, "--program", "ddp", "--set", "ranks=16", "--set", "steps=3", "--plant", "device:rank=13,factor=1.1",
+                 "--damage", "missing:rank=7")
+        said = subprocess.run([os.environ["CKINETO"], "analyze", self.folder], check=True, capture_output=True, text=True,
+                              timeout=300).stdout
+        rows = {}
+        for title in ("Slowest steps", r"Ranks \(3 of 15\)"):
+            part = re.search(rf"^  {title} .*\n((?:  .*\n)+)", said, re.M)
+            rows[title] = [line.split() for line in part[1].splitlines()]
+        self.assertEqual([row[1] for row in rows["Slowest steps"]], ["13"] * 3)
+        self.assertEqual(len({row[0] for row in rows["Slowest steps"]}), 3)
+        self.assertEqual(rows[r"Ranks \(3 of 15\)"][0][0], "13")
+
+
 class OneAxis(Folder):
     """Merged traces of several hosts are on one clock."""
 
