@@ -356,20 +356,48 @@ class Report(Folder):
         self.assertIn("clocks of 2 hosts: aligned, ± ", part)
 
 
+class Places(Folder):
+    """Causes name the host, and the members of a group."""
+
+    def find(self, *arguments):
+        generate(self.folder, *arguments)
+        said = subprocess.run([os.environ["CKINETO"], "analyze", "--findings", self.folder], check=True, capture_output=True, text=True,
+                              timeout=300).stdout
+        return tables(self.folder, "rank_causes")["rank_causes"][0][0], " ".join(said.split())
+
+    def test_rank(self):
+        cause, said = self.find("--program", "ddp", "--set", "ranks=8", "--set", "ranks_per_host=4", "--plant",
+                                "device:rank=5,factor=1.4")
+        self.assertEqual((cause["rank"], cause["ranks"], cause["host"]), (5, "", "node001"))
+        self.assertIn("rank 5 on node001 computes", said)
+
+    def test_group_within_a_host(self):
+        cause, said = self.find("--program", "hsdp", "--set", "ranks=16", "--set", "ranks_per_host=4", "--plant",
+                                "link:group=shard:2,factor=3")
+        self.assertEqual((cause["ranks"], cause["host"]), ("8-11", "node002"))
+        self.assertRegex(said, r"transfers of group \w+ \(\w+\), ranks 8-11 on node002, take")
+
+    def test_group_across_hosts(self):
+        cause, said = self.find("--program", "tpd", "--set", "tp=2", "--set", "pp=2", "--set", "dp=4", "--set", "ranks_per_host=4",
+                                "--plant", "link:group=dp:1,factor=4")
+        self.assertEqual((cause["ranks"], cause["host"]), ("1, 3, 5, 7", ""))
+        self.assertIn("ranks 1, 3, 5, 7, take", said)
+
+
 class Overview(Folder):
     def test_straggler_is_first(self):
         """Ranks of a synchronous job end their steps together: the one that they wait for is shown, for each step."""
         generate(self.folder, "--program", "ddp", "--set", "ranks=16", "--set", "steps=3", "--plant", "device:rank=13,factor=1.1",
                  "--damage", "missing:rank=7")
         said = subprocess.run([os.environ["CKINETO"], "analyze", self.folder], check=True, capture_output=True, text=True,
-                              timeout=300).stdout
+                              timeout=300, env={**os.environ, "COLUMNS": "100"}).stdout
         rows = {}
-        for title in ("Slowest steps", r"Ranks \(3 of 15\)"):
+        for title in ("Slowest steps", r"Ranks \(\d of 15\)"):
             part = re.search(rf"^  {title} .*\n((?:  .*\n)+)", said, re.M)
             rows[title] = [line.split() for line in part[1].splitlines()]
-        self.assertEqual([row[1] for row in rows["Slowest steps"]], ["13"] * 3)
-        self.assertEqual(len({row[0] for row in rows["Slowest steps"]}), 3)
-        self.assertEqual(rows[r"Ranks \(3 of 15\)"][0][0], "13")
+        self.assertEqual([row[1] for row in rows["Slowest steps"][:3]], ["13"] * 3)
+        self.assertEqual(len({row[0] for row in rows["Slowest steps"][:3]}), 3)
+        self.assertEqual(rows[r"Ranks \(\d of 15\)"][0][0], "13")
 
 
 class OneAxis(Folder):
