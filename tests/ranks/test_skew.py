@@ -283,6 +283,17 @@ class AbsentRanks(Folder):
         self.check("truncated:rank=3,fraction=0.6", whole, r"^some ranks lack collectives \(rank_damage\): they may have come last")
 
 
+    def test_cut_rank(self):
+        """The path goes on with the others where the trace of a rank begins late."""
+        job = ("--program", "ddp", "--set", "ranks=16", "--plant", "step:rank=13,step=1,cause=gc,ns=1e6")
+        generate(self.folder, *job, "--damage", "ring_cut:rank=7,fraction=0.3")
+        found, note = tables(self.folder, "rank_path")["rank_path"]
+        run = next(r for r in found if r["of"] == "run")
+        self.assertLess(run["unknown_us"], 0.02 * run["path_us"])
+        self.assertAlmostEqual(run["path_pct"], 100, places=6)
+        self.assertIn("some ranks lack collectives", note)
+
+
 def read_page(path):
     """The element `summary` of a report."""
     with open(path, encoding="utf-8") as file:

@@ -73,6 +73,33 @@ static void explain_all(walk *w, ka_path_kind kind)
     w->state = AT_START;
 }
 
+/* The row of any rank that ended last before now; KA_NONE. */
+static uint32_t find_end_before(const walk *w)
+{
+    const ka_rank_model *m = w->m;
+    uint32_t found = KA_NONE;
+    for (uint32_t row = 0; row < m->row_count; row++)
+        if (m->domain[m->rank_of[row]] != KA_NONE && m->end_ns[row] < w->now_ns && !(ka_model_row(m, row)->flags & KA_COMM_LAST) &&
+            (found == KA_NONE || m->end_ns[row] > m->end_ns[found]))
+            found = row;
+    return found;
+}
+
+/* The trace of the rank begins here. If others have rows before, it was cut, and the walk goes on with these. */
+static void pass_first(walk *w, ka_path_kind kind)
+{
+    const ka_rank_model *m = w->m;
+    uint32_t rank = m->rank_of[w->row];
+    explain_since(w, kind, ka_align_moment(m, m->base[rank], m->facts[rank]->start_ns), KA_NONE, false);
+    uint32_t before = find_end_before(w);
+    if (before == KA_NONE) {
+        explain_all(w, kind);
+        return;
+    }
+    explain_since(w, KA_PATH_UNKNOWN, m->end_ns[before], KA_NONE, false);
+    go_to(w, AT_END, before);
+}
+
 /* Who arrived last at a collective. */
 typedef struct last_arrival {
     int64_t ns;
@@ -135,7 +162,7 @@ static void pass_begin(walk *w)
         explain_since(w, KA_PATH_QUEUE, b.stream_ns, KA_NONE, false);
         go_to(w, AT_END, b.stream_row);
     } else {
-        explain_all(w, KA_PATH_UNKNOWN);
+        pass_first(w, KA_PATH_UNKNOWN);
     }
 }
 
@@ -158,7 +185,7 @@ static void pass_ready(walk *w)
         explain_since(w, computation_of(w), ka_align_moment(m, row - 1, ka_model_row(m, row - 1)->ready_ns), KA_NONE, false);
         go_to(w, AT_READY, row - 1);
     } else {
-        explain_all(w, computation_of(w));
+        pass_first(w, computation_of(w));
     }
 }
 
@@ -178,7 +205,7 @@ static void pass_host(walk *w)
         explain_since(w, KA_PATH_HOST, until, KA_NONE, false);
         go_to(w, AT_HOST, before - 1);
     } else {
-        explain_all(w, KA_PATH_HOST);
+        pass_first(w, KA_PATH_HOST);
     }
 }
 
