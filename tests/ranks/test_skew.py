@@ -280,6 +280,7 @@ class AbsentRanks(Folder):
         said = r"^rank 3 is missing: it may have come last, so that waits are lower bounds$"
         self.check("missing:rank=3", whole, said)
         self.check("corrupt:rank=3", whole, said)
+        self.check("other_run:rank=3", whole, r"^some ranks lack collectives")
         self.check("truncated:rank=3,fraction=0.6", whole, r"^some ranks lack collectives \(rank_damage\): they may have come last")
 
 

@@ -23,15 +23,19 @@ const char *ka_path_kind_name(ka_path_kind kind)
     return names[kind];
 }
 
+/* Ranks of another run, and hosts that nothing connects with the others, are left out. */
+static bool is_on_clock(const ka_rank_model *m, uint32_t row) { return m->domain[m->rank_of[row]] != KA_NONE; }
+
 bool ka_find_run_window(const ka_rank_model *m, int64_t *start_ns, int64_t *end_ns)
 {
     *start_ns = INT64_MAX;
     *end_ns = INT64_MIN;
     for (uint32_t r = 0; r < m->rank_count; r++)
-        if (m->base[r + 1] > m->base[r] + 1)
+        if (m->domain[r] != KA_NONE && m->base[r + 1] > m->base[r] + 1)
             *start_ns = KB_MIN(*start_ns, ka_align_moment(m, m->base[r], m->facts[r]->start_ns));
     for (uint32_t row = 0; row < m->row_count; row++)
-        *end_ns = KB_MAX(*end_ns, m->end_ns[row]);
+        if (is_on_clock(m, row))
+            *end_ns = KB_MAX(*end_ns, m->end_ns[row]);
     return *start_ns < *end_ns;
 }
 
@@ -79,7 +83,7 @@ static uint32_t find_end_before(const walk *w)
     const ka_rank_model *m = w->m;
     uint32_t found = KA_NONE;
     for (uint32_t row = 0; row < m->row_count; row++)
-        if (m->domain[m->rank_of[row]] != KA_NONE && m->end_ns[row] < w->now_ns && !(ka_model_row(m, row)->flags & KA_COMM_LAST) &&
+        if (is_on_clock(m, row) && m->end_ns[row] < w->now_ns && !(ka_model_row(m, row)->flags & KA_COMM_LAST) &&
             (found == KA_NONE || m->end_ns[row] > m->end_ns[found]))
             found = row;
     return found;
@@ -215,10 +219,11 @@ static void pass_host(walk *w)
 static void find_last_end(walk *w)
 {
     const ka_rank_model *m = w->m;
-    uint32_t found = 0;
+    uint32_t found = KA_NONE;
     for (uint32_t row = 0; row < m->row_count; row++)
-        if (m->end_ns[row] >= m->end_ns[found])
+        if (is_on_clock(m, row) && (found == KA_NONE || m->end_ns[row] >= m->end_ns[found]))
             found = row;
+    KB_ASSERT(found != KA_NONE); /* the run has a window */
     w->now_ns = m->end_ns[found];
     bool is_end = ka_model_row(m, found)->flags & KA_COMM_LAST;
     go_to(w, is_end ? AT_BEGIN : AT_END, found);
