@@ -1,13 +1,16 @@
-/* Orders ranks by what they make others wait for. */
+/* Orders ranks by what they make others wait for. Of ranks that wait for one another, durations differ by the errors of
+ * clocks only, and say nothing about which of them is slow. */
 #include "analyze/overview/overview.h"
 #include "analyze/ranks/rank_set.h"
 #include "analyze/ranks/rank_skew.h"
 
+/* What a rank costs the others, and its place among all ranks by that. */
 typedef struct ka_rank_weight {
     int64_t rank, saved_ns, wait_ns;
     uint32_t place;
 } ka_rank_weight;
 
+/* The largest savings first, then those that wait least: the others wait for them. */
 static int compare_weights(const void *left, const void *right)
 {
     const ka_rank_weight *a = left, *b = right;
@@ -18,12 +21,14 @@ static int compare_weights(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
+/* For the search by number. */
 static int compare_ranks(const void *left, const void *right)
 {
     const ka_rank_weight *a = left, *b = right;
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
+/* Adds up waiting over groups, and savings over causes. False: out of memory. */
 static bool weigh_ranks(const ka_rank_view *v, ka_rank_weight *ranks)
 {
     ka_rank_skews skews;

@@ -1,6 +1,7 @@
 /* Lists ranks as ranges, as many as fit into a text. */
 #include "analyze/ranks/rank_names.h"
 
+/* Ranges that are named; further ranks are counted. */
 #define MAX_RANGES 4u
 
 typedef struct rank_list {
@@ -12,12 +13,14 @@ typedef struct rank_list {
 
 static rank_list open_list(void) { return (rank_list){.first = 0, .last = -1}; }
 
+/* Appends a number; what does not fit is cut. */
 static void say(rank_list *l, const char *before, int64_t number)
 {
     int written = kb_snprintf(l->text.s + l->used, sizeof l->text.s - l->used, "%s%lld", before, (long long)number);
     l->used = KB_MIN(l->used + (size_t)KB_MAX(written, 0), sizeof l->text.s - 1);
 }
 
+/* Writes the open range. After four of them, or half of the text, ranks are only counted, so that their number fits. */
 static void end_range(rank_list *l)
 {
     if (l->last < l->first)
@@ -44,6 +47,7 @@ static void add_rank(rank_list *l, int64_t rank)
     l->last = rank;
 }
 
+/* Writes the last range and how many are not named. */
 static void close_list(rank_list *l)
 {
     end_range(l);
@@ -53,6 +57,7 @@ static void close_list(rank_list *l)
     }
 }
 
+/* Are members absent from collectives that are compared all the same? */
 static bool lacks_members(const ka_rank_model *m)
 {
     for (size_t i = 0; i < m->instances.count; i++)
@@ -78,6 +83,7 @@ bool ka_say_absent(const ka_rank_view *v, char *text, size_t size)
     return true;
 }
 
+/* Does the trace of the rank have collectives of the group? */
 static bool has_group(const ka_rank_model *m, uint32_t rank, uint32_t group)
 {
     for (uint32_t i = m->global_base[rank]; i < m->global_base[rank + 1]; i++)
