@@ -6,6 +6,7 @@
 #include <math.h>
 
 #define MAX_COLUMNS    KA_MAX_COLUMNS
+#define MAX_TITLE_WIDTH 24u /* titles are not cut below this */
 #define MIN_NAME_WIDTH 12u /* names are not cut below this */
 /* … and in blocks, where columns may follow below, not below and always to these */
 #define MIN_BLOCK_NAME 24u
@@ -21,7 +22,7 @@ typedef struct column {
     uint32_t index;
     look look;
     char head[64];
-    size_t width;
+    size_t width, least; /* least: of a name that is cut */
 } column;
 
 /* ---- cells ----------------------------------------------------------------------------------- */
@@ -203,6 +204,13 @@ static bool is_only_rank(const kc_table_view *v, uint32_t index)
            kb_string_equal(v->table->columns[index].name, kb_string("rank"));
 }
 
+/* Of a title, the words before a number of rows: "(3 of 32)". */
+static size_t measure_title(const char *title)
+{
+    const char *rows = strstr(title, " (");
+    return KB_MIN(rows ? (size_t)(rows - title) : strlen(title), (size_t)MAX_TITLE_WIDTH);
+}
+
 /* The columns with content, as wide as their heads and cells. */
 static uint32_t choose_columns(const kc_table_view *v, column *columns)
 {
@@ -216,6 +224,7 @@ static uint32_t choose_columns(const kc_table_view *v, column *columns)
         if (is_only_rank(v, i) || !has_content(v, i, c->look))
             continue;
         c->width = strlen(c->head);
+        c->least = !count && v->title ? measure_title(v->title) : 0;
         for (uint64_t row = 0; row < v->rows; row++)
             c->width = kb_max_u64(c->width, measure_cell(v, find_row(v, row), c));
         if (c->look == NAME && !v->fits)
@@ -234,11 +243,12 @@ static size_t measure_columns(const column *columns, uint32_t count)
     return width;
 }
 
-static column *find_widest_name(column *columns, uint32_t count)
+/* Of those that can be cut. */
+static column *find_widest_name(column *columns, uint32_t count, size_t least)
 {
     column *widest = NULL;
     for (uint32_t i = 0; i < count; i++)
-        if (columns[i].look == NAME && (!widest || columns[i].width > widest->width))
+        if (columns[i].look == NAME && columns[i].width > KB_MAX(least, columns[i].least) && (!widest || columns[i].width > widest->width))
             widest = &columns[i];
     return widest;
 }
@@ -248,13 +258,13 @@ static bool cut_names(column *columns, uint32_t count, size_t least, size_t room
 {
     for (;;) {
         size_t width = measure_columns(columns, count);
-        column *widest = find_widest_name(columns, count);
+        column *widest = find_widest_name(columns, count, least);
         if (width <= room)
             return true;
-        if (!widest || widest->width <= least)
+        if (!widest)
             return false;
         /* no further than to the width of the next one, which is then cut, too */
-        widest->width -= KB_MIN(KB_MAX((width - room + 1) / 2, (size_t)1), widest->width - least);
+        widest->width -= KB_MIN(KB_MAX((width - room + 1) / 2, (size_t)1), widest->width - KB_MAX(least, widest->least));
     }
 }
 
@@ -275,8 +285,11 @@ static void print_heads(const kc_table_view *v, const column *columns, uint32_t 
         const column *c = &columns[i];
         bool is_title = i == 0 && v->title;
         fprintf(out, "  %s", kc_paint(v->terminal, is_title ? KC_BOLD : KC_DIM));
+        kineto_string head = kb_string(c->head);
+        if (is_title && head.size > c->width)
+            head.size = KB_MIN(head.size, measure_title(c->head));
         if (c->look == NAME)
-            kc_put_name(out, kb_string(c->head),
+            kc_put_name(out, head,
                         i + 1 == count && strlen(c->head) <= c->width ? 0 : c->width);
         else
             fprintf(out, "%*s", is_title ? -(int)c->width : (int)c->width, c->head);

@@ -1,6 +1,7 @@
 /* The member `rank_map` of the report's summary: ranks by time, and the critical path across them. Its size is bounded:
  * ranks share rows, and a path of many parts is thinned out. docs/reference/report.md has the members. */
 #include "analyze/ranks/rank_cells.h"
+#include "analyze/ranks/rank_names.h"
 #include "analyze/ranks/rank_path.h"
 #include "analyze/ranks/rank_set.h"
 #include "analyze/tables/table.h"
@@ -145,10 +146,10 @@ static void put_clocks(const ka_rank_model *m, kb_json *j)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool has_whole(const ka_rank_model *m)
+static bool has_joined(const ka_rank_model *m)
 {
     for (size_t i = 0; i < m->instances.count; i++)
-        if (m->instances.data[i].flags & KA_INSTANCE_WHOLE)
+        if (m->instances.data[i].flags & (KA_INSTANCE_WHOLE | KA_INSTANCE_PART))
             return true;
     return false;
 }
@@ -159,12 +160,15 @@ static void put_view(const ka_rank_view *v, kb_json *j)
     ka_rank_path path;
     ka_path_shares shares = {0};
     const ka_rank_model *m = &v->model;
+    char absent[200] = "";
+    (void)ka_say_absent(v, absent, sizeof absent);
     bool ok = ka_make_rank_cells(m, MAX_ROWS, COLUMNS, &cells);
     ok = ka_find_rank_path(m, &path) && ok;
     ok = ok && ka_share_rank_path(m, &path, &shares);
     if (ok) {
         kb_json_object_begin(j);
         put_clocks(m, j);
+        kb_json_put_string(j, "absent", kb_string(absent));
         put_row_ranks(m, &cells, j);
         put_cells(&cells, KA_CELLS_WAITING, "waiting", j);
         put_cells(&cells, KA_CELLS_LATE, "late", j);
@@ -185,7 +189,7 @@ void ke_put_rank_map(kb_json *j, const kineto_analysis *facts)
     bool several = facts && facts->ranks && facts->ranks->ranks.count > 1;
     const ka_rank_view *v = several ? ka_rank_set_view(facts->ranks) : NULL;
     kb_json_key_z(j, "rank_map");
-    if (v && has_whole(&v->model))
+    if (v && has_joined(&v->model))
         put_view(v, j);
     else
         kb_json_null(j);

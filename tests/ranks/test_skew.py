@@ -255,6 +255,46 @@ class Laws(Folder):
         self.assertRegex(found["rank_causes"][1], r"rank 5 as its peers: -[0-9.]+ ?[mu]s a step; it leads in \d of \d steps$")
 
 
+class AbsentRanks(Folder):
+    """The others are compared without them."""
+
+    def job(self, *arguments):
+        generate(self.folder, "--program", "ddp", "--set", "ranks=8", "--set", "ranks_per_host=4", "--plant",
+                 "device:rank=5,factor=1.2", *arguments)
+        found = tables(self.folder, "rank_path,rank_skew,rank_skew_ranks")
+        ranks = [r for r in found["rank_path"][0] if r["of"] == "rank"]
+        return max(ranks, key=lambda r: r["path_us"]), found
+
+    def check(self, damage, whole, said):
+        self.folder = os.path.join(self.temporary.name, damage.split(":")[0])
+        on_path, found = self.job("--damage", damage)
+        self.assertEqual(on_path["rank"], whole["rank"])
+        self.assertAlmostEqual(on_path["path_pct"], whole["path_pct"], delta=3)
+        self.assertEqual(found["rank_skew"][0][0]["last_rank"], 5)
+        for name in found:
+            self.assertRegex(found[name][1], said, name)
+
+    def test_one_rank(self):
+        whole, found = self.job()
+        self.assertEqual((whole["rank"], found["rank_path"][1]), (5, ""))
+        said = r"^rank 3 is missing: it may have come last, so that waits are lower bounds$"
+        self.check("missing:rank=3", whole, said)
+        self.check("corrupt:rank=3", whole, said)
+        self.check("other_run:rank=3", whole, r"^some ranks lack collectives")
+        self.check("truncated:rank=3,fraction=0.6", whole, r"^some ranks lack collectives \(rank_damage\): they may have come last")
+
+
+    def test_cut_rank(self):
+        """The path goes on with the others where the trace of a rank begins late."""
+        job = ("--program", "ddp", "--set", "ranks=16", "--plant", "step:rank=13,step=1,cause=gc,ns=1e6")
+        generate(self.folder, *job, "--damage", "ring_cut:rank=7,fraction=0.3")
+        found, note = tables(self.folder, "rank_path")["rank_path"]
+        run = next(r for r in found if r["of"] == "run")
+        self.assertLess(run["unknown_us"], 0.02 * run["path_us"])
+        self.assertAlmostEqual(run["path_pct"], 100, places=6)
+        self.assertIn("some ranks lack collectives", note)
+
+
 def read_page(path):
     """The element `summary` of a report."""
     with open(path, encoding="utf-8") as file:
@@ -296,6 +336,25 @@ class Report(Folder):
         self.assertEqual((found["waiting"], found["path"], found["clocks"]), ([], [], []))
         self.assertTrue(found["refused"])
 
+    def test_absent(self):
+        generate(self.folder, "--program", "ddp", "--set", "ranks=24", "--set", "steps=2", "--plant", "device:rank=21,factor=1.3",
+                 "--damage", "missing:rank=7")
+        self.assertIn("rank 7 is missing", self.report()["absent"])
+        said = subprocess.run([os.environ["CKINETO"], "report", "--text", "--width", "80", self.folder], check=True,
+                              capture_output=True, text=True, timeout=300).stdout
+        part = said[said.index("Ranks by time"):]
+        part = part[:part.index("\n\n")]
+        lines = dict(re.findall(r"^  (ranks? [-0-9, ]*\d) +(.*)$", part, re.M))
+        self.assertIn("ranks 4-5", lines)
+        self.assertIn("ranks 6, 8", lines)
+        self.assertIn("rank 23", lines)  # the last one has no other
+        self.assertGreater(lines["ranks 21-22"].count("D"), 20)
+        self.assertTrue(all(len(line) <= 80 for line in part.splitlines()), part)
+        legend = part[:part.index("ranks 0-1")]
+        for shade in ".:-=+*#?":
+            self.assertIn(f" {shade}", legend)
+        self.assertIn("rank 7 is missing", part)
+
     def test_text(self):
         generate(self.folder, "--program", "ddp", "--set", "ranks=8", "--set", "ranks_per_host=4", "--plant",
                  "device:rank=5,factor=1.4")
@@ -307,6 +366,50 @@ class Report(Folder):
         self.assertGreater(lines[5].count("D"), 30)
         self.assertRegex(part, r"rank 5 +[\d.]+ ms +\d\d\.\d %")
         self.assertIn("clocks of 2 hosts: aligned, ± ", part)
+
+
+class Places(Folder):
+    """Causes name the host, and the members of a group."""
+
+    def find(self, *arguments):
+        generate(self.folder, *arguments)
+        said = subprocess.run([os.environ["CKINETO"], "analyze", "--findings", self.folder], check=True, capture_output=True, text=True,
+                              timeout=300).stdout
+        return tables(self.folder, "rank_causes")["rank_causes"][0][0], " ".join(said.split())
+
+    def test_rank(self):
+        cause, said = self.find("--program", "ddp", "--set", "ranks=8", "--set", "ranks_per_host=4", "--plant",
+                                "device:rank=5,factor=1.4")
+        self.assertEqual((cause["rank"], cause["ranks"], cause["host"]), (5, "", "node001"))
+        self.assertIn("rank 5 on node001 computes", said)
+
+    def test_group_within_a_host(self):
+        cause, said = self.find("--program", "hsdp", "--set", "ranks=16", "--set", "ranks_per_host=4", "--plant",
+                                "link:group=shard:2,factor=3")
+        self.assertEqual((cause["ranks"], cause["host"]), ("8-11", "node002"))
+        self.assertRegex(said, r"transfers of group \w+ \(\w+\), ranks 8-11 on node002, take")
+
+    def test_group_across_hosts(self):
+        cause, said = self.find("--program", "tpd", "--set", "tp=2", "--set", "pp=2", "--set", "dp=4", "--set", "ranks_per_host=4",
+                                "--plant", "link:group=dp:1,factor=4")
+        self.assertEqual((cause["ranks"], cause["host"]), ("1, 3, 5, 7", ""))
+        self.assertIn("ranks 1, 3, 5, 7, take", said)
+
+
+class Overview(Folder):
+    def test_straggler_is_first(self):
+        """Ranks of a synchronous job end their steps together: the one that they wait for is shown, for each step."""
+        generate(self.folder, "--program", "ddp", "--set", "ranks=16", "--set", "steps=3", "--plant", "device:rank=13,factor=1.1",
+                 "--damage", "missing:rank=7")
+        said = subprocess.run([os.environ["CKINETO"], "analyze", self.folder], check=True, capture_output=True, text=True,
+                              timeout=300, env={**os.environ, "COLUMNS": "100"}).stdout
+        rows = {}
+        for title in ("Slowest steps", r"Ranks \(\d of 15\)"):
+            part = re.search(rf"^  {title} .*\n((?:  .*\n)+)", said, re.M)
+            rows[title] = [line.split() for line in part[1].splitlines()]
+        self.assertEqual([row[1] for row in rows["Slowest steps"][:3]], ["13"] * 3)
+        self.assertEqual(len({row[0] for row in rows["Slowest steps"][:3]}), 3)
+        self.assertEqual(rows[r"Ranks \(\d of 15\)"][0][0], "13")
 
 
 class OneAxis(Folder):

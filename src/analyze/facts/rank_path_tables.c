@@ -1,5 +1,6 @@
 /* The tables rank_path and rank_path_series: the critical path across ranks (ranks/rank_path.h). */
 #include "analyze/facts/analyses.h"
+#include "analyze/ranks/rank_names.h"
 #include "analyze/ranks/rank_path.h"
 #include "analyze/ranks/rank_set.h"
 
@@ -7,6 +8,7 @@
 static const ka_rank_view *find_path_for(kineto_analysis *a, ka_table *t, ka_rank_path *p)
 {
     const ka_rank_view *v = ka_compare_rows_for(a, t);
+    char absent[200];
     *p = (ka_rank_path){0};
     if (!v)
         return NULL;
@@ -15,6 +17,8 @@ static const ka_rank_view *find_path_for(kineto_analysis *a, ka_table *t, ka_ran
     t->no_memory |= !ka_find_rank_path(&v->model, p);
     if (!p->parts.count)
         ka_note(t, "no path across ranks: no rank has collectives");
+    else if (ka_say_absent(v, absent, sizeof absent))
+        ka_note(t, "%s", absent);
     return v;
 }
 

@@ -1,5 +1,6 @@
 /* The tables rank_skew_kinds, rank_skew, rank_skew_ranks and rank_skew_series: waiting and transfer of collectives (ranks/rank_skew.h). */
 #include "analyze/facts/analyses.h"
+#include "analyze/ranks/rank_names.h"
 #include "analyze/ranks/rank_path.h"
 #include "analyze/ranks/rank_set.h"
 #include "analyze/ranks/rank_skew.h"
@@ -13,12 +14,16 @@ static void put_group(const ka_rank_model *m, uint32_t group, bool with_kind, ka
 }
 
 /* What the rows are of, if not of everything. */
-static void note_skew(const ka_rank_model *m, bool is_empty, ka_table *t)
+static void note_skew(const ka_rank_view *v, bool is_empty, ka_table *t)
 {
+    const ka_rank_model *m = &v->model;
+    char absent[200];
     if (m->refused[0])
         ka_note(t, "only groups within one host: the clocks of hosts cannot be aligned: %s", m->refused);
     else if (is_empty)
-        ka_note(t, "no collective has a row on each of its ranks");
+        ka_note(t, "no collective has rows on several ranks");
+    else if (ka_say_absent(v, absent, sizeof absent))
+        ka_note(t, "%s", absent);
 }
 
 static void put_skew(const ka_skew *s, ka_table *t)
@@ -80,7 +85,7 @@ static void reduce_sums(kineto_analysis *a, ka_table *t)
         put_group_skew(&v->model, &s.groups.data[i], t);
     for (size_t i = 0; t->id == KA_TABLE_rank_skew_ranks && i < s.ranks.count; i++)
         put_rank_skew(&v->model, &s.ranks.data[i], t);
-    note_skew(&v->model, !s.groups.count, t);
+    note_skew(v, !s.groups.count, t);
     ka_rank_skews_free(&s);
 }
 
@@ -125,5 +130,5 @@ void ka_reduce_rank_skew_series(kineto_analysis *a)
     int64_t end_ns;
     (void)ka_find_run_window(&v->model, &w.begin_ns, &end_ns);
     t->no_memory |= !ka_visit_row_skews(&v->model, put_row_skew, &w);
-    note_skew(&v->model, !t->cells.count, t);
+    note_skew(v, !t->cells.count, t);
 }

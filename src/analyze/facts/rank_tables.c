@@ -1,5 +1,6 @@
 /* The tables rank_causes, rank_clocks and rank_damage: what comparing ranks finds (analyze/ranks). */
 #include "analyze/facts/analyses.h"
+#include "analyze/ranks/rank_names.h"
 #include "analyze/ranks/rank_set.h"
 
 #include <math.h>
@@ -46,6 +47,8 @@ static void put_cause(const ka_rank_view *v, const ka_rank_cause *c, ka_table *t
     ka_put_text(t, kb_string(kinds[c->kind]));
     ka_put_int(t, c->rank == KA_NONE ? KA_NO_INT : v->model.facts[c->rank]->rank);
     ka_put_text(t, c->group == KA_NONE ? (kineto_string){"", 0} : v->model.groups.data[c->group].name);
+    ka_put_text(t, c->group == KA_NONE ? (kineto_string){"", 0} : kb_string(ka_list_members(&v->model, c->group).s));
+    ka_put_text(t, c->group == KA_NONE ? ka_host_of_rank(&v->model, c->rank) : ka_host_of_group(&v->model, c->group));
     ka_put_int(t, c->step == UINT32_MAX ? KA_NO_INT : c->step);
     ka_put_ns(t, c->saved_ns);
     ka_put_number(t, ka_percent((double)c->saved_ns, (double)v->causes.length_ns));

@@ -1,6 +1,7 @@
 /* Rules that compare ranks, by what makes the run longer (analyze/ranks): communication.imbalance has those of ranks,
  * communication.slow_link those of groups. */
 #include "analyze/findings/finding.h"
+#include "analyze/ranks/rank_names.h"
 #include "analyze/ranks/rank_set.h"
 
 #define MAX_CAUSES 5u
@@ -44,29 +45,40 @@ static kb_text name_place(const ka_rank_view *v, const ka_rank_cause *c)
     return text;
 }
 
+/* "rank 21 on node005", "group 3 (mesh_dp_shard), ranks 16-23 on node002" */
+static void name_with_host(const ka_rank_view *v, const ka_rank_cause *c, char *text, size_t size)
+{
+    bool of_group = c->group != KA_NONE;
+    kineto_string host = of_group ? ka_host_of_group(&v->model, c->group) : ka_host_of_rank(&v->model, c->rank);
+    kb_snprintf(text, size, "%s%s%s%s%.*s", name_place(v, c).s, of_group ? ", ranks " : "",
+                of_group ? ka_list_members(&v->model, c->group).s : "", host.size ? " on " : "", (int)KB_MIN(host.size, 60u), host.data);
+}
+
 static void say_cause(ka_finder *f, ka_found *x, const ka_rank_view *v, const ka_rank_cause *c)
 {
-    kb_text place = name_place(v, c), saved = kb_duration(c->saved_ns), excess = kb_duration(c->excess_ns);
+    char place[220];
+    name_with_host(v, c, place, sizeof place);
+    kb_text saved = kb_duration(c->saved_ns), excess = kb_duration(c->excess_ns);
     switch (c->kind) {
     case KA_CAUSE_DEVICE:
         ka_say(f, x, "%s computes %s longer than ranks of its role, and others wait for it; the run would be %s shorter if it "
-               "were as fast as they are", place.s, excess.s, saved.s);
+               "were as fast as they are", place, excess.s, saved.s);
         break;
     case KA_CAUSE_HOST:
         if (v->model.facts[c->rank]->on_host)
             ka_say(f, x, "%s needs %s longer between its collectives than ranks of its role, and others wait for it; the run would "
-                   "be %s shorter without", place.s, excess.s, saved.s);
+                   "be %s shorter without", place, excess.s, saved.s);
         else
             ka_say(f, x, "%s launches its work %s later than ranks of its role, and others wait for it; the run would be %s "
-                   "shorter without", place.s, excess.s, saved.s);
+                   "shorter without", place, excess.s, saved.s);
         break;
     case KA_CAUSE_LINK:
-        ka_say(f, x, "transfers of %s take %s longer than those of groups of its kind; the run would be %s shorter without",
-               place.s, excess.s, saved.s);
+        ka_say(f, x, "transfers of %s, take %s longer than those of groups of its kind; the run would be %s shorter without",
+               place, excess.s, saved.s);
         break;
     default:
         ka_say(f, x, "%s is %s slower in step %u than ranks of its role, and others wait for it; the run would be %s shorter "
-               "without", place.s, excess.s, c->step, saved.s);
+               "without", place, excess.s, c->step, saved.s);
     }
 }
 

@@ -85,6 +85,17 @@ const ka_section_spec *ka_section_spec_of(uint32_t index);
 /** overview_sections.c: the section of a slot, if one has rows. False: none. */
 bool ka_overview_fill(kineto_overview *o, uint32_t slot, ka_overview_section *out);
 void ka_overview_section_free(ka_overview_section *s);
+/** overview_ranks.c: ranks by what the others wait for: the run would be shorter most without them, then those that wait
+ *  least themselves. */
+typedef struct ka_rank_places {
+    uint32_t count; /* 0: ranks were not compared */
+    struct ka_rank_weight *ranks;
+} ka_rank_places;
+/** @param out  to be freed. False: out of memory. */
+bool ka_find_rank_places(const kineto_overview *o, ka_rank_places *out);
+void ka_rank_places_free(ka_rank_places *p);
+/** UINT32_MAX: it was not compared. */
+uint32_t ka_place_of_rank(const ka_rank_places *p, int64_t rank);
 /** overview_headline.c */
 void ka_overview_describe(kineto_overview *o);
 #endif

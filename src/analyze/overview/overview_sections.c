@@ -17,6 +17,9 @@ typedef struct group {
     uint64_t first; /* its first row, which has the keys */
     uint64_t rows;
     tally outputs[KA_MAX_OUTPUTS];
+    double order;   /* what sorts; equal for ranks of a synchronous step */
+    uint32_t place; /* of its rank, by what others wait for */
+    bool repeats;   /* the same step of a rank that comes later */
 } group;
 
 /* A section that is being made. */
@@ -150,6 +153,12 @@ static int compare_groups(const void *left, const void *right, void *context)
 {
     const group *a = left, *b = right;
     const maker *m = context;
+    if (a->repeats != b->repeats)
+        return a->repeats ? 1 : -1;
+    if (a->order != b->order)
+        return a->order < b->order ? 1 : -1;
+    if (a->place != b->place)
+        return a->place < b->place ? -1 : 1;
     if (m->order >= 0 && a->outputs[m->order].sum != b->outputs[m->order].sum)
         return a->outputs[m->order].sum < b->outputs[m->order].sum ? 1 : -1;
     return (a->first > b->first) - (a->first < b->first);
@@ -264,6 +273,72 @@ static void put_output(const maker *m, const group *g, uint32_t output, ka_table
     }
 }
 
+/* ---- ranks of one step ----------------------------------------------------------------------- */
+
+#define NEARLY 0.98 /* of the longest */
+
+/* The keys but the rank. */
+static uint64_t hash_step(const maker *m, const group *g)
+{
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < m->outputs; i++)
+        if (m->spec->outputs[i].kind == KA_OUT_KEY) {
+            int64_t key = ka_cell_at(m->from, g->first, m->columns[i]).i;
+            hash = kb_hash_seeded(hash, &key, sizeof key);
+        }
+    return hash;
+}
+
+static void place_rank(const maker *m, const ka_rank_places *places, group *g)
+{
+    for (uint32_t i = 0; i < m->outputs; i++)
+        if (m->spec->outputs[i].kind == KA_OUT_RANK)
+            g->place = ka_place_of_rank(places, ka_cell_at(m->from, g->first, m->columns[i]).i);
+}
+
+static bool comes_before(const group *a, const group *b)
+{
+    return a->order > b->order || (a->order == b->order && a->place < b->place);
+}
+
+/* The first one of each step, by its keys. */
+static void find_firsts(maker *m, kb_map *first)
+{
+    for (size_t i = 0; i < m->groups.count && !m->no_memory; i++) {
+        uint64_t *at = kb_map_insert(first, hash_step(m, &m->groups.data[i]), i, NULL);
+        m->no_memory |= !at;
+        if (at && comes_before(&m->groups.data[i], &m->groups.data[*at]))
+            *at = i;
+    }
+}
+
+/* Ranks that wait for one another end their steps together: those that are about as long as the longest one count as
+ * long, so that the one comes first that makes the others wait. It stands for its step. */
+static void place_ranks(maker *m)
+{
+    ka_rank_places places;
+    kb_map longest = {0}, first = {0}; /* of a step → index of groups */
+    m->no_memory |= !ka_find_rank_places(m->o, &places);
+    for (size_t i = 0; i < m->groups.count; i++)
+        place_rank(m, &places, &m->groups.data[i]);
+    if (places.count)
+        find_firsts(m, &longest);
+    for (size_t i = 0; i < m->groups.count && places.count && !m->no_memory; i++) {
+        group *g = &m->groups.data[i];
+        double most = m->groups.data[*kb_map_find(&longest, hash_step(m, g))].outputs[m->order].sum;
+        g->order = g->order >= NEARLY * most ? most : g->order;
+    }
+    if (places.count && !m->spec->of_ranks)
+        find_firsts(m, &first);
+    for (size_t i = 0; i < m->groups.count && first.count && !m->no_memory; i++) {
+        const group *one = &m->groups.data[*kb_map_find(&first, hash_step(m, &m->groups.data[i]))];
+        m->groups.data[i].repeats = one != &m->groups.data[i] && m->groups.data[i].order == one->order;
+    }
+    kb_map_free(&longest);
+    kb_map_free(&first);
+    ka_rank_places_free(&places);
+}
+
 /* Adds up all rows of the table of facts; the groups are in order then. */
 static void make_groups(maker *m)
 {
@@ -271,8 +346,12 @@ static void make_groups(maker *m)
     for (uint64_t row = 0; row < ka_table_rows(m->from) && !m->no_memory; row++)
         if (is_selected(m, row))
             add_row(m, row);
-    for (size_t i = 0; m->order >= 0 && i < m->groups.count; i++)
-        m->whole += m->groups.data[i].outputs[m->order].sum;
+    for (size_t i = 0; m->order >= 0 && i < m->groups.count; i++) {
+        m->groups.data[i].order = m->groups.data[i].outputs[m->order].sum;
+        m->whole += m->groups.data[i].order;
+    }
+    if (m->order >= 0 && m->spec->source == KA_TABLE_steps)
+        place_ranks(m);
     if (m->groups.count)
         qsort_r(m->groups.data, m->groups.count, sizeof *m->groups.data, compare_groups, m);
 }

@@ -23,15 +23,19 @@ const char *ka_path_kind_name(ka_path_kind kind)
     return names[kind];
 }
 
+/* Ranks of another run, and hosts that nothing connects with the others, are left out. */
+static bool is_on_clock(const ka_rank_model *m, uint32_t row) { return m->domain[m->rank_of[row]] != KA_NONE; }
+
 bool ka_find_run_window(const ka_rank_model *m, int64_t *start_ns, int64_t *end_ns)
 {
     *start_ns = INT64_MAX;
     *end_ns = INT64_MIN;
     for (uint32_t r = 0; r < m->rank_count; r++)
-        if (m->base[r + 1] > m->base[r] + 1)
+        if (m->domain[r] != KA_NONE && m->base[r + 1] > m->base[r] + 1)
             *start_ns = KB_MIN(*start_ns, ka_align_moment(m, m->base[r], m->facts[r]->start_ns));
     for (uint32_t row = 0; row < m->row_count; row++)
-        *end_ns = KB_MAX(*end_ns, m->end_ns[row]);
+        if (is_on_clock(m, row))
+            *end_ns = KB_MAX(*end_ns, m->end_ns[row]);
     return *start_ns < *end_ns;
 }
 
@@ -73,6 +77,33 @@ static void explain_all(walk *w, ka_path_kind kind)
     w->state = AT_START;
 }
 
+/* The row of any rank that ended last before now; KA_NONE. */
+static uint32_t find_end_before(const walk *w)
+{
+    const ka_rank_model *m = w->m;
+    uint32_t found = KA_NONE;
+    for (uint32_t row = 0; row < m->row_count; row++)
+        if (is_on_clock(m, row) && m->end_ns[row] < w->now_ns && !(ka_model_row(m, row)->flags & KA_COMM_LAST) &&
+            (found == KA_NONE || m->end_ns[row] > m->end_ns[found]))
+            found = row;
+    return found;
+}
+
+/* The trace of the rank begins here. If others have rows before, it was cut, and the walk goes on with these. */
+static void pass_first(walk *w, ka_path_kind kind)
+{
+    const ka_rank_model *m = w->m;
+    uint32_t rank = m->rank_of[w->row];
+    explain_since(w, kind, ka_align_moment(m, m->base[rank], m->facts[rank]->start_ns), KA_NONE, false);
+    uint32_t before = find_end_before(w);
+    if (before == KA_NONE) {
+        explain_all(w, kind);
+        return;
+    }
+    explain_since(w, KA_PATH_UNKNOWN, m->end_ns[before], KA_NONE, false);
+    go_to(w, AT_END, before);
+}
+
 /* Who arrived last at a collective. */
 typedef struct last_arrival {
     int64_t ns;
@@ -80,12 +111,12 @@ typedef struct last_arrival {
     bool is_ambiguous;
 } last_arrival;
 
-/* Of the instance of a row; the row itself if it is not whole. */
+/* Of the instance of a row, among the ranks that are there; the row itself if its instance is not joined. */
 static last_arrival find_last_arrival(const ka_rank_model *m, uint32_t row)
 {
     last_arrival a = {m->start_ns[row], row, m->group_of[row], false};
     const ka_instance *x = m->instance_of[row] == KA_NONE ? NULL : &m->instances.data[m->instance_of[row]];
-    if (!x || !(x->flags & KA_INSTANCE_WHOLE) || ka_leaves_early(m, row))
+    if (!x || !ka_is_joined(x) || ka_leaves_early(m, row))
         return a;
     for (uint32_t i = 0; i < x->count; i++) {
         uint32_t other = m->members[x->first + i];
@@ -135,7 +166,7 @@ static void pass_begin(walk *w)
         explain_since(w, KA_PATH_QUEUE, b.stream_ns, KA_NONE, false);
         go_to(w, AT_END, b.stream_row);
     } else {
-        explain_all(w, KA_PATH_UNKNOWN);
+        pass_first(w, KA_PATH_UNKNOWN);
     }
 }
 
@@ -158,7 +189,7 @@ static void pass_ready(walk *w)
         explain_since(w, computation_of(w), ka_align_moment(m, row - 1, ka_model_row(m, row - 1)->ready_ns), KA_NONE, false);
         go_to(w, AT_READY, row - 1);
     } else {
-        explain_all(w, computation_of(w));
+        pass_first(w, computation_of(w));
     }
 }
 
@@ -178,7 +209,7 @@ static void pass_host(walk *w)
         explain_since(w, KA_PATH_HOST, until, KA_NONE, false);
         go_to(w, AT_HOST, before - 1);
     } else {
-        explain_all(w, KA_PATH_HOST);
+        pass_first(w, KA_PATH_HOST);
     }
 }
 
@@ -188,10 +219,11 @@ static void pass_host(walk *w)
 static void find_last_end(walk *w)
 {
     const ka_rank_model *m = w->m;
-    uint32_t found = 0;
+    uint32_t found = KA_NONE;
     for (uint32_t row = 0; row < m->row_count; row++)
-        if (m->end_ns[row] >= m->end_ns[found])
+        if (is_on_clock(m, row) && (found == KA_NONE || m->end_ns[row] >= m->end_ns[found]))
             found = row;
+    KB_ASSERT(found != KA_NONE); /* the run has a window */
     w->now_ns = m->end_ns[found];
     bool is_end = ka_model_row(m, found)->flags & KA_COMM_LAST;
     go_to(w, is_end ? AT_BEGIN : AT_END, found);

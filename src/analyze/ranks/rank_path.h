@@ -50,6 +50,6 @@ bool ka_share_rank_path(const ka_rank_model *m, const ka_rank_path *p, ka_path_s
 void ka_path_shares_free(ka_path_shares *s);
 int64_t ka_sum_path(const ka_path_share *s);
 const char *ka_path_kind_name(ka_path_kind kind);
-/** First and last work of all ranks, aligned. False: no rank has any. */
+/** First and last work of all ranks that are compared, aligned. False: no rank has any. */
 bool ka_find_run_window(const ka_rank_model *m, int64_t *start_ns, int64_t *end_ns);
 #endif

@@ -8,7 +8,7 @@
 static bool is_comparable(const ka_rank_model *m, const ka_instance *x)
 {
     uint32_t first = m->clock_of[m->rank_of[m->members[x->first]]];
-    if (!(x->flags & KA_INSTANCE_WHOLE))
+    if (!ka_is_joined(x))
         return false;
     for (uint32_t i = 1; m->refused[0] && i < x->count; i++)
         if (m->clock_of[m->rank_of[m->members[x->first + i]]] != first)
@@ -175,18 +175,18 @@ static int compare_sums(const void *left, const void *right)
 }
 
 /* Sums over ranks become their means. */
-static void average_times(ka_skew_sum *g, int64_t ranks)
+static void average_times(ka_skew_sum *g)
 {
+    int64_t ranks = KB_MAX(g->ranks, 1u);
     int64_t *all[] = {&g->times.wait_ns, &g->times.transfer_ns, &g->times.late_ns, &g->times.queued_ns, &g->error_ns};
     for (size_t i = 0; i < KB_COUNT(all); i++)
         *all[i] /= ranks;
 }
 
-static uint32_t count_ranks(const ka_skew_sum *g) { return g->instances ? KB_MAX(g->rows / g->instances, 1u) : 1; }
-
 static void add_group(ka_skew_sum *kind, const ka_skew_sum *g)
 {
     kind->groups++;
+    kind->ranks += g->ranks;
     kind->instances += g->instances;
     kind->ambiguous += g->ambiguous;
     kind->rows += g->rows;
@@ -206,31 +206,27 @@ static void add_group(ka_skew_sum *kind, const ka_skew_sum *g)
 static bool add_up_kinds(const ka_rank_model *m, ka_rank_skews *s)
 {
     kb_map kinds = {0};
-    KB_VEC(uint32_t) ranks = {0}; /* by kind */
     bool ok = true;
     for (size_t i = 0; ok && i < s->groups.count; i++) {
         const ka_skew_sum *g = &s->groups.data[i];
         bool created;
         uint64_t *at = kb_map_insert(&kinds, m->groups.data[g->group].kind, s->kinds.count, &created);
         ka_skew_sum fresh = {.group = g->group, .rank = KA_NONE, .last_rank = KA_NONE};
-        ok = at && (!created || (kb_vec_push(&s->kinds, fresh) && kb_vec_push(&ranks, 0)));
-        if (!ok)
-            break;
-        add_group(&s->kinds.data[*at], g);
-        ranks.data[*at] += count_ranks(g);
+        ok = at && (!created || kb_vec_push(&s->kinds, fresh));
+        if (ok)
+            add_group(&s->kinds.data[*at], g);
     }
     for (size_t i = 0; ok && i < s->kinds.count; i++)
-        average_times(&s->kinds.data[i], ranks.data[i]);
+        average_times(&s->kinds.data[i]);
     kb_map_free(&kinds);
-    kb_vec_free(&ranks);
     return ok;
 }
 
-static void find_last_ranks(ka_rank_skews *s)
+static void count_ranks(ka_rank_skews *s)
 {
     for (size_t i = 0, k = 0; i < s->groups.count; i++) {
         ka_skew_sum *g = &s->groups.data[i];
-        for (; k < s->ranks.count && s->ranks.data[k].group == g->group; k++)
+        for (; k < s->ranks.count && s->ranks.data[k].group == g->group; k++, g->ranks++)
             if (s->ranks.data[k].last > g->last_count) {
                 g->last_rank = s->ranks.data[k].rank;
                 g->last_count = s->ranks.data[k].last;
@@ -245,11 +241,11 @@ static bool finish_sums(summing *u)
         qsort(s->groups.data, s->groups.count, sizeof *s->groups.data, compare_sums);
     if (s->ranks.count)
         qsort(s->ranks.data, s->ranks.count, sizeof *s->ranks.data, compare_sums);
-    find_last_ranks(s);
+    count_ranks(s);
     if (!add_up_kinds(u->m, s))
         return false;
     for (size_t i = 0; i < s->groups.count; i++)
-        average_times(&s->groups.data[i], count_ranks(&s->groups.data[i]));
+        average_times(&s->groups.data[i]);
     return true;
 }
 

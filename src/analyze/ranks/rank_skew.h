@@ -28,7 +28,7 @@ typedef struct ka_skew_sum {
     uint32_t instances, last, ambiguous;
     uint32_t rows, steps;
     uint32_t last_rank, last_count; /* not of a rank: the rank that came last most often in a group, and how often */
-    uint32_t groups;                /* of a kind: how many */
+    uint32_t groups, ranks;         /* of a kind: how many groups; not of a rank: ranks of it that are there */
     int64_t error_ns;
     ka_skew times; /* of a group: the mean of its ranks */
 } ka_skew_sum;
@@ -42,7 +42,7 @@ typedef struct ka_rank_skews {
 /** @param s  to be freed, also on failure. False: out of memory. */
 bool ka_find_rank_skews(const ka_rank_model *m, ka_rank_skews *s);
 void ka_rank_skews_free(ka_rank_skews *s);
-/** Calls `visit` for each row of each whole instance, in the order of arrival; if the clocks of hosts cannot be
+/** Calls `visit` for each row of each joined instance, in the order of arrival; if the clocks of hosts cannot be
  *  aligned, of those within one host only. False: out of memory, or `visit` returned false. */
 bool ka_visit_row_skews(const ka_rank_model *m, bool (*visit)(void *context, const ka_row_skew *s), void *context);
 /** "transfer", "arrival skew", "mixed", or "inconclusive": the errors of the clocks allow two of them. */

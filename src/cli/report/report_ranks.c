@@ -1,7 +1,8 @@
-/* A line for each rank (or some of them), a column for each slice of the run: the darker the sign, the longer it waits
+/* A line for each rank (or for some together), a column for each slice of the run: the darker the sign, the longer it waits
  * for others; letters are the critical path. Then what the path consists of. */
 #include "cli/report/report_ranks.h"
 #include "analyze/ranks/rank_cells.h"
+#include "analyze/ranks/rank_names.h"
 #include "analyze/ranks/rank_path.h"
 #include "analyze/ranks/rank_set.h"
 #include "analyze/tables/table.h"
@@ -10,6 +11,7 @@
 #define MAX_LINES 16u
 #define MAX_SLICES 200u
 #define LABEL_COLUMNS 13u
+#define RANGE_COLUMNS 17u /* of several ranks */
 #define MAX_SHARES 6u
 
 static const char shades[] = " .:-=+*#";
@@ -20,7 +22,7 @@ typedef struct rank_screen {
     const ka_rank_view *view;
     const ka_rank_cells *cells;
     const ka_rank_path *path;
-    size_t width;
+    size_t width, label_columns;
     bool bold;
 } rank_screen;
 
@@ -35,15 +37,25 @@ static const ka_path_part *part_of_slice(const rank_screen *s, uint32_t slice, s
     return *at < p->parts.count ? &p->parts.data[*at] : NULL;
 }
 
+/* "rank 20", "ranks 20-21", or "ranks 6, 8": 7 is missing. */
+static kb_text name_row(const ka_rank_model *m, const ka_rank_cells *c, uint32_t row)
+{
+    kb_text text;
+    uint32_t first = row * c->ranks_per_row, last = KB_MIN(first + c->ranks_per_row, m->rank_count) - 1;
+    long long from = m->facts[first]->rank, to = m->facts[last]->rank;
+    if (first == last)
+        kb_snprintf(text.s, sizeof text.s, "rank %lld", from);
+    else
+        kb_snprintf(text.s, sizeof text.s, "ranks %lld%s%lld", from, last == first + 1 && to > from + 1 ? ", " : "-", to);
+    return text;
+}
+
 static void print_line(const rank_screen *s, uint32_t row)
 {
     const ka_rank_cells *c = s->cells;
     const ka_rank_model *m = &s->view->model;
-    char label[32];
     size_t at = 0;
-    kb_snprintf(label, sizeof label, "rank %lld%s", (long long)m->facts[(size_t)row * c->ranks_per_row]->rank,
-                c->ranks_per_row > 1 ? " …" : "");
-    fprintf(s->out, "  %-*s", (int)LABEL_COLUMNS + (c->ranks_per_row > 1 ? 2 : 0), label);
+    fprintf(s->out, "  %-*s", (int)s->label_columns, name_row(m, c, row).s);
     for (uint32_t i = 0; i < c->column_count; i++) {
         const ka_path_part *part = part_of_slice(s, i, &at);
         double share = c->shares[KA_CELLS_WAITING][(size_t)row * c->column_count + i];
@@ -106,15 +118,21 @@ static void print_clocks(const rank_screen *s)
 
 static void print_map(const rank_screen *s)
 {
+    char absent[200];
     ka_path_shares shares = {0};
     kc_put_wrapped(s->out, s->width, "  ", "  ", 0,
-                   kb_string("# waits for the last rank; critical path: D computation, H launches, T transfer, Q queue"));
+                   kb_string("waiting for the last rank, from none of the time to all of it: blank . : - = + * #; critical path: D "
+                             "computation, H launches, T transfer, Q queue, ? not recorded"));
+    if (s->cells->ranks_per_row > 1)
+        fputs("  lines of several ranks are their mean\n", s->out);
     for (uint32_t row = 0; row < s->cells->row_count; row++)
         print_line(s, row);
     if (ka_share_rank_path(&s->view->model, s->path, &shares))
         print_shares(s, &shares);
     ka_path_shares_free(&shares);
     print_clocks(s);
+    if (ka_say_absent(s->view, absent, sizeof absent))
+        kc_put_wrapped(s->out, s->width, "  ", "  ", 0, kb_string(absent));
 }
 
 static void print_refusal(const char *why, size_t width, FILE *out)
@@ -133,12 +151,13 @@ void kc_report_print_ranks(const kineto_analysis *facts, size_t width, bool bold
     if (!v || !v->model.instances.count)
         return;
     fprintf(out, "\n%sRanks by time%s\n", bold ? "\033[1m" : "", bold ? "\033[0m" : "");
-    uint32_t columns = (uint32_t)KB_MIN(width - LABEL_COLUMNS - 5, (size_t)MAX_SLICES);
+    size_t label = v->model.rank_count > MAX_LINES ? RANGE_COLUMNS : LABEL_COLUMNS;
+    uint32_t columns = (uint32_t)KB_MIN(width - label - 5, (size_t)MAX_SLICES);
     if (v->model.refused[0])
         print_refusal(v->model.refused, width, out);
     else if (ka_make_rank_cells(&v->model, MAX_LINES, columns, &cells) && ka_find_rank_path(&v->model, &path) &&
              path.parts.count)
-        print_map(&(rank_screen){out, v, &cells, &path, width, bold});
+        print_map(&(rank_screen){out, v, &cells, &path, width, label, bold});
     ka_rank_path_free(&path);
     ka_rank_cells_free(&cells);
 }

@@ -142,6 +142,7 @@ class RankPath {
     if (map.refused)
       said.push(`Clocks are not aligned: ${map.refused}; times of different hosts cannot be compared.`);
     if (this.parts.length) said.push(`${this.describe()}.`);
+    if (map.absent) said.push(`${map.absent[0].toUpperCase()}${map.absent.slice(1)}.`);
     for (const g of map.slow_groups)
       said.push(`Slow link: transfers of group ${g.name} as in groups of its kind: -${formatTime(g.saved_ns)}.`);
     if (!map.refused && map.hosts > 1) {

@@ -1,0 +1,123 @@
+/* Lists ranks as ranges, as many as fit into a text. */
+#include "analyze/ranks/rank_names.h"
+
+/* Ranges that are named; further ranks are counted. */
+#define MAX_RANGES 4u
+
+typedef struct rank_list {
+    kb_text text;
+    size_t used;
+    int64_t first, last; /* the range that is open; last < first: none */
+    uint32_t ranges, count, more;
+} rank_list;
+
+static rank_list open_list(void) { return (rank_list){.first = 0, .last = -1}; }
+
+/* Appends a number; what does not fit is cut. */
+static void say(rank_list *l, const char *before, int64_t number)
+{
+    int written = kb_snprintf(l->text.s + l->used, sizeof l->text.s - l->used, "%s%lld", before, (long long)number);
+    l->used = KB_MIN(l->used + (size_t)KB_MAX(written, 0), sizeof l->text.s - 1);
+}
+
+/* Writes the open range. After four of them, or half of the text, ranks are only counted, so that their number fits. */
+static void end_range(rank_list *l)
+{
+    if (l->last < l->first)
+        return;
+    if (l->ranges >= MAX_RANGES || l->used > sizeof l->text.s / 2) {
+        l->more += (uint32_t)(l->last - l->first + 1);
+        return;
+    }
+    say(l, l->ranges++ ? ", " : "", l->first);
+    if (l->last > l->first)
+        say(l, l->last == l->first + 1 ? ", " : "-", l->last);
+}
+
+/* In ascending order; a rank with several traces comes several times. */
+static void add_rank(rank_list *l, int64_t rank)
+{
+    if (l->count && rank == l->last)
+        return;
+    l->count++;
+    if (rank != l->last + 1 || l->last < l->first) {
+        end_range(l);
+        l->first = rank;
+    }
+    l->last = rank;
+}
+
+/* Writes the last range and how many are not named. */
+static void close_list(rank_list *l)
+{
+    end_range(l);
+    if (l->more) {
+        say(l, " and ", l->more);
+        kb_snprintf(l->text.s + l->used, sizeof l->text.s - l->used, " more");
+    }
+}
+
+/* Are members absent from collectives that are compared all the same? */
+static bool lacks_members(const ka_rank_model *m)
+{
+    for (size_t i = 0; i < m->instances.count; i++)
+        if (ka_is_joined(&m->instances.data[i]) && m->instances.data[i].flags & KA_INSTANCE_PART)
+            return true;
+    return false;
+}
+
+bool ka_say_absent(const ka_rank_view *v, char *text, size_t size)
+{
+    rank_list l = open_list();
+    if (!lacks_members(&v->model))
+        return false;
+    for (size_t i = 0; i < v->damage.count; i++)
+        if (v->damage.data[i].kind == KA_DAMAGE_MISSING)
+            add_rank(&l, v->damage.data[i].rank);
+    close_list(&l);
+    if (l.count)
+        kb_snprintf(text, size, "rank%s %s %s missing: %s may have come last, so that waits are lower bounds", l.count > 1 ? "s" : "",
+                    l.text.s, l.count > 1 ? "are" : "is", l.count > 1 ? "they" : "it");
+    else
+        kb_snprintf(text, size, "some ranks lack collectives (rank_damage): they may have come last, so that waits are lower bounds");
+    return true;
+}
+
+/* Does the trace of the rank have collectives of the group? */
+static bool has_group(const ka_rank_model *m, uint32_t rank, uint32_t group)
+{
+    for (uint32_t i = m->global_base[rank]; i < m->global_base[rank + 1]; i++)
+        if (m->global[i] == group)
+            return true;
+    return false;
+}
+
+kb_text ka_list_members(const ka_rank_model *m, uint32_t group)
+{
+    rank_list l = open_list();
+    for (uint32_t r = 0; r < m->rank_count; r++)
+        if (has_group(m, r, group))
+            add_rank(&l, m->facts[r]->rank);
+    close_list(&l);
+    return l.text;
+}
+
+kineto_string ka_host_of_rank(const ka_rank_model *m, uint32_t rank)
+{
+    return kb_intern_get(&m->facts[rank]->texts, m->facts[rank]->host);
+}
+
+kineto_string ka_host_of_group(const ka_rank_model *m, uint32_t group)
+{
+    kineto_string host = {"", 0};
+    bool is_first = true;
+    for (uint32_t r = 0; r < m->rank_count; r++) {
+        if (!has_group(m, r, group))
+            continue;
+        if (!is_first && !kb_string_equal(host, ka_host_of_rank(m, r)))
+            return (kineto_string){"", 0};
+        host = ka_host_of_rank(m, r);
+        is_first = false;
+    }
+    return host;
+}

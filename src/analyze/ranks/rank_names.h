@@ -1,0 +1,18 @@
+/* Says in words which ranks: those of a group, on which host, and which are absent. */
+#ifndef KA_RANK_NAMES_H
+#define KA_RANK_NAMES_H
+
+#include "analyze/ranks/rank_windows.h"
+
+/** What follows for waiting if members of compared collectives are absent: "rank 7 is missing: it may have come last, …".
+ *  Without rows, as of a run in windows, no member is known to be absent. threads: any.
+ *  @param text  of 200 bytes or more, else the end is cut. False: no member is absent, and nothing is written. */
+bool ka_say_absent(const ka_rank_view *v, char *text, size_t size);
+/** "16-23", "1, 3, 5, 7 and 12 more": the ranks that have a group.
+ *  @param group  an index of groups of the model. Needs no rows: it works for runs in windows, too. threads: any. */
+kb_text ka_list_members(const ka_rank_model *m, uint32_t group);
+/** The host of a rank, and the one that all ranks of a group are on; "": not known, or several.
+ *  @param rank  an index of the model's ranks. @return a text of the facts, which live as long as the model's. */
+kineto_string ka_host_of_rank(const ka_rank_model *m, uint32_t rank);
+kineto_string ka_host_of_group(const ka_rank_model *m, uint32_t group);
+#endif
