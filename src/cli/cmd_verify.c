@@ -215,10 +215,10 @@ static kineto_status add_rank(kineto_analysis **to, const kineto_trace *trace, c
     return status;
 }
 
-/* Hosts that have too little in common to align their clocks are sound. */
+/* Hosts that have too little in common, or collectives that end at different times everywhere, are no defect. */
 static bool warn_of_unsound_clocks(const ka_rank_view *v, char *sentence, size_t size)
 {
-    return !v->model.lacks_shared && ka_warn_of_clocks(v, sentence, size);
+    return !v->model.is_no_defect && ka_warn_of_clocks(v, sentence, size);
 }
 
 typedef bool warn_of_ranks(const ka_rank_view *v, char *sentence, size_t size);

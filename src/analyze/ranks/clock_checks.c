@@ -166,7 +166,7 @@ static void refuse_host(ka_rank_model *m, const ka_rank_clock *c, uint32_t index
     int size = (int)KB_MIN(c->host.size, (size_t)60);
     if (c->is_left_out)
         return;
-    m->lacks_shared |= !m->refused[0] && !c->row_count;
+    m->is_no_defect |= !m->refused[0] && !c->row_count;
     if (!c->row_count)
         refuse_clocks(m, "host %.*s has no collective in common with other hosts", size, c->host.data);
     else if (fabs(c->drift) > MAX_DRIFT)
@@ -181,7 +181,7 @@ static void refuse_host(ka_rank_model *m, const ka_rank_clock *c, uint32_t index
 static void refuse_fit(checking *k)
 {
     ka_rank_model *m = k->m;
-    m->lacks_shared = !m->refused[0] && m->shared_count < KA_MIN_SHARED;
+    m->is_no_defect = !m->refused[0] && m->shared_count < KA_MIN_SHARED;
     if (m->shared_count < KA_MIN_SHARED)
         refuse_clocks(m, "hosts have %u collectives in common, of which at least %u are needed", m->shared_count,
                       KA_MIN_SHARED);
@@ -189,7 +189,8 @@ static void refuse_fit(checking *k)
         refuse_clocks(m, "the clock of host %.*s was set during the run, or is uneven: ends of collectives differ by %s",
                       (int)KB_MIN(m->clocks.data[m->odd_clock].host.size, (size_t)60), m->clocks.data[m->odd_clock].host.data,
                       kb_duration((int64_t)m->residual_ns).s);
-    else if (m->residual_ns > MAX_DEVIATION)
+    m->is_no_defect |= !m->refused[0] && m->residual_ns > MAX_DEVIATION;
+    if (m->residual_ns > MAX_DEVIATION)
         refuse_clocks(m, "ends of collectives differ by %s on different ranks", kb_duration((int64_t)m->residual_ns).s);
     for (uint32_t i = 0; i < m->clocks.count; i++)
         refuse_host(m, &m->clocks.data[i], i, k->bad_clock);

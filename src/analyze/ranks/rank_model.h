@@ -76,7 +76,7 @@ typedef struct ka_rank_model {
     uint32_t odd_clock;      /* whose ends differ much more than those of the other hosts; KA_NONE */
     bool by_messages;        /* messages are among them */
     char refused[200];       /* why times of different hosts cannot be compared; "": they can */
-    bool lacks_shared;       /* refused as hosts have too little in common, which is no defect */
+    bool is_no_defect;       /* refused as hosts have too little in common, or ends differ on all of them: no trace is at fault */
     bool no_memory;
 } ka_rank_model;
 
