@@ -410,6 +410,8 @@ static void add_device_communication(making *m, const ka_work *w)
         .bytes = bytes,
         .name = ka_name(m->s, around == KA_NONE ? w->name : m->s->slices[around].name),
         .window = window_of(m, w->step)};
+    if (m->s->definitions == ka_definitions_of(KINETO_DEFINITIONS_EXACT))
+        c.group = ka_device_group(m->s, w->row, &c.ranks);
     m->ok &= kb_vec_push(&m->v->communication, c);
 }
 

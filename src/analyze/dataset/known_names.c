@@ -53,6 +53,20 @@ kineto_string ka_mpi_group(const ka_dataset *s, uint32_t slice)
     return kb_string_equal(group, kb_string("world")) ? (kineto_string){"", 0} : group;
 }
 
+/* PyTorch calls the group of all ranks "0" or "default_pg". */
+kineto_string ka_device_group(const ka_dataset *s, kineto_row row, int64_t *ranks)
+{
+    kineto_string name = ka_arg_text(s->trace, row, "Process Group Name"),
+                  description = ka_arg_text(s->trace, row, "Process Group Description"),
+                  members = ka_arg_text(s->trace, row, "Process Group Ranks");
+    bool is_world = kb_string_equal(description, kb_string("default_pg")) || kb_string_equal(name, kb_string("default_pg")) ||
+                    (!description.size && kb_string_equal(name, kb_string("0")));
+    *ranks = 0;
+    if (is_world || !ka_arg_int(s->trace, row, "Group size", ranks) || *ranks < 2)
+        return (kineto_string){"", 0};
+    return members.size ? members : name;
+}
+
 /* ---- operators that may use tensor cores ------------------------------------------------------ */
 
 /* "autograd::engine::evaluate_function: AddmmBackward0" → "AddmmBackward0"; "aten::mm.out" → "mm".

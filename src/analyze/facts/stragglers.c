@@ -6,7 +6,6 @@
  * Other definitions score by their own rule (score_stragglers). */
 #include "analyze/facts/analyses.h"
 
-
 /* ---- one rank -------------------------------------------------------------------------------- */
 
 /* Does this work count as a collective? By the definitions' own rule if they have one. */
@@ -47,6 +46,22 @@ static void put_mpi_marks(const ka_dataset *s, ka_table *t, double step_us)
     }
 }
 
+/* With its process group: what other groups call is another collective. */
+static void put_name(const ka_dataset *s, const ka_work *w, ka_table *t)
+{
+    kb_text name;
+    int64_t ranks;
+    kineto_string kernel = ka_name(s, w->name), group = {"", 0};
+    if (!s->definitions->is_straggler_mark)
+        group = ka_device_group(s, w->row, &ranks);
+    if (!group.size) {
+        ka_put_text(t, kernel);
+        return;
+    }
+    kb_snprintf(name.s, sizeof name.s, "%.*s %.*s", (int)group.size, group.data, (int)kernel.size, kernel.data);
+    ka_put_text(t, kb_string(name.s));
+}
+
 /* Table straggler_marks: the collectives of this rank, which ka_reduce_stragglers compares with
  * those of the others. */
 kineto_status ka_analyze_stragglers(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
@@ -61,7 +76,7 @@ kineto_status ka_analyze_stragglers(const ka_dataset *s, kineto_analysis *a, kin
         ka_put_int(t, s->rank);
         ka_put_int(t, s->streams[w->stream].id);
         ka_put_int(t, w->step < 0 ? -1 : (int64_t)KB_MIN(s->steps[w->step].number, INT64_MAX));
-        ka_put_text(t, ka_name(s, w->name));
+        put_name(s, w, t);
         ka_put_ns(t, w->start_ns);
         ka_put_ns(t, ka_work_ns(w));
         ka_put_number(t, step_us);
