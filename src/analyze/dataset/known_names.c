@@ -57,14 +57,13 @@ kineto_string ka_mpi_group(const ka_dataset *s, uint32_t slice)
 kineto_string ka_device_group(const ka_dataset *s, kineto_row row, int64_t *ranks)
 {
     kineto_string name = ka_arg_text(s->trace, row, "Process Group Name"),
-                  description = ka_arg_text(s->trace, row, "Process Group Description"),
-                  members = ka_arg_text(s->trace, row, "Process Group Ranks");
+                  description = ka_arg_text(s->trace, row, "Process Group Description");
     bool is_world = kb_string_equal(description, kb_string("default_pg")) || kb_string_equal(name, kb_string("default_pg")) ||
                     (!description.size && kb_string_equal(name, kb_string("0")));
     *ranks = 0;
     if (is_world || !ka_arg_int(s->trace, row, "Group size", ranks) || *ranks < 2)
         return (kineto_string){"", 0};
-    return members.size ? members : name;
+    return name;
 }
 
 /* ---- operators that may use tensor cores ------------------------------------------------------ */

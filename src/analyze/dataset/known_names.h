@@ -20,7 +20,7 @@ bool ka_is_mpi_collective(const struct ka_dataset *s, uint32_t slice);
 /** Its communicator, if it is not the whole world: then part of the collective's identity. "": the
  *  world, or not known. */
 kineto_string ka_mpi_group(const struct ka_dataset *s, uint32_t slice);
-/** The process group of a kernel that communicates, as its members or its name; empty: all ranks, or not known.
+/** The process group of a kernel that communicates, by its name, which is the same on all its ranks; empty: all ranks, or not known.
  *  @param ranks  receives its size; 0. */
 kineto_string ka_device_group(const struct ka_dataset *s, kineto_row row, int64_t *ranks);
 /** Operators that multiply matrices, convolve, attend or are recurrent, whatever their library. */
