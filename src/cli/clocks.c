@@ -32,20 +32,6 @@ bool kc_clocks_add(kc_clocks *c, const char *path, int32_t rank)
     return false;
 }
 
-/* Index of a rank of the model, whose facts are in the order of ranks; KA_NONE: none. */
-static uint32_t find_rank(const ka_rank_model *m, int32_t rank)
-{
-    uint32_t low = 0, high = m->rank_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (m->facts[middle]->rank < rank)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < m->rank_count && m->facts[low]->rank == rank ? low : KA_NONE;
-}
-
 void kc_clocks_set(kc_clocks *c, const ka_rank_model *m)
 {
     double most = 0;
@@ -53,7 +39,7 @@ void kc_clocks_set(kc_clocks *c, const ka_rank_model *m)
     c->is_refused = m->refused[0];
     for (size_t i = 0; i < c->files.count; i++) {
         kc_file_clock *f = &c->files.data[i];
-        uint32_t rank = find_rank(m, f->rank);
+        uint32_t rank = ka_find_rank_index(m, f->rank);
         f->is_known = rank != KA_NONE && m->clocks.count > 1;
         if (!f->is_known)
             continue;

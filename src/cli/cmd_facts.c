@@ -302,7 +302,7 @@ static kineto_status make_all(facts_work *w, kineto_error *err)
     return status;
 }
 
-static int finish(facts_work *w, kineto_status status, const kineto_error *err)
+static int finish_facts(facts_work *w, kineto_status status, const kineto_error *err)
 {
     if (status)
         kc_complain_of("facts", err);
@@ -335,5 +335,5 @@ int kc_facts(int argc, char **argv)
     status = find_traces(argv + 1, operands, &w.files, &err);
     if (!status)
         status = make_all(&w, &err);
-    return finish(&w, status, &err);
+    return finish_facts(&w, status, &err);
 }

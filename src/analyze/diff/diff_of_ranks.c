@@ -220,26 +220,13 @@ typedef struct role_part {
     double middle, spread;
 } role_part;
 
-static uint32_t find_rank(const ka_rank_model *m, int32_t rank)
-{
-    uint32_t first = 0, end = m->rank_count;
-    while (first < end) {
-        uint32_t middle = first + (end - first) / 2;
-        if (m->facts[middle]->rank < rank)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return first < m->rank_count && m->facts[first]->rank == rank ? first : KA_NONE;
-}
-
 /* `room`: as many numbers as there are ranks. Roles are those of the first run. */
 static role_part describe_part(const sides *s, uint32_t side, uint32_t role, bool of_host, double *room)
 {
     const ka_rank_model *roles = &s->v[0]->model, *m = &s->v[side]->model;
     role_part p = {0};
     for (uint32_t r = 0; r < roles->rank_count; r++) {
-        uint32_t own = roles->role[r] == role ? find_rank(m, roles->facts[r]->rank) : KA_NONE;
+        uint32_t own = roles->role[r] == role ? ka_find_rank_index(m, roles->facts[r]->rank) : KA_NONE;
         if (own != KA_NONE)
             room[p.ranks++] = measure_part(m->facts[own], of_host);
     }
@@ -374,7 +361,7 @@ static void put_absent_ranks(const sides *s, uint32_t side)
     const ka_rank_model *m = &s->v[!side]->model;
     for (uint32_t r = 0; r < m->rank_count; r++) {
         ka_rank_damage missing = {.kind = KA_DAMAGE_MISSING, .rank = m->facts[r]->rank};
-        if (find_rank(&s->v[side]->model, m->facts[r]->rank) != KA_NONE || has_damage(s->v[side], &missing))
+        if (ka_find_rank_index(&s->v[side]->model, m->facts[r]->rank) != KA_NONE || has_damage(s->v[side], &missing))
             continue;
         difference d = {.what = "missing", .kind = "missing", .ranks = {KA_NO_INT, KA_NO_INT}, .group = kb_string("")};
         d.ranks[side] = m->facts[r]->rank;

@@ -13,7 +13,7 @@ typedef enum ka_damage_kind {
     KA_DAMAGE_WRONG_SIZE, /* another size */
     KA_DAMAGE_HOLE,       /* no record between two others */
     KA_DAMAGE_DUPLICATE,  /* one number twice */
-    KA_DAMAGE_SHIFT,      /* its numbers are ahead or behind from some number on */
+    KA_DAMAGE_SHIFT,      /* its numbers differ by a constant from some number on */
     KA_DAMAGE_SHUFFLE     /* its numbers are not in the order of its calls */
 } ka_damage_kind;
 

@@ -201,3 +201,16 @@ void ka_rank_model_free(ka_rank_model *m)
     kb_vec_free(&m->clocks);
     *m = (ka_rank_model){0};
 }
+
+uint32_t ka_find_rank_index(const ka_rank_model *m, int32_t rank)
+{
+    uint32_t first = 0, end = m->rank_count;
+    while (first < end) {
+        uint32_t middle = first + (end - first) / 2;
+        if (m->facts[middle]->rank < rank)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first < m->rank_count && m->facts[first]->rank == rank ? first : KA_NONE;
+}

@@ -89,6 +89,8 @@ bool ka_rank_model_load(ka_rank_model *m);
 /** Forgets rows and instances. */
 void ka_rank_model_unload(ka_rank_model *m);
 void ka_rank_model_free(ka_rank_model *m);
+/** Index of a rank among the facts, which are in the order of ranks; KA_NONE: it has none. */
+uint32_t ka_find_rank_index(const ka_rank_model *m, int32_t rank);
 /** When the last row ends, from the origin; the latest of the ranks of each domain, added up. */
 int64_t ka_recorded_length(const ka_rank_model *m);
 /** When the first step begins on any rank, without steps the first work; from the origin, which clocks that differ move; the

@@ -200,7 +200,7 @@ static int64_t begin_of(const ka_replay *r, const ka_replay_row *x)
     return earliest_begin(x, x->ready, x->host + r->latency_ns[x->rank], end_of(r, x->after), end_of(r, x->previous)) + x->gap_ns;
 }
 
-/* What waits for a row is told its end. */
+/* Passes the end of a row to what waits for it. */
 static void pass_end(ka_replay *r, const ka_replay_row *x)
 {
     if (x->wait_row == KA_NONE)

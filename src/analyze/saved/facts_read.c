@@ -86,7 +86,7 @@ static kineto_status read_head(ka_facts_file *f, uint64_t at, ka_section_head *h
     return KINETO_OK;
 }
 
-static kineto_status unpack(ka_facts_file *f, const void *stored, size_t stored_bytes, size_t size, uint64_t at,
+static kineto_status unpack_section(ka_facts_file *f, const void *stored, size_t stored_bytes, size_t size, uint64_t at,
                             kineto_error *err)
 {
     kineto_status status;
@@ -128,7 +128,7 @@ static kineto_status load_section(ka_facts_file *f, uint64_t at, ka_byte_reader 
     if (!status && ka_crc32c(0, f->stored.data, head.stored_bytes) != head.crc)
         status = fail_damaged(f, "the checksum of a section is wrong", at, err);
     if (!status && head.is_compressed)
-        status = unpack(f, f->stored.data, head.stored_bytes, head.bytes, at, err);
+        status = unpack_section(f, f->stored.data, head.stored_bytes, head.bytes, at, err);
     if (!status)
         *out = ka_read_from(head.is_compressed ? f->buffer.data : f->stored.data, head.bytes);
     return status;
@@ -685,7 +685,7 @@ static kineto_status read_block(ka_facts_file *f, const stored_rank *rank, const
     if (!status && ka_crc32c(0, f->stored.data, b->stored_bytes) != b->crc)
         status = fail_damaged(f, "the checksum of rows is wrong", at, err);
     if (!status && b->bytes)
-        status = unpack(f, f->stored.data, b->stored_bytes, b->bytes, at, err);
+        status = unpack_section(f, f->stored.data, b->stored_bytes, b->bytes, at, err);
     *bytes = b->bytes ? f->buffer.data : f->stored.data;
     return status;
 }
