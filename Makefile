@@ -48,7 +48,7 @@ SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find include src plugi
 
 .PHONY: help all demo demo2 test test-full test-chroot test-peers test-torch test-programs test-budget test-report asan tsan fuzz cov \
 	bench bench-report fmt fmt-check analyze-code chaos soak valgrind tidy abi install deb tarball static \
-	test-packages wheel test-wheel test-arm64 test-s390x clean
+	test-packages wheel test-wheel test-arm64 test-s390x gpu-bundle clean
 
 help: ## this list
 	@echo "make TARGET:"
@@ -251,6 +251,19 @@ test-arm64: all ## unit tests and answers about traces on arm64, emulated by qem
 test-s390x: all ## the same on s390x, which is big-endian
 	@$(call packages,test s390x)
 	@$(call cross,s390x,release)
+
+gpu-bundle: ## build/gpu-bundle: a build of a few MB to carry to a machine with a GPU; it needs the C library and zlib alone
+	@$(call packages,demo)
+	@mkdir -p build/gpu-pkgconfig
+	@cp "$$(pkg-config --variable=pcfiledir zlib)/zlib.pc" build/gpu-pkgconfig/
+	@PKG_CONFIG_LIBDIR=$(CURDIR)/build/gpu-pkgconfig cmake --preset static -B build/gpu-release -DCKINETO_STATIC_COMMAND=OFF \
+		-DCKINETO_OPENCL=OFF >build/gpu-configure.log 2>&1 || { cat build/gpu-configure.log; exit 1; }
+	@cmake --build build/gpu-release -j $(JOBS)
+	@rm -rf build/gpu-bundle; mkdir -p build/gpu-bundle/lib
+	@cp -a build/gpu-release/bin build/gpu-bundle/; cp -a build/gpu-release/lib/*.so* build/gpu-release/lib/ckineto build/gpu-bundle/lib/
+	@find build/gpu-bundle -type f -exec sh -c 'head -c 4 "$$1" | grep -q ELF && strip --strip-unneeded "$$1"' _ {} ';'
+	@du -sh build/gpu-bundle
+	@echo "carry build/gpu-bundle, then: CKINETO=build/gpu-bundle/bin/ckineto tests/gpu/run.sh (docs/project/gpu-results.md)"
 
 clean: ## remove what was built
 	@rm -rf build demo

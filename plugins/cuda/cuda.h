@@ -4,6 +4,7 @@
  *   cupti.h       CUPTI, CUDA and NVML as far as we use them: own declarations, checked by tests
  *                 against the vendor's headers of several versions
  *   libs.c        finds and opens their libraries; why one is not usable
+ *   wheels.c      finds CUPTI in Python packages
  *   plugin.c      the plug-in interface
  *   source.c      the session: switching CUPTI on and off; forks, teardown
  *   driver_calls.c   which calls of the driver are recorded
@@ -33,6 +34,7 @@
 
 #include <ckineto/plugin.h>
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -59,6 +61,11 @@ uint32_t cp_cupti_version(void);
 int cp_runtime_version(void);
 /** CUPTI's own text for a result, or "CUPTI error 35". */
 const char *cp_result_text(cp_result result);
+
+/* ---- wheels.c -------------------------------------------------------------------------------- */
+/** Find the newest CUPTI in the packages of the Python installations in use that works with a driver of
+ * `driver_release` (13 for CUDA 13.x). False: there is none. threads: any. */
+bool cp_find_wheel_cupti(int driver_release, char path[PATH_MAX]);
 
 /* ---- threads.c, ledger.c ---------------------------------------------------------------------- */
 

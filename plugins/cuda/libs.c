@@ -149,6 +149,17 @@ static void *open_installed_library(const vendor_library *l)
     return NULL;
 }
 
+/* CUPTI as a Python package; NULL: there is none, or another library is asked for. */
+static void *open_wheel_library(const vendor_library *l)
+{
+    char path[PATH_MAX];
+    int driver = 0;
+    if (l != &cupti_library || cp_driver.driver_version(&driver) != 0 ||
+        !cp_find_wheel_cupti(driver / 1000, path))
+        return NULL;
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
 /* The library that the user names, else the one that the program has loaded, else an installed
  * one. */
 static void *find_and_open_library(const vendor_library *l, char why[CP_TEXT_BYTES])
@@ -166,6 +177,8 @@ static void *find_and_open_library(const vendor_library *l, char why[CP_TEXT_BYT
     handle = open_loaded_library(l);
     if (!handle && !l->only_loaded)
         handle = open_installed_library(l);
+    if (!handle)
+        handle = open_wheel_library(l);
     if (!handle)
         snprintf(why, CP_TEXT_BYTES,
                  "%s was not found (%s and others); install it, or name it in %s", l->what,

@@ -262,6 +262,13 @@ static size_t strip_call_version(const char *name, size_t size)
     return has_version ? size - digits - 2 : size;
 }
 
+/* CUDA 13 compiles launches to "__cudaLaunchKernel", which is cudaLaunchKernel to its users. */
+static const char *skip_internal_prefix(const char *name)
+{
+    static const char prefix[] = "__cudaLaunchKernel";
+    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + 2 : name;
+}
+
 /* CUPTI's name of a call without its version, or one made of its number. */
 static cp_text make_call_name(cp_names *n, uint32_t domain, uint32_t cbid)
 {
@@ -269,6 +276,7 @@ static cp_text make_call_name(cp_names *n, uint32_t domain, uint32_t cbid)
     char made[64];
     if (cp_cupti.callback_name && cp_cupti.callback_name(domain, cbid, &name) == CP_SUCCESS &&
         name && *name) {
+        name = skip_internal_prefix(name);
         snprintf(made, sizeof made, "%s", name);
         size_t size = strlen(name) < sizeof made ? strip_call_version(made, strlen(made)) : 0;
         if (size)

@@ -5,7 +5,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "standin"))
-from support import calls_of, check, client, environment, finish, run, temporary, write  # noqa: E402
+from support import STANDIN, calls_of, check, client, environment, finish, run, temporary, write  # noqa: E402
 
 CKINETO, PLUGIN, SIM = os.environ["CKINETO"], os.environ["PLUGIN"], os.environ["SIM"]
 # All are made at once and touched, which takes longer than these programs.
@@ -119,10 +119,28 @@ def check_failures():
 
 # ---- the library ---------------------------------------------------------------------------------
 
+def check_wheels():
+    """CUPTI that only a Python package has: in a virtual environment, and of the python3 in PATH. A
+    release that is newer than the driver is not taken."""
+    for way in ("VIRTUAL_ENV", "PATH"):
+        with temporary() as folder:
+            for release in ("12", "13", "99"):
+                packages = os.path.join(folder, "lib/python3.12/site-packages/nvidia/cu" + release, "lib")
+                os.makedirs(packages)
+                source = os.path.join(STANDIN, "own13" if release == "13" else "own12",
+                                      "libcupti.so." + ("13" if release == "13" else "12"))
+                os.symlink(os.path.realpath(source), os.path.join(packages, "libcupti.so." + release))
+            os.makedirs(os.path.join(folder, "bin"))
+            os.symlink(sys.executable, os.path.join(folder, "bin", "python3"))
+            value = folder if way == "VIRTUAL_ENV" else os.path.join(folder, "bin") + ":" + os.environ["PATH"]
+            Recording("add", "3", which="own-alone", env={way: value}).check_kernels(3)
+
+
 def check_libraries():
     r = Recording("add", "3", which="own-alone")
     r.check_kernels(0)
     r.check_sentence("CUPTI was not found")
+    check_wheels()
     r = Recording("add", "3", which="own-old")
     r.check_kernels(0)
     r.check_sentence("too old")

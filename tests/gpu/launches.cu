@@ -1,5 +1,7 @@
-/* What a launch costs the host: empty kernels, many of them, in batches that the device keeps up
- * with. Prints nanoseconds per launch, the median of the batches. */
+/* The cost of a launch on the host: batches of empty kernels, each shorter than the queue of
+ * launches, so that no launch waits for the device. Prints one JSON line: the medians over the
+ * batches in ns per launch, of the launches alone (median_ns) and with the wait for the device
+ * (wall_ns), during which a profiler does deferred work. Usage: launches [BATCHES], default 200. */
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -8,27 +10,49 @@
 #include <cstdlib>
 #include <vector>
 
+using steady = std::chrono::steady_clock;
+
+static const int launches_per_batch = 500, warm_up_batches = 20;
+
 __global__ void empty() {}
+
+static void wait_for_device()
+{
+    cudaError_t status = cudaDeviceSynchronize();
+    if (status == cudaSuccess)
+        return;
+    std::fprintf(stderr, "launches: %s\n", cudaGetErrorString(status));
+    std::exit(2);
+}
+
+static double ns_per_launch(steady::time_point begin, steady::time_point end)
+{
+    return std::chrono::duration<double, std::nano>(end - begin).count() / launches_per_batch;
+}
+
+static double median_of(std::vector<double> values)
+{
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
 
 int main(int argc, char **argv)
 {
     int batches = argc > 1 ? std::atoi(argv[1]) : 200;
-    const int each = 500;
-    std::vector<double> ns;
-    empty<<<1, 1>>>();
-    if (cudaDeviceSynchronize() != cudaSuccess)
-        return 2;
-    for (int b = 0; b < batches; b++) {
-        auto begin = std::chrono::steady_clock::now();
-        for (int i = 0; i < each; i++)
+    std::vector<double> launch_ns, wall_ns;
+    for (int b = -warm_up_batches; b < batches; b++) {
+        steady::time_point begin = steady::now();
+        for (int i = 0; i < launches_per_batch; i++)
             empty<<<1, 1>>>();
-        auto end = std::chrono::steady_clock::now();
-        if (cudaDeviceSynchronize() != cudaSuccess)
-            return 2;
-        ns.push_back(std::chrono::duration<double, std::nano>(end - begin).count() / each);
+        steady::time_point launched = steady::now();
+        wait_for_device();
+        if (b < 0)
+            continue;
+        launch_ns.push_back(ns_per_launch(begin, launched));
+        wall_ns.push_back(ns_per_launch(begin, steady::now()));
     }
-    std::sort(ns.begin(), ns.end());
-    std::printf("{\"launches\":%d,\"median_ns\":%.1f,\"fastest_ns\":%.1f}\n", batches * each,
-                ns[ns.size() / 2], ns[0]);
+    std::printf("{\"launches\":%d,\"median_ns\":%.1f,\"wall_ns\":%.1f}\n",
+                (batches + warm_up_batches) * launches_per_batch, median_of(launch_ns),
+                median_of(wall_ns));
     return 0;
 }

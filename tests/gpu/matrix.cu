@@ -1,6 +1,7 @@
 /* Work whose truth is known: vector additions, copies of all kinds and sizes, memsets, several
  * streams, graphs, events. Prints one JSON line per piece: what it was, how often, how long by CUDA
- * events. tests/gpu/compare.py holds the trace against it. */
+ * events; tests/gpu/compare.py compares a trace with them. Usage: matrix [FILE], which gets the lines
+ * instead of the standard output. */
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -23,12 +24,14 @@ __global__ void vector_add(const float *a, const float *b, float *c, int n)
         c[i] = a[i] + b[i];
 }
 
-/* Runs about the given number of cycles. */
-__global__ void spin(long long cycles)
+/* Runs for about the given time, whatever the frequency of the clock. */
+__global__ void spin(long long length_ns)
 {
-    long long begin = clock64();
-    while (clock64() - begin < cycles)
-        ;
+    long long begin, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    do {
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    } while (now - begin < length_ns);
 }
 
 static void say(const char *what, const char *name, int count, double ns, size_t bytes)
@@ -84,14 +87,14 @@ static void additions(int n, int times)
 }
 
 /* Long enough that what CUDA events add to it does not matter. */
-static void spins(int times, long long cycles)
+static void spins(int times, long long length_ns)
 {
     Clock clock;
-    spin<<<1, 1>>>(cycles);
+    spin<<<1, 1>>>(length_ns);
     CHECK(cudaDeviceSynchronize());
     for (int i = 0; i < times; i++) {
         clock.start();
-        spin<<<1, 1>>>(cycles);
+        spin<<<1, 1>>>(length_ns);
         say("timed", "spin", 1, clock.stop_ns(), 0);
     }
     say("kernel", "spin", times + 1, 0, 0);
@@ -118,7 +121,7 @@ static void copies(size_t bytes)
     std::free(pageable);
 }
 
-static void streams(int count, int each, long long cycles)
+static void streams(int count, int each, long long length_ns)
 {
     std::vector<cudaStream_t> all(count);
     cudaEvent_t event;
@@ -127,7 +130,7 @@ static void streams(int count, int each, long long cycles)
         CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     for (int i = 0; i < each; i++)
         for (auto &stream : all)
-            spin<<<1, 32, 0, stream>>>(cycles);
+            spin<<<1, 32, 0, stream>>>(length_ns);
     CHECK(cudaEventRecord(event, all[0]));
     CHECK(cudaStreamWaitEvent(all[count - 1], event, 0));
     for (auto &stream : all)
@@ -162,14 +165,18 @@ static void graphs(int nodes, int launches)
     say("graph", "spin", nodes * launches, 0, (size_t)launches);
 }
 
-int main()
+int main(int argc, char **argv)
 {
+    if (argc > 1 && !std::freopen(argv[1], "w", stdout)) {
+        std::perror(argv[1]);
+        return 2;
+    }
     CHECK(cudaSetDevice(0));
     additions(1 << 20, 100);
-    spins(50, 2000000);
+    spins(50, 1000000);
     for (size_t bytes = 4096; bytes <= (size_t)64 << 20; bytes *= 16)
         copies(bytes);
-    streams(4, 25, 50000);
+    streams(4, 25, 25000);
     graphs(10, 20);
     CHECK(cudaDeviceSynchronize());
     return 0;

@@ -3,6 +3,8 @@
 # where nvcc is, those with PyTorch where that is. Usage: tests/gpu/run.sh [OUT], default build/gpu.
 # All it says is in OUT/report.txt, what a part said in OUT/PART.log, too.
 #   CKINETO=FILE   this command, its libraries next to it as in a build, instead of building one
+#   PARTS="…"      these of cuda counters costs torch torch_costs (all)
+#   ROUNDS=N       rounds of the comparisons of cost (5)
 #   LIMIT=SECONDS  a part may take that long (120; to build: four times that)
 #   PYTHON=FILE    instead of python3
 # Ends with 0, with 1 if a part failed, with 77 if there is no GPU, or nothing that could use it.
@@ -12,6 +14,8 @@ out=${1:-build/gpu}
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 python=${PYTHON:-python3} wanted_python=${PYTHON:-python3}
 limit=${LIMIT:-120}
+groups=${PARTS:-cuda counters costs torch torch_costs}
+rounds=${ROUNDS:-5}
 passed=0 failed=0 left=0 faults=
 report=$out/report.txt
 : >"$report" || exit 2
@@ -38,6 +42,7 @@ part() { # NAME COMMAND…: run, keep what it says, count
     cat "$out/$name.log" >>"$report"
     return $status
 }
+wants() { [[ " $groups " == *" $1 "* ]]; }
 has() { command -v "$1" >/dev/null 2>&1; }
 finish() {
     say "$passed parts went well, $failed failed${faults:+:$faults}, $left were not run"
@@ -103,33 +108,45 @@ if ! part command "$ckineto" --version; then
 fi
 part doctor "$ckineto" doctor
 
-# record NAME [OPTION…] -- PROGRAM…: a recording, what is in it, whether it is sound, what its ledger says
+# record NAME [OPTION…] -- PROGRAM…: a recording, what is in it, whether it is sound, what its ledger says.
+# With unsound=yes it is not verified: it loses records on purpose.
 record() {
     local name=$1
     shift
     part "$name" "$ckineto" record -q -o "$out/$name.json" "$@" || return
     [ -n "$python" ] && part "${name}_work" "$python" tests/gpu/compare.py --work "$out/$name.json"
-    part "${name}_verify" "$ckineto" verify "$out/$name.json"
+    [ -n "${unsound:-}" ] || part "${name}_verify" "$ckineto" verify "$out/$name.json"
     part "${name}_info" "$ckineto" info "$out/$name.json"
 }
 
 # ---- programs of CUDA ----------------------------------------------------------------------------------
-with_matrix() {
-    say "truth: kernels, copies, streams, graphs against CUDA events"
-    part matrix_alone bash -c "'$out/matrix' >'$out/truth.txt'"
-    record matrix -- "$out/matrix"
-    if [ -n "$python" ]; then
-        part matrix_truth "$python" tests/gpu/compare.py "$out/matrix.json" "$out/truth.txt"
-    else
-        leave matrix_truth "there is no $wanted_python"
-    fi
+# The truth is that of the recorded run, because the clocks of the GPU differ from run to run.
+with_truth() { # NAME [OPTION…]
+    local name=$1
+    shift
+    record "$name" "$@" -- "$out/matrix" "$out/$name.truth" || return
+    [ -n "$python" ] && part "${name}_truth" "$python" tests/gpu/compare.py "$out/$name.json" "$out/$name.truth"
+}
+
+test_cuda() {
+    local number
+    say "truth: kernels, copies, streams, graphs compared with CUDA events"
+    part matrix_alone "$out/matrix"
+    [ -n "$python" ] || leave truth "there is no $wanted_python"
+    for number in 1 2 3; do with_truth "matrix$number"; done
 
     say "the same with other options"
     record graphs --plugin-config cuda.graph=graph -- "$out/matrix"
-    record shared_buffers --plugin-config cuda.per_thread_buffers=off -- "$out/matrix"
-    record memory --plugin-config cuda.memory=on -- "$out/matrix"
+    with_truth shared_buffers --plugin-config cuda.per_thread_buffers=off
+    with_truth memory --plugin-config cuda.memory=on
     record teardown --plugin-config cuda.teardown=on -- "$out/matrix"
 
+    say "a program that is killed: what was collected until then is in the trace"
+    unsound=yes record killed -- bash -c "'$out/launches' 100000 & sleep 2; kill -9 \$!; wait \$! || true"
+    unsound=yes record little_room --plugin-config cuda.buffer_bytes=8MiB -- "$out/launches"
+}
+
+test_counters() {
     say "counters of power and clocks; of multiprocessors, which may be reserved for administrators"
     record nvml -a default,gpu_pm_counter --plugin-config cuda.nvml_ms=10 -- "$out/matrix"
     [ -n "$python" ] && part nvml_rows "$python" tests/gpu/compare.py --counters "$out/nvml.json" "GPU power"
@@ -137,16 +154,37 @@ with_matrix() {
         --plugin-config cuda.pm_metrics=sm__cycles_active.avg.pct_of_peak_sustained_elapsed -- "$out/matrix"
 }
 
-with_launches() {
+# A library of CUPTI: of the system, of the toolkit, or of PyTorch.
+find_cupti() {
+    {
+        { ldconfig -p || /sbin/ldconfig -p; } | sed -n 's/.*=> \(.*libcupti\.so\.[0-9]*\)$/\1/p'
+        ls /usr/local/cuda/extras/CUPTI/lib64/libcupti.so
+        "$python" -c 'import glob, sysconfig
+print(*glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib/libcupti.so.*"), sep="\n")'
+    } 2>/dev/null | head -1
+}
+
+test_launch_costs() {
     say "cost of a launch"
-    part launches_alone "$out/launches"
-    record launches -- "$out/launches"
-    record launches_little_room --plugin-config cuda.buffer_bytes=8MiB -- "$out/launches"
+    part kinds "$out/kinds" "$(find_cupti)" "$rounds"
+    [ -n "$python" ] || return
+    part launch_pairs "$python" tests/gpu/pairs.py "$rounds" "none=$out/launches" \
+        "ckineto=$ckineto record -q -o $out/pairs.json -- $out/launches" \
+        "kernels=$ckineto record -q -a concurrent_kernel -o $out/pairs.json -- $out/launches"
+    rm -f "$out/pairs.json"
+}
+
+compile() { part "nvcc_$1" "$nvcc" -O2 -arch=native -o "$out/$1" "tests/gpu/$1.cu" -ldl; }
+
+test_programs() {
+    compile matrix && compile launches && compile kinds || return
+    wants cuda && test_cuda
+    wants counters && test_counters
+    wants costs && test_launch_costs
 }
 
 if [ -n "$nvcc" ]; then
-    part nvcc_matrix "$nvcc" -O2 -o "$out/matrix" tests/gpu/matrix.cu && with_matrix
-    part nvcc_launches "$nvcc" -O2 -o "$out/launches" tests/gpu/launches.cu && with_launches
+    test_programs
 else
     leave matrix "there is no nvcc"
     leave launches "there is no nvcc"
@@ -155,37 +193,45 @@ fi
 # ---- PyTorch -------------------------------------------------------------------------------------------
 # Its own profiler on libkineto, in the seat, and on libkineto with ckineto as a guest. The bridge is built
 # with the headers of this PyTorch.
-with_bridge() {
-    local libraries packages way
-    libraries=$(cd "$(dirname "$ckineto")/../lib" && pwd)
-    packages=$libraries/ckineto/python
-    export XDG_CACHE_HOME=$out/cache
-    part torch_bridge env PYTHONPATH="$packages" "$python" -m ckineto_attach.build || return
+libraries=$(cd "$(dirname "$ckineto")/../lib" && pwd)
+packages=$libraries/ckineto/python
+export XDG_CACHE_HOME=$out/cache
+seat="env CKINETO_TORCH=1 CKINETO_LIBDIR=$libraries PYTHONPATH=$packages${PYTHONPATH:+:$PYTHONPATH}"
+guest="env CKINETO_TORCH=guest CKINETO_LIBDIR=$libraries PYTHONPATH=$packages${PYTHONPATH:+:$PYTHONPATH}"
+
+test_torch() {
+    local way
     for way in "" --graph; do
-        say "the seat, the guest and the recorder${way:+ with a CUDA graph}"
+        say "libkineto, the seat, the guest and the recorder${way:+ with a CUDA graph}"
         part "libkineto$way" "$python" tests/gpu/torch_model.py $way "$out/libkineto$way.json"
-        part "seat$way" env CKINETO_TORCH=1 CKINETO_LIBDIR="$libraries" PYTHONPATH="$packages" \
-            "$python" tests/gpu/torch_model.py $way "$out/seat$way.json"
+        part "libkineto${way}_verify" "$ckineto" verify "$out/libkineto$way.json"
+        part "seat$way" $seat "$python" tests/gpu/torch_model.py $way "$out/seat$way.json"
         part "seat${way}_equal" "$python" tests/gpu/torch_seat.py "$out/libkineto$way.json" "$out/seat$way.json"
         part "seat${way}_verify" "$ckineto" verify "$out/seat$way.json"
-        part "guest$way" env CKINETO_TORCH=guest CKINETO_LIBDIR="$libraries" PYTHONPATH="$packages" \
-            "$python" tests/gpu/torch_model.py $way "$out/guest$way.json"
+        part "guest$way" $guest "$python" tests/gpu/torch_model.py $way "$out/guest$way.json"
         part "guest${way}_equal" "$python" tests/gpu/torch_seat.py "$out/libkineto$way.json" "$out/guest$way.json"
         record "recorder$way" -- "$python" tests/gpu/torch_model.py $way
         part "recorder${way}_side" "$python" tests/gpu/torch_side.py --operators "$out/libkineto$way.json" \
             "$out/recorder$way.json"
     done
+    say "two tools that use CUPTI in one program: the ledger reports it"
+    unsound=yes record taken -- "$python" tests/gpu/torch_model.py "$out/inside.json"
+}
+
+test_torch_costs() {
+    local costs="$python tests/gpu/torch_costs.py"
+    say "cost in PyTorch"
+    limit=$((limit * 4)) part torch_pairs "$python" tests/gpu/pairs.py "${TORCH_ROUNDS:-1}" "libkineto=$costs --profile" \
+        "seat=$seat $costs --profile" "recorder=$ckineto record -q -o $out/pairs.json -- $costs" \
+        "device=$ckineto record -q --no-torch -o $out/pairs.json -- $costs"
+    part torch_pairs_info "$ckineto" info "$out/pairs.json"
+    rm -f "$out/pairs.json"
 }
 
 if [ -n "$torch" ]; then
-    say "compared with PyTorch's profiler"
-    part torch_profiler "$python" tests/gpu/torch_model.py "$out/torch_profiler.json"
-    record torch -- "$python" tests/gpu/torch_model.py
-    part torch_side "$python" tests/gpu/torch_side.py "$out/torch_profiler.json" "$out/torch.json"
-    part torch_profiler_verify "$ckineto" verify "$out/torch_profiler.json"
-    with_bridge
-    part torch_launches_alone "$python" tests/gpu/torch_launches.py
-    record torch_launches -- "$python" tests/gpu/torch_launches.py --plain
+    part torch_bridge env PYTHONPATH="$packages" "$python" -m ckineto_attach.build
+    wants torch && test_torch
+    wants torch_costs && test_torch_costs
 else
     leave torch "there is no PyTorch with CUDA"
 fi

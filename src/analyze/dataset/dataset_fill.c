@@ -227,7 +227,7 @@ static void restore_cut_steps(filling *f)
         for (end = first;
              end < f->m->steps.count && f->m->slices.data[steps[end].slice].thread == thread; end++)
             all = all && is_cut(f, &steps[end]);
-        for (size_t i = end; all && i-- > first + 1;)
+        for (size_t i = end - 1; all && i > first; i--)
             steps[i].start_ns = KB_MIN(steps[i].start_ns, steps[i - 1].end_ns);
         int64_t begins = f->m->slices.data[f->m->threads.data[thread].first].start_ns;
         if (all)

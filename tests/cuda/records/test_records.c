@@ -399,8 +399,10 @@ static void calls_that_say_nothing_are_left_out(void **state)
     write_call(w, CP_KIND_DRIVER, 277, 5);
     write_call(w, CP_KIND_DRIVER, 551, 6);
     write_call(w, CP_KIND_INTERNAL_LAUNCH_API, 0, 7);
+    write_call(w, CP_KIND_RUNTIME, 505, 8);
     written_read(w, &d);
-    assert_int_equal(host->count, 5);
+    assert_int_equal(host->count, 6);
+    assert_int_equal(host_count("cudaLaunchKernel"), 1);
     assert_int_equal(host_count("cudaLaunchKernel_ptsz"), 1);
     assert_int_equal(host_count("cuLaunchKernel"), 1);
     assert_int_equal(host_count("cuMemcpyHtoDAsync_v2"), 1);

@@ -18,6 +18,7 @@ static cp_result callback_name(uint32_t domain, uint32_t cbid, const char **name
         const char *name;
     } all[] = {{CP_DOMAIN_RUNTIME, 211, "cudaLaunchKernel_v7000"},
                {CP_DOMAIN_RUNTIME, 214, "cudaLaunchKernel_ptsz_v7000"},
+               {CP_DOMAIN_RUNTIME, 505, "__cudaLaunchKernel_v13000"},
                {CP_DOMAIN_RUNTIME, 17, "cudaGetDevice_v3020"},
                {CP_DOMAIN_RUNTIME, 165, "cudaDeviceSynchronize_v3020"},
                {CP_DOMAIN_DRIVER, 307, "cuLaunchKernel"},

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""What a profiler costs uses of PyTorch: torch_costs.py [--profile] [--rounds N] [WORKLOAD…]
+
+Workloads: launch (tiny kernels from one thread), threads (the same from 8 threads), step (a training step of a
+small transformer in bf16), replay (a CUDA graph of 50 kernels). With --profile each round measures without
+torch.profiler, with the device alone ("cuda"), and with host and device ("all"), in one process. Prints one JSON
+object: "WORKLOAD none" and the like in ns per launch, step or replay, medians; "… more" is the median of the
+differences to none within a round; "WORKLOAD stop ms" is the time that the profiler takes to stop."""
+
+import argparse
+import contextlib
+import json
+import statistics
+import threading
+import time
+
+import torch
+from torch.profiler import ProfilerActivity
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the latter to try this script
+KINDS = {"none": None, "cuda": [ProfilerActivity.CUDA], "all": [ProfilerActivity.CPU, ProfilerActivity.CUDA]}
+if DEVICE == "cpu":
+    KINDS = {"none": None, "all": [ProfilerActivity.CPU]}
+
+
+def wait():
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def make_launch():
+    x = torch.zeros(1, device=DEVICE)
+
+    def batch():
+        for _ in range(500):
+            x.add_(1)
+    return batch, 500, 40
+
+
+def make_threads():
+    def work(stream):
+        with torch.cuda.stream(stream) if stream else contextlib.nullcontext():
+            x = torch.zeros(1, device=DEVICE)
+            for _ in range(500):
+                x.add_(1)
+    streams = [torch.cuda.Stream() if DEVICE == "cuda" else None for _ in range(8)]
+
+    def batch():
+        threads = [threading.Thread(target=work, args=(stream,)) for stream in streams]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return batch, 4000, 5
+
+
+def make_step():
+    model = torch.nn.Sequential(*(torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, dropout=0.0)
+                                  for _ in range(4))).to(DEVICE, torch.bfloat16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
+    data = torch.randn(8, 256, 512, device=DEVICE, dtype=torch.bfloat16)
+
+    def step():
+        optimizer.zero_grad()
+        model(data).float().square().mean().backward()
+        optimizer.step()
+    return step, 1, 30
+
+
+def make_replay():
+    x = torch.zeros(1 << 16, device=DEVICE)
+    if DEVICE == "cpu":
+        return lambda: x.add_(1), 1, 10
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        x.add_(1)
+    wait()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(50):
+            x.add_(1)
+    return graph.replay, 1, 200
+
+
+MAKERS = {"launch": make_launch, "threads": make_threads, "step": make_step, "replay": make_replay}
+WITH_WAIT = ("step", "replay")  # their time includes the wait for the device
+
+
+def time_batches(name, batch, per_batch, times):
+    taken = []
+    for _ in range(times):
+        begin = time.perf_counter_ns()
+        batch()
+        if name in WITH_WAIT:
+            wait()
+        taken.append((time.perf_counter_ns() - begin) / per_batch)
+        wait()
+    return statistics.median(taken)
+
+
+def measure(name, kind, work):
+    """ns per unit, and the milliseconds that the profiler takes to stop."""
+    if KINDS[kind] is None:
+        return time_batches(name, *work), 0
+    profiler = torch.profiler.profile(activities=KINDS[kind])
+    profiler.start()
+    ns = time_batches(name, *work)
+    begin = time.perf_counter_ns()
+    profiler.stop()
+    return ns, (time.perf_counter_ns() - begin) / 1e6
+
+
+def measure_workload(name, kinds, rounds, line):
+    work = MAKERS[name]()
+    for _ in range(3):
+        work[0]()
+    wait()
+    found = {kind: [] for kind in kinds}
+    for number in range(rounds + 1):
+        for kind in kinds[number % len(kinds):] + kinds[:number % len(kinds)]:
+            result = measure(name, kind, work)
+            if number:
+                found[kind].append(result)
+    for kind in kinds:
+        line["%s %s" % (name, kind)] = statistics.median(ns for ns, _ in found[kind])
+        if kind == "none":
+            continue
+        line["%s %s more" % (name, kind)] = statistics.median(a[0] - b[0] for a, b in zip(found[kind], found["none"]))
+        line["%s %s stop ms" % (name, kind)] = statistics.median(stop for _, stop in found[kind])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--profile", action="store_true", help="measure with torch.profiler, too")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="of %s" % ", ".join(MAKERS))
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    line = {}
+    for name in options.workloads or MAKERS:
+        measure_workload(name, list(KINDS) if options.profile else ["none"], options.rounds, line)
+    print(json.dumps({key: round(value, 1) for key, value in line.items()}))
+
+
+if __name__ == "__main__":
+    main()
