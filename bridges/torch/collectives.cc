@@ -109,14 +109,12 @@ void put_sequence_number(KeywordWriter &w, const at::RecordFunction &fn,
 #else
   /* Before 2.12 the first input is the number, alone or in a pair with the point-to-point flag. */
   (void)info;
-  if (fn.inputs().empty())
-    return;
-  const c10::IValue &first = fn.inputs()[0];
-  if (first.isInt())
-    w.put_int("Seq", first.toInt());
-  else if (first.isTuple() && !first.toTupleRef().elements().empty() &&
-           first.toTupleRef().elements()[0].isInt())
-    w.put_int("Seq", first.toTupleRef().elements()[0].toInt());
+  const c10::IValue *first = fn.inputs().empty() ? nullptr : fn.inputs().data();
+  if (first && first->isInt())
+    w.put_int("Seq", first->toInt());
+  else if (first && first->isTuple() && !first->toTupleRef().elements().empty() &&
+           first->toTupleRef().elements()[0].isInt())
+    w.put_int("Seq", first->toTupleRef().elements()[0].toInt());
 #endif
 }
 

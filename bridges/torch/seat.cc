@@ -109,6 +109,8 @@ class SeatProfiler final : public ActivityProfilerInterface {
     kineto_session_options options;
     kineto_session_options_init(&options);
     options.kinds = device_kinds();
+    if (!types.count(ActivityType::CUDA_SYNC)) /* off in PyTorch, unless enable_cuda_sync_events */
+      options.kinds &= ~(KINETO_KIND_BIT(KINETO_KIND_CUDA_SYNC) | KINETO_KIND_BIT(KINETO_KIND_CUDA_EVENT));
     options.custom_config = custom.empty() ? nullptr : custom.c_str();
     if (lib.kineto_session_create(&options, &session_, &err) != KINETO_OK)
       add_ledger_note("devices are not recorded", err.message);

@@ -110,9 +110,11 @@ typedef struct cp_device {
 /** The device with this number, read from the driver at its first use; NULL: unknown, or the table
  * is full. */
 const cp_device *cp_device_of(uint32_t id);
-/** Announce rows, properties and versions of all devices. False: the driver knows none; while it
- * loads us it is not ready yet. */
-bool cp_devices_announce(const KinetoPlugin_TraceBuilder *builder);
+struct cp_decoder;
+/** Announce rows, properties and versions of all devices to the decoder's builder, unless that has
+ * been done. While the driver loads us it is not ready, so this is called again later. threads: any.
+ */
+void cp_devices_announce_once(struct cp_decoder *d);
 void cp_devices_reset(void);
 
 /* ---- names.c --------------------------------------------------------------------------------- */
@@ -188,6 +190,8 @@ typedef struct cp_decoder {
     bool show_waits;
     /* Waiting records are being delivered: none may wait again. */
     bool settling;
+    /* The devices have been announced, see cp_devices_announce_once. */
+    atomic_bool devices_announced;
     /* The row of overheads has been announced. */
     bool overheads;
     cp_correlations *correlations;
@@ -412,6 +416,8 @@ bool cp_source_start(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_
 void cp_source_stop(void);
 /** End the session, after prepare or stop. */
 void cp_source_end(void);
+/** Make the program's exit end the session before what was loaded until now ends. threads: any. */
+void cp_source_install_exit_handler(void);
 /** Deliver the records that exist now. */
 void cp_source_drain(void);
 void cp_source_toggle(bool on);

@@ -158,7 +158,8 @@ static void announce_version_number(const KinetoPlugin_TraceBuilder *b, const ch
         (void)b->addHeaderMetadata(b->pTraceBuilderHandle, key, json);
 }
 
-bool cp_devices_announce(const KinetoPlugin_TraceBuilder *b)
+/* Announces the devices. False: the driver is not ready yet, as while it loads the plug-in. */
+static bool announce_all_devices(const KinetoPlugin_TraceBuilder *b)
 {
     int count = 0, driver = 0;
     if (cp_driver.device_count && cp_driver.device_count(&count) != 0)
@@ -177,4 +178,12 @@ bool cp_devices_announce(const KinetoPlugin_TraceBuilder *b)
     announce_version_number(b, "cuda_runtime_version", cp_runtime_version());
     announce_version_number(b, "cupti_version", (int)cp_cupti_version());
     return true;
+}
+
+void cp_devices_announce_once(cp_decoder *d)
+{
+    if (atomic_exchange(&d->devices_announced, true))
+        return;
+    if (!announce_all_devices(d->builder))
+        atomic_store(&d->devices_announced, false);
 }

@@ -36,6 +36,9 @@ static struct {
     double *values; /* [samples * metrics] */
 } pm_session;
 
+/* Exit handlers have been installed after the first start and the first decoding. */
+static bool ends_before_start, ends_before_decoding;
+
 /* ---- decoding -------------------------------------------------------------------------------- */
 
 /* Reads sample `index` of the image into slot `to`. False: it has no valid time or values. */
@@ -77,6 +80,15 @@ static void deliver_pm_samples(size_t count, int64_t end)
         pm_session.bad += count;
 }
 
+/* CUPTI loads a library for PM sampling, and makes objects when it decodes first; at exit those end
+ * before objects that are older. Sampling must end before them: their use would end the program. */
+static void end_before_library(bool *is_installed)
+{
+    if (!*is_installed)
+        cp_source_install_exit_handler();
+    *is_installed = true;
+}
+
 /* Reads the decoded samples and delivers them. The very first is skipped: it began before its
  * counters did. */
 static void process_pm_samples(size_t completed)
@@ -92,6 +104,7 @@ static void process_pm_samples(size_t completed)
     }
     if (kept)
         deliver_pm_samples(kept, end);
+    end_before_library(&ends_before_decoding);
 }
 
 /* Decodes one image full of samples from the hardware buffer. True: there are more. */
@@ -200,6 +213,7 @@ static bool begin_pm_session(char why[CP_TEXT_BYTES])
         cp_pm_release(&pm_session.setup);
         free_samples();
     }
+    end_before_library(&ends_before_start);
     return pm_session.sampling;
 }
 

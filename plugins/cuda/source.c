@@ -22,7 +22,6 @@ static struct {
     bool clocked;
     bool paused;
     bool without_cupti; /* only NVML is sampled */
-    bool announced;     /* the devices have been announced */
     cp_options options;
     /* Bit per CP_KIND_… that is switched on. */
     uint64_t kinds;
@@ -255,14 +254,6 @@ static bool switch_all_on(char why[CP_TEXT_BYTES])
     return true;
 }
 
-/* Announces the devices once. While the driver loads us it is not ready, so this is tried again
- * later. */
-static void announce_devices(void)
-{
-    if (!s.announced && s.builder && !s.without_cupti)
-        s.announced = cp_devices_announce(s.builder);
-}
-
 /* ---- forks ----------------------------------------------------------------------------------- */
 
 /* CUPTI does not work in a child if it was used in the parent. */
@@ -414,7 +405,7 @@ static void stop_at_exit(void)
 }
 
 /* Exit handlers run in reverse order, so ours is installed after CUPTI's. */
-static void install_exit_handler(void) { (void)atexit(stop_at_exit); }
+void cp_source_install_exit_handler(void) { (void)atexit(stop_at_exit); }
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
@@ -426,13 +417,13 @@ static bool start_session(const KinetoPlugin_TraceBuilder *builder, char why[CP_
     s.builder = builder;
     s.phase = SOURCE_LIVE;
     s.paused = false;
-    s.announced = false;
-    announce_devices();
+    if (!s.without_cupti)
+        cp_devices_announce_once(&s.decoder);
     begin_counters();
     write_notes();
     sessions = sessions == UINT32_MAX ? 1 : sessions + 1;
     atomic_store(&pushing, s.without_cupti ? 0 : sessions);
-    (void)pthread_once(&exit_once, install_exit_handler);
+    (void)pthread_once(&exit_once, cp_source_install_exit_handler);
     return true;
 }
 
@@ -448,7 +439,7 @@ void cp_source_drain(void)
 {
     pthread_mutex_lock(&session_lock);
     if (s.phase == SOURCE_LIVE && !s.without_cupti) {
-        announce_devices();
+        cp_devices_announce_once(&s.decoder);
         (void)cp_cupti.flush_all(0);
         cp_buffers_drain();
     }
@@ -486,7 +477,7 @@ static void write_losses(void)
 /* Ends recording: waits, flushes CUPTI's buffers, reads them all and writes the ledger. */
 static void end_records(void)
 {
-    announce_devices();
+    cp_devices_announce_once(&s.decoder);
     switch_kind_off(CP_KIND_DRIVER); /* our own waiting must not be recorded */
     switch_kind_off(CP_KIND_SYNCHRONIZATION);
     (void)wait_for_device_at_stop();

@@ -3,7 +3,8 @@
 
 compare.py TRACE TRUTH: each kernel once, the copies with their bytes, and durations within
 2 us or 3 % of what CUDA events measured. compare.py --counters TRACE ROW: there are samples of that row.
-compare.py --work TRACE: there are kernels. Prints a table, ends with 1 if something differs."""
+compare.py --work TRACE: there are kernels. compare.py --kernels TRACE NAME NUMBER: kernels whose name contains
+NAME, each with its call. Prints a table, ends with 1 if something differs."""
 
 import collections
 import json
@@ -58,6 +59,8 @@ class Comparison:
 
     def durations(self, truth, rows):
         timed = [piece["ns"] for piece in truth if piece["what"] == "timed"]
+        if not timed:
+            return
         spins = [row for row in rows if row["category"] == "kernel" and row["name"].startswith("spin")]
         spins = sorted(spins, key=lambda row: row["start_ns"])[1:1 + len(timed)]
         worst = 0
@@ -97,7 +100,19 @@ def work(path):
     return 0 if found["kernel"] else 1
 
 
+def kernels(path, name, wanted):
+    """How many kernels have `name` in their name, with their calls; status."""
+    rows = chrome.rows(chrome.load(path), *CALLS, "kernel")
+    calls = {row["correlation"] for row in rows if row["category"] in CALLS}
+    found = [row for row in rows if row["category"] == "kernel" and name in row["name"]]
+    with_call = sum(row["correlation"] in calls for row in found)
+    print("kernels with '%s' in their names: %d of %s, %d with their call" % (name, len(found), wanted, with_call))
+    return 0 if len(found) == with_call == int(wanted) else 1
+
+
 def main():
+    if sys.argv[1] == "--kernels":
+        return kernels(*sys.argv[2:])
     if sys.argv[1] == "--counters":
         return counters(*sys.argv[2:])
     if sys.argv[1] == "--work":

@@ -1,7 +1,7 @@
 /* The cost of a launch on the host with different kinds of CUPTI's records switched on, in one
  * process: which kinds cost what, and what no profiler with CUPTI can be cheaper than. Usage:
- * kinds LIBCUPTI [ROUNDS]. Prints a table: ns per launch, median over the rounds, and the median of
- * the differences to no recording in the same round. */
+ * kinds LIBCUPTI [ROUNDS]. The thread stays on one CPU. Prints a table: ns per launch, median and least
+ * over the rounds, and median, quartiles of the differences to no recording in the same round. */
 #include <cuda_runtime.h>
 
 #include "../../plugins/cuda/cupti.h"
@@ -13,12 +13,11 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <mutex>
-#include <string>
-#include <time.h>
+#include <sched.h>
 #include <vector>
 #include <x86intrin.h>
 
-static const int launches_per_batch = 500, batches_per_round = 20;
+static const int launches_per_batch = 500, batches_per_round = 10;
 static const size_t buffer_bytes = (size_t)4 << 20;
 
 static cp_cupti_api cupti;
@@ -70,12 +69,6 @@ static void complete_buffer(cp_context, uint32_t, uint8_t *buffer, size_t, size_
 }
 
 static uint64_t read_ticks(void) { return __rdtsc(); }
-static uint64_t read_realtime(void)
-{
-    timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
-}
 
 static void on_call(void *, uint32_t, uint32_t, const void *)
 {
@@ -160,10 +153,11 @@ static double run_batch(const Way &way)
     return std::chrono::duration<double, std::nano>(end - begin).count() / launches_per_batch;
 }
 
-static double median_of(std::vector<double> values)
+/* The value below which `part` of the values lie: 0.5 for the median. */
+static double quantile(std::vector<double> values, double part)
 {
     std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
+    return values[(size_t)(part * (values.size() - 1) + 0.5)];
 }
 
 static double run_way(const Way &way)
@@ -177,7 +171,7 @@ static double run_way(const Way &way)
     }
     switch_way(way, false);
     (void)cupti.flush_all(1);
-    return median_of(times);
+    return quantile(times, 0.5);
 }
 
 static void compare_ways(const char *clock, int rounds)
@@ -190,16 +184,25 @@ static void compare_ways(const char *clock, int rounds)
             if (round >= 0)
                 times[way].push_back(time);
         }
-    std::printf("%-34s %10s %10s %10s %10s   times by %s, %d rounds\n", "", "ns", "more", "least",
-                "most", clock, rounds);
+    std::printf("%-32s %9s %9s %9s %9s %9s   times by %s, %d rounds\n", "", "median", "least",
+                "more", "quarter", "3 quarter", clock, rounds);
     for (size_t way = 0; way < ways.size(); way++) {
         std::vector<double> more;
         for (int round = 0; round < rounds; round++)
             more.push_back(times[way][round] - times[0][round]);
-        std::printf("%-34s %10.0f %10.0f %10.0f %10.0f\n", ways[way].name, median_of(times[way]),
-                    median_of(more), *std::min_element(more.begin(), more.end()),
-                    *std::max_element(more.begin(), more.end()));
+        std::printf("%-32s %9.0f %9.0f %9.0f %9.0f %9.0f\n", ways[way].name,
+                    quantile(times[way], 0.5), quantile(times[way], 0), quantile(more, 0.5),
+                    quantile(more, 0.25), quantile(more, 0.75));
     }
+}
+
+static void stay_on_this_cpu()
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0)
+        std::perror("kinds: sched_setaffinity");
 }
 
 int main(int argc, char **argv)
@@ -220,9 +223,9 @@ int main(int argc, char **argv)
     (void)cupti.set_thread_id_type(CP_THREAD_ID_SYSTEM);
     if (cupti.subscribe(&subscriber, on_call, NULL) != CP_SUCCESS)
         fail("cuptiSubscribe", 0);
+    (void)run_way(ways.back()); /* CUPTI starts threads, which are not to stay on our CPU */
+    stay_on_this_cpu();
     compare_ways("CUPTI", rounds);
-    (void)cupti.timestamp_callback(read_realtime);
-    compare_ways("clock_gettime", rounds);
     (void)cupti.timestamp_callback(read_ticks);
     compare_ways("rdtsc", rounds);
     std::printf("%zu bytes of records, %llu callbacks\n", bytes_received,

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <sched.h>
 #include <vector>
 
 using steady = std::chrono::steady_clock;
@@ -36,6 +37,16 @@ static double median_of(std::vector<double> values)
     return values[values.size() / 2];
 }
 
+/* Other CPUs have other speeds. Threads of the driver and of a profiler exist by now. */
+static void stay_on_this_cpu()
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0)
+        std::perror("launches: sched_setaffinity");
+}
+
 int main(int argc, char **argv)
 {
     int batches = argc > 1 ? std::atoi(argv[1]) : 200;
@@ -46,6 +57,8 @@ int main(int argc, char **argv)
             empty<<<1, 1>>>();
         steady::time_point launched = steady::now();
         wait_for_device();
+        if (b == -warm_up_batches)
+            stay_on_this_cpu();
         if (b < 0)
             continue;
         launch_ns.push_back(ns_per_launch(begin, launched));

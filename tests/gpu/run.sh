@@ -3,7 +3,7 @@
 # where nvcc is, those with PyTorch where that is. Usage: tests/gpu/run.sh [OUT], default build/gpu.
 # All it says is in OUT/report.txt, what a part said in OUT/PART.log, too.
 #   CKINETO=FILE   this command, its libraries next to it as in a build, instead of building one
-#   PARTS="…"      these of cuda counters costs torch torch_costs (all)
+#   PARTS="…"      these of cuda counters costs torch torch_costs frameworks (all)
 #   ROUNDS=N       rounds of the comparisons of cost (5)
 #   LIMIT=SECONDS  a part may take that long (120; to build: four times that)
 #   PYTHON=FILE    instead of python3
@@ -14,7 +14,7 @@ out=${1:-build/gpu}
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 python=${PYTHON:-python3} wanted_python=${PYTHON:-python3}
 limit=${LIMIT:-120}
-groups=${PARTS:-cuda counters costs torch torch_costs}
+groups=${PARTS:-cuda counters costs torch torch_costs frameworks}
 rounds=${ROUNDS:-5}
 passed=0 failed=0 left=0 faults=
 report=$out/report.txt
@@ -121,10 +121,10 @@ record() {
 
 # ---- programs of CUDA ----------------------------------------------------------------------------------
 # The truth is that of the recorded run, because the clocks of the GPU differ from run to run.
-with_truth() { # NAME [OPTION…]
+with_truth() { # NAME [OPTION…], of the program in $program
     local name=$1
     shift
-    record "$name" "$@" -- "$out/matrix" "$out/$name.truth" || return
+    record "$name" "$@" -- "$out/${program:-matrix}" "$out/$name.truth" || return
     [ -n "$python" ] && part "${name}_truth" "$python" tests/gpu/compare.py "$out/$name.json" "$out/$name.truth"
 }
 
@@ -139,10 +139,13 @@ test_cuda() {
     record graphs --plugin-config cuda.graph=graph -- "$out/matrix"
     with_truth shared_buffers --plugin-config cuda.per_thread_buffers=off
     with_truth memory --plugin-config cuda.memory=on
-    record teardown --plugin-config cuda.teardown=on -- "$out/matrix"
+    with_truth teardown --plugin-config cuda.teardown=on
+    [ -x "$out/driver" ] && program=driver with_truth driver
 
     say "a program that is killed: what was collected until then is in the trace"
     unsound=yes record killed -- bash -c "'$out/launches' 100000 & sleep 2; kill -9 \$!; wait \$! || true"
+    [ -x "$out/driver" ] && record quick_exit -- "$out/driver" "$out/quick_exit.truth" exit &&
+        part quick_exit_truth "$python" tests/gpu/compare.py "$out/quick_exit.json" "$out/quick_exit.truth"
     unsound=yes record little_room --plugin-config cuda.buffer_bytes=8MiB -- "$out/launches"
 }
 
@@ -170,14 +173,16 @@ test_launch_costs() {
     [ -n "$python" ] || return
     part launch_pairs "$python" tests/gpu/pairs.py "$rounds" "none=$out/launches" \
         "ckineto=$ckineto record -q -o $out/pairs.json -- $out/launches" \
-        "kernels=$ckineto record -q -a concurrent_kernel -o $out/pairs.json -- $out/launches"
+        "kernels=$ckineto record -q -a concurrent_kernel -o $out/pairs.json -- $out/launches" \
+        "shared_buffers=$ckineto record -q --plugin-config cuda.per_thread_buffers=off -o $out/pairs.json -- $out/launches"
     rm -f "$out/pairs.json"
 }
 
-compile() { part "nvcc_$1" "$nvcc" -O2 -arch=native -o "$out/$1" "tests/gpu/$1.cu" -ldl; }
+compile() { part "nvcc_$1" "$nvcc" -O2 -arch=native -o "$out/$1" "tests/gpu/$1.cu" -ldl "${@:2}"; }
 
 test_programs() {
     compile matrix && compile launches && compile kinds || return
+    compile driver -lcuda
     wants cuda && test_cuda
     wants counters && test_counters
     wants costs && test_launch_costs
@@ -214,8 +219,27 @@ test_torch() {
         part "recorder${way}_side" "$python" tests/gpu/torch_side.py --operators "$out/libkineto$way.json" \
             "$out/recorder$way.json"
     done
+    part libkineto--sync "$python" tests/gpu/torch_model.py --sync "$out/libkineto--sync.json"
+    part seat--sync $seat "$python" tests/gpu/torch_model.py --sync "$out/seat--sync.json"
+    part seat--sync_equal "$python" tests/gpu/torch_seat.py "$out/libkineto--sync.json" "$out/seat--sync.json"
     say "two tools that use CUPTI in one program: the ledger reports it"
     unsound=yes record taken -- "$python" tests/gpu/torch_model.py "$out/inside.json"
+}
+
+# Kernels of other frameworks, each once and with its call.
+test_frameworks() {
+    local name
+    say "other frameworks"
+    for name in triton cupy numba jax; do
+        "$python" tests/gpu/frameworks.py $name >"$out/$name.log" 2>&1
+        [ $? -ne 77 ] || { leave $name "it is not installed"; continue; }
+        record $name -- "$python" tests/gpu/frameworks.py $name || continue
+        if [ $name = jax ]; then
+            part jax_kernels "$python" tests/gpu/compare.py --work "$out/jax.json"
+        else
+            part ${name}_kernels "$python" tests/gpu/compare.py --kernels "$out/$name.json" scale_known 25
+        fi
+    done
 }
 
 test_torch_costs() {
@@ -229,9 +253,10 @@ test_torch_costs() {
 }
 
 if [ -n "$torch" ]; then
-    part torch_bridge env PYTHONPATH="$packages" "$python" -m ckineto_attach.build
+    part torch_bridge env PYTHONPATH="$packages${PYTHONPATH:+:$PYTHONPATH}" "$python" -m ckineto_attach.build
     wants torch && test_torch
     wants torch_costs && test_torch_costs
+    wants frameworks && test_frameworks
 else
     leave torch "there is no PyTorch with CUDA"
 fi

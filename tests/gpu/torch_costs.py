@@ -10,6 +10,7 @@ differences to none within a round; "WORKLOAD stop ms" is the time that the prof
 import argparse
 import contextlib
 import json
+import os
 import statistics
 import threading
 import time
@@ -21,6 +22,14 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the latter to try thi
 KINDS = {"none": None, "cuda": [ProfilerActivity.CUDA], "all": [ProfilerActivity.CPU, ProfilerActivity.CUDA]}
 if DEVICE == "cpu":
     KINDS = {"none": None, "all": [ProfilerActivity.CPU]}
+
+
+CPUS = os.sched_getaffinity(0)
+
+
+def stay_on_one_cpu():
+    """For this thread, as CPUs differ in speed. Threads that it starts must leave the CPU."""
+    os.sched_setaffinity(0, {max(CPUS)})
 
 
 def wait():
@@ -39,6 +48,7 @@ def make_launch():
 
 def make_threads():
     def work(stream):
+        os.sched_setaffinity(0, CPUS)
         with torch.cuda.stream(stream) if stream else contextlib.nullcontext():
             x = torch.zeros(1, device=DEVICE)
             for _ in range(500):
@@ -115,6 +125,9 @@ def measure_workload(name, kinds, rounds, line):
     for _ in range(3):
         work[0]()
     wait()
+    for kind in kinds:  # threads of profilers are started here
+        measure(name, kind, (work[0], work[1], 1))
+    stay_on_one_cpu()
     found = {kind: [] for kind in kinds}
     for number in range(rounds + 1):
         for kind in kinds[number % len(kinds):] + kinds[:number % len(kinds)]:
@@ -127,6 +140,7 @@ def measure_workload(name, kinds, rounds, line):
             continue
         line["%s %s more" % (name, kind)] = statistics.median(a[0] - b[0] for a, b in zip(found[kind], found["none"]))
         line["%s %s stop ms" % (name, kind)] = statistics.median(stop for _, stop in found[kind])
+    os.sched_setaffinity(0, CPUS)
 
 
 def main():

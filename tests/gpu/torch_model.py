@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A small model on the GPU, the same each time: torch_model.py [--graph] [TRACE].
+"""A small model on the GPU, the same each time: torch_model.py [--graph] [--sync] [TRACE].
 
 With TRACE, torch.profiler records it (shapes, stacks) into that file, and the rows of key_averages() go to
 TRACE.averages: a JSON object of name: [count, microseconds on the device]. --graph: the steps are replays of
-a CUDA graph."""
+a CUDA graph. --sync: waits of the device are recorded, too."""
 
 import argparse
 import contextlib
@@ -49,6 +49,10 @@ def make_replay(step):
     return graph.replay
 
 
+def make_config(sync):
+    return torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True) if sync else None
+
+
 def write_averages(profiler, path):
     rows = {row.key: [row.count, getattr(row, "device_time_total", 0)] for row in profiler.key_averages()}
     with open(path, "w", encoding="utf-8") as file:
@@ -58,6 +62,7 @@ def write_averages(profiler, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--graph", action="store_true", help="replay a CUDA graph")
+    parser.add_argument("--sync", action="store_true", help="record waits of the device, too")
     parser.add_argument("trace", nargs="?", help="profile, and write the trace here")
     options = parser.parse_args()
     step = make_step()
@@ -65,7 +70,8 @@ def main():
     step = make_replay(step) if options.graph else step
     profiler = contextlib.nullcontext()
     if options.trace:
-        profiler = torch.profiler.profile(record_shapes=True, with_stack=True, profile_memory=True)
+        profiler = torch.profiler.profile(record_shapes=True, with_stack=True, profile_memory=True,
+                                          experimental_config=make_config(options.sync))
     with profiler:
         torch.cuda.nvtx.range_push("window")
         for _ in range(STEPS):
