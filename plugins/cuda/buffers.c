@@ -297,8 +297,10 @@ static void read_filled_buffers(void)
     pthread_mutex_lock(&p.mutex);
     for (cupti_buffer *b = pop_filled_buffer(); b; b = pop_filled_buffer()) {
         pthread_mutex_unlock(&p.mutex);
-        if (decoder)
+        if (decoder) {
+            cp_devices_announce_once(decoder); /* not at the end alone: programs may be killed */
             cp_decoder_read(decoder, b->memory, b->valid);
+        }
         pthread_mutex_lock(&p.mutex);
         push_free_buffer(b);
     }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Limits of the thread: its interval, and the images that it decodes per tick and after the stop,
  * which may take MAX_END_NS in all. */
@@ -36,8 +37,8 @@ static struct {
     double *values; /* [samples * metrics] */
 } pm_session;
 
-/* Exit handlers have been installed after the first start and the first decoding. */
-static bool ends_before_start, ends_before_decoding;
+/* Samples have been decoded in this process. */
+static bool decoded_before;
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
@@ -80,15 +81,6 @@ static void deliver_pm_samples(size_t count, int64_t end)
         pm_session.bad += count;
 }
 
-/* CUPTI loads a library for PM sampling, and makes objects when it decodes first; at exit those end
- * before objects that are older. Sampling must end before them: their use would end the program. */
-static void end_before_library(bool *is_installed)
-{
-    if (!*is_installed)
-        cp_source_install_exit_handler();
-    *is_installed = true;
-}
-
 /* Reads the decoded samples and delivers them. The very first is skipped: it began before its
  * counters did. */
 static void process_pm_samples(size_t completed)
@@ -104,7 +96,9 @@ static void process_pm_samples(size_t completed)
     }
     if (kept)
         deliver_pm_samples(kept, end);
-    end_before_library(&ends_before_decoding);
+    if (!decoded_before)
+        cp_source_install_exit_handler(); /* before objects that the first decoding made */
+    decoded_before = true;
 }
 
 /* Decodes one image full of samples from the hardware buffer. True: there are more. */
@@ -213,20 +207,45 @@ static bool begin_pm_session(char why[CP_TEXT_BYTES])
         cp_pm_release(&pm_session.setup);
         free_samples();
     }
-    end_before_library(&ends_before_start);
     return pm_session.sampling;
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Begins a session whose program had not initialised CUDA at the start. */
+#define MAX_HANDLERS   10000u
+#define HANDLER_GAP_NS 1000000
+
+/* Thread: installs an exit handler every millisecond until it is told to end. The setup of PM
+ * sampling takes CUPTI a quarter of a second, during which it loads a library and makes objects. A
+ * program that exits meanwhile destroys first what was made last, and a thread that uses a destroyed
+ * object ends the program; a handler that is newer than the objects ends the thread before. */
+static void *keep_handler_newest(void *argument)
+{
+    atomic_bool *is_done = argument;
+    const struct timespec gap = {.tv_nsec = HANDLER_GAP_NS};
+    for (unsigned i = 0; i < MAX_HANDLERS && !atomic_load(is_done); i++) {
+        cp_source_install_exit_handler();
+        (void)nanosleep(&gap, NULL);
+    }
+    return NULL;
+}
+
+/* Begins a session whose program had not initialised CUDA at the start, while the program runs. */
 static void begin_pm_session_late(void)
 {
     char why[CP_TEXT_BYTES];
+    pthread_t keeper;
+    atomic_bool is_done = false;
     if (cp_is_cuda_uninitialized())
         return;
     pm_session.waiting = false;
-    if (!begin_pm_session(why))
+    bool is_kept = cp_thread_start(&keeper, "ckineto-exit", keep_handler_newest, &is_done) == 0;
+    bool begun = begin_pm_session(why);
+    atomic_store(&is_done, true);
+    if (is_kept)
+        (void)pthread_join(keeper, NULL);
+    cp_source_install_exit_handler();
+    if (!begun)
         cp_note(pm_session.builder, "no PM sampling", 1, false, "%s", why);
 }
 
@@ -322,8 +341,10 @@ void cp_pm_stop(void)
 {
     if (cp_ticker_stop(&pm_session.ticker)) {
         if (pm_session.waiting)
-            cp_note(pm_session.builder, "no PM sampling", 1, false,
-                    "PM sampling: the program did not initialise CUDA");
+            cp_note(pm_session.builder, "no PM sampling", 1, false, "PM sampling: %s",
+                    cp_is_cuda_uninitialized()
+                        ? "the program did not initialise CUDA"
+                        : "the program ended before it began, within a tenth of a second of CUDA's start");
         if (pm_session.sampling) {
             (void)stop_pm_sampling();
             write_pm_ledger(decode_remaining());

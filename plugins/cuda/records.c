@@ -339,7 +339,6 @@ void cp_decoder_read(cp_decoder *d, uint8_t *buffer, size_t valid)
 {
     uint8_t *record = NULL, *before = NULL;
     cp_result result;
-    cp_devices_announce_once(d); /* a program that is killed does not get to its end */
     update_clock_measure(d);
     cp_names_begin_buffer(d->names);
     while ((result = cp_cupti.next_record(buffer, valid, &record)) == CP_SUCCESS) {

@@ -136,11 +136,21 @@ def check_wheels():
             Recording("add", "3", which="own-alone", env={way: value}).check_kernels(3)
 
 
+def check_pm_at_exit():
+    """The program exits while CUPTI sets up PM sampling: it ends as it does alone."""
+    for setup_ms in ("30", "300", "800"):
+        r = Recording("add", "5", script="kernel_ns 60000000\n", which="own13",
+                      env={"FAKE_PM_SETUP_MS": setup_ms}, options=(
+            "--plugin-config", "cuda.pm_metrics=sm__cycles_active.avg.pct_of_peak_sustained_elapsed"))
+        r.check_kernels(5)
+
+
 def check_libraries():
     r = Recording("add", "3", which="own-alone")
     r.check_kernels(0)
     r.check_sentence("CUPTI was not found")
     check_wheels()
+    check_pm_at_exit()
     r = Recording("add", "3", which="own-old")
     r.check_kernels(0)
     r.check_sentence("too old")

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compares the cost of commands side by side: pairs.py ROUNDS NAME=COMMAND…
 
-Each round runs every command once, in an order that rotates, and the first command once more: the difference
-between its two runs shows the noise. Round 0 warms caches and is not counted. The last line of a command's output
-that begins with "{" is a JSON object of numbers. For each of its keys the table has the median, least and most of
-each command, and those of the differences to the first command within one round."""
+Prints each result, and tables at the end. Each round runs every command once, in an order that rotates, and the
+first command once more: the difference between its two runs shows the noise. Round 0 warms caches and is not
+counted. The last line of a command's output that begins with "{" is a JSON object of numbers. For each of its keys
+the table has the median, least and most of each command, and those of the differences to the first command within
+one round."""
 
 import json
 import statistics
@@ -18,6 +19,7 @@ def run(name, command):
                           stderr=subprocess.PIPE, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode == 0 and lines:
+        print(name, lines[-1], flush=True)  # a comparison that is cut has what was measured until then
         return json.loads(lines[-1])
     print("%s: ended with %d\n%s" % (name, done.returncode, (done.stdout + done.stderr)[-2000:]), flush=True)
     return None

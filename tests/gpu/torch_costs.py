@@ -43,7 +43,7 @@ def make_launch():
     def batch():
         for _ in range(500):
             x.add_(1)
-    return batch, 500, 40
+    return batch, 500, 10
 
 
 def make_threads():
@@ -61,7 +61,7 @@ def make_threads():
             thread.start()
         for thread in threads:
             thread.join()
-    return batch, 4000, 5
+    return batch, 4000, 2
 
 
 def make_step():
@@ -74,7 +74,7 @@ def make_step():
         optimizer.zero_grad()
         model(data).float().square().mean().backward()
         optimizer.step()
-    return step, 1, 30
+    return step, 1, 15
 
 
 def make_replay():
@@ -89,7 +89,7 @@ def make_replay():
     with torch.cuda.graph(graph):
         for _ in range(50):
             x.add_(1)
-    return graph.replay, 1, 200
+    return graph.replay, 1, 50
 
 
 MAKERS = {"launch": make_launch, "threads": make_threads, "step": make_step, "replay": make_replay}
@@ -146,7 +146,7 @@ def measure_workload(name, kinds, rounds, line):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--profile", action="store_true", help="measure with torch.profiler, too")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="of %s" % ", ".join(MAKERS))
     options = parser.parse_args()
     torch.manual_seed(0)

@@ -215,6 +215,8 @@ void cuda_new(int devices)
     }
 }
 
+void cp_source_install_exit_handler(void) {}
+
 const cp_device *cp_device_of(uint32_t id)
 {
     return id < (uint32_t)cuda.devices ? &cuda.device[id] : NULL;

@@ -1,7 +1,10 @@
 /* See fake_pm.h. Nothing here depends on the rest of a stand-in for CUPTI. */
 #include "fake_pm.h"
 
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define EXPORT   __attribute__((visibility("default")))
 #define CAPACITY 1024
@@ -29,8 +32,28 @@ typedef struct image {
 CP_PM_MAP(CP_X)
 #undef CP_X
 
+/* As a library in C++ whose objects end when the program exits. */
+static atomic_bool has_ended;
+static void end_library(void) { has_ended = true; }
+
+/* Takes FAKE_PM_SETUP_MS milliseconds, and makes an object in the middle. */
+static void set_up_slowly(void)
+{
+    const char *text = getenv("FAKE_PM_SETUP_MS");
+    const struct timespec step = {.tv_nsec = 1000000};
+    for (int ms = 0, all = text ? atoi(text) : 0; ms < all; ms++) {
+        if (ms == all / 2)
+            (void)atexit(end_library);
+        (void)nanosleep(&step, NULL);
+        if (has_ended)
+            abort();
+    }
+}
+
 static cp_result called(int call, size_t size, size_t expected)
 {
+    if (has_ended)
+        abort();
     f->calls[call]++;
     if (size != expected) {
         f->wrong++;
@@ -79,6 +102,7 @@ cp_result cuptiPmSamplingGetCounterAvailability(cp_pm_availability *p)
 cp_result cuptiProfilerHostInitialize(cp_pm_host_initialize *p)
 {
     BEGIN(host_initialize, cp_pm_host_initialize, host);
+    set_up_slowly();
     MUST(strcmp(p->chip_name, "FAKE100") == 0 && p->profiler_type == CP_PROFILER_PM_SAMPLING &&
          p->availability[23] == 7);
     f->hosts++;
