@@ -4,6 +4,7 @@
 #include "analyze/diff/diff.h"
 
 #include "analyze/dataset/each_rank.h"
+#include "analyze/ranks/rank_names.h"
 #include "analyze/ranks/rank_set.h"
 
 #define MIN_SHARE       0.0025 /* of the run: causes that differ by less are not listed */
@@ -47,7 +48,6 @@ static const char *const side_names[] = {"before", "after"};
 
 /* ---- causes ---------------------------------------------------------------------------------- */
 
-static const char *const cause_kinds[] = {"device", "host", "link", "step"};
 static const char *const cause_verbs[] = {"computes longer", "launches later", "has longer transfers", "takes longer in one step"};
 
 static int64_t rank_of_cause(const ka_rank_view *v, const ka_rank_cause *c)
@@ -109,7 +109,7 @@ static void put_lone_cause(const sides *s, uint32_t side, const ka_rank_cause *c
         return;
     const ka_rank_group *g = group_of_cause(v, c);
     difference d = {.what = side ? "new" : "gone",
-                    .kind = cause_kinds[c->kind],
+                    .kind = ka_cause_kind_name(c->kind),
                     .ranks = {KA_NO_INT, KA_NO_INT},
                     .group = g ? g->name : kb_string("")};
     d.ranks[side] = rank_of_cause(v, c);
@@ -124,7 +124,7 @@ static void put_moved_cause(const sides *s, const ka_rank_cause *a, const ka_ran
 {
     const ka_rank_group *g = group_of_cause(s->v[1], b);
     difference d = {.what = "moved",
-                    .kind = cause_kinds[a->kind],
+                    .kind = ka_cause_kind_name(a->kind),
                     .ranks = {rank_of_cause(s->v[0], a), rank_of_cause(s->v[1], b)},
                     .group = g ? g->name : kb_string(""),
                     .ns = {(double)a->saved_ns, (double)b->saved_ns}};
@@ -146,7 +146,7 @@ static void put_changed_cause(const sides *s, const ka_rank_cause *a, const ka_r
         return;
     const ka_rank_group *g = group_of_cause(s->v[1], b);
     difference d = {.what = "changed",
-                    .kind = cause_kinds[a->kind],
+                    .kind = ka_cause_kind_name(a->kind),
                     .ranks = {rank_of_cause(s->v[0], a), rank_of_cause(s->v[1], b)},
                     .group = g ? g->name : kb_string(""),
                     .ns = {(double)a->saved_ns, (double)b->saved_ns}};
@@ -247,7 +247,7 @@ static void compare_role(const sides *s, uint32_t role, int32_t first_rank, doub
         if (!a.ranks || !b.ranks || fabs(by) < MIN_PART * step_ns || fabs(by) < MIN_CHANGE * a.middle || fabs(by) < noise)
             continue;
         difference d = {.what = "role",
-                        .kind = cause_kinds[of_host],
+                        .kind = ka_cause_kind_name(of_host ? KA_CAUSE_HOST : KA_CAUSE_DEVICE),
                         .ranks = {first_rank, first_rank},
                         .group = kb_string(""),
                         .ns = {a.middle, b.middle}};

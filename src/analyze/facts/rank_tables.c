@@ -43,8 +43,7 @@ const ka_rank_view *ka_compare_rows_for(kineto_analysis *a, ka_table *t)
 
 static void put_cause(const ka_rank_view *v, const ka_rank_cause *c, ka_table *t)
 {
-    static const char *const kinds[] = {"device", "host", "link", "step"};
-    ka_put_text(t, kb_string(kinds[c->kind]));
+    ka_put_text(t, kb_string(ka_cause_kind_name(c->kind)));
     ka_put_int(t, c->rank == KA_NONE ? KA_NO_INT : v->model.facts[c->rank]->rank);
     ka_put_text(t, c->group == KA_NONE ? (kineto_string){"", 0} : v->model.groups.data[c->group].name);
     ka_put_text(t, c->group == KA_NONE ? (kineto_string){"", 0} : kb_string(ka_list_members(&v->model, c->group).s));
