@@ -78,6 +78,19 @@ class Stragglers(unittest.TestCase):
         self.assertEqual(self.check_view(tables), [])
         self.assertIn("a link does (rank_causes)", tables["stragglers"][1])
 
+    def test_durations_are_compared_where_clocks_are_refused(self):
+        """The note names the planted rank, nobody where nothing is planted, and no row is made of it."""
+        for n in range(4):
+            damage = ["--damage", "clock_step:host=1,ns=1000000"]
+            program = (PROGRAMS[n % 2][0], *PROGRAMS[n % 2][1:], "steps=4", "ranks_per_host=4")
+            tables = self.tables(self.generate(f"none{n}", 50 + n, program, *damage))
+            self.assertIn("clocks of hosts cannot be aligned", tables["stragglers"][1])
+            self.assertNotIn("by durations", tables["stragglers"][1] + tables["rank_causes"][1])
+            tables = self.tables(self.generate(f"slow{n}", 60 + n, program, *damage, "--plant", f"device:rank={n},factor=1.3"))
+            self.assertEqual(tables["stragglers"][0], [])
+            self.assertIn(f"by durations alone rank {n} computes", tables["stragglers"][1])
+            self.assertIn(f"by durations alone rank {n} computes", tables["rank_causes"][1])
+
     def test_facts_files_say_the_same(self):
         path = self.generate("run", 5, PROGRAMS[1], "--plant", "host:rank=6,ns=400000")
         facts = os.path.join(self.folder, "facts")

@@ -72,13 +72,12 @@ static bool has_collectives(const ka_table *marks)
 
 static void note_stragglers(const ka_rank_view *v, ka_table *t)
 {
-    if (v->causes.refused[0])
-        ka_note(t, "%s", v->causes.refused);
-    else if (v->model.refused[0])
-        ka_note(t, "clocks of hosts cannot be aligned: %s", v->model.refused);
-    else if (!ka_table_rows(t) && v->causes.list.count)
+    ka_note_refused(v, t);
+    if (t->note[0] || ka_table_rows(t))
+        return;
+    if (v->causes.list.count)
         ka_note(t, "no rank makes the run longer by more than noise; a link does (rank_causes)");
-    else if (!ka_table_rows(t))
+    else
         ka_note(t, "no rank makes the run longer by more than noise");
 }
 
