@@ -211,7 +211,7 @@ class Calls(CommandTest):
         self.refused(2, "absent.json", "trace.json", "--only", "execution_trace", "--execution-trace", "absent.json")
 
     def test_traces_without_anything_to_find_say_so(self):
-        for table in ("call_graph", "sequences", "counters", "stragglers", "execution_trace", "memory_timeline"):
+        for table in ("call_graph", "sequences", "counters", "execution_trace", "memory_timeline"):
             done = self.run_command("analyze", self.trace([]), "--only", table)
             self.assertEqual(done.returncode, 0, done.err)
             self.assertRegex(done.out.decode(), r"\bno\b", table)

@@ -104,7 +104,9 @@ static bool is_cause(const ka_rank_causes *causes, uint32_t rank)
 void ka_note_refused(const ka_rank_view *v, ka_table *t)
 {
     const ka_rank_causes *c = &v->causes;
-    if (c->refused[0])
+    if (!v->is_compared)
+        ka_note(t, "%s", ka_explain_unmatched(v));
+    else if (c->refused[0])
         ka_note(t, "%s", c->refused);
     else if (v->model.refused[0])
         ka_note(t, "clocks of hosts cannot be aligned: %s", v->model.refused);

@@ -14,6 +14,7 @@ typedef struct arrivals {
     int64_t wait_ns;
 } arrivals;
 
+/* All 0 if the rank has no collective that can be compared. */
 static arrivals sum_arrivals(const ka_rank_skews *s, uint32_t rank)
 {
     arrivals sum = {0};
@@ -37,6 +38,7 @@ static int64_t name_role(const ka_rank_model *m, uint32_t rank)
     return m->facts[first]->rank;
 }
 
+/* An empty cell where the number is not known. */
 static void put_number_if(ka_table *t, bool is_known, double number)
 {
     if (is_known)
@@ -45,6 +47,7 @@ static void put_number_if(ka_table *t, bool is_known, double number)
         ka_put_none(t);
 }
 
+/* A row. @param c  a cause that is a rank. @param skews  empty if the rows of the run are not in memory. */
 static void put_straggler(const ka_rank_view *v, const ka_rank_cause *c, const ka_rank_skews *skews, ka_table *t)
 {
     arrivals at = sum_arrivals(skews, c->rank);
@@ -61,15 +64,7 @@ static void put_straggler(const ka_rank_view *v, const ka_rank_cause *c, const k
     put_number_if(t, at.instances, ka_percent((double)at.last, (double)at.instances));
 }
 
-/* Are there collectives at all? Else nothing is to be compared, however many ranks there are. */
-static bool has_collectives(const ka_table *marks)
-{
-    for (uint64_t row = 0; row < ka_table_rows(marks); row++)
-        if (ka_cell_at(marks, row, KA_COL_rank_marks_collectives).i > 0)
-            return true;
-    return false;
-}
-
+/* Why there is no row, or what is not compared. */
 static void note_stragglers(const ka_rank_view *v, ka_table *t)
 {
     ka_note_refused(v, t);
@@ -81,14 +76,11 @@ static void note_stragglers(const ka_rank_view *v, ka_table *t)
         ka_note(t, "no rank makes the run longer by more than noise");
 }
 
+/* Rows are in the order of causes: what saves most is first. */
 static void put_stragglers(kineto_analysis *a, ka_table *t)
 {
     ka_rank_skews skews = {0};
     const ka_rank_view *v = ka_compare_ranks_for(a, t);
-    if (!has_collectives(ka_table_of(a, KA_TABLE_rank_marks))) {
-        ka_note(t, "no collectives in the trace");
-        return;
-    }
     if (!v)
         return;
     if (v->window_count < 2)
@@ -102,6 +94,7 @@ static void put_stragglers(kineto_analysis *a, ka_table *t)
 
 /* ---- definitions of other tools: one rank ----------------------------------------------------- */
 
+/* Of a rank, in us; 0 without steps. */
 static double mean_step_us(const ka_dataset *s)
 {
     double sum = 0;

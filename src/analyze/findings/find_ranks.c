@@ -98,28 +98,12 @@ static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_caus
     ka_show_span(f, x, 0, 0, c->excess_ns, "%s beyond the median of its role", kb_duration(c->excess_ns).s);
 }
 
-/* Why no collective is known on all its ranks. */
-static const char *explain_unmatched(const ka_rank_view *v)
-{
-    for (uint32_t r = 0; v && r < v->model.rank_count; r++)
-        switch (v->model.facts[r]->unmatched) {
-        case KA_UNMATCHED_GROUP:
-            return "collectives do not name their process group, and several groups may be theirs";
-        case KA_UNMATCHED_PEER:
-            return "messages do not name their peer: record with record_shapes=True";
-        default:
-            break;
-        }
-    return "the ranks have no collectives of the same steps in common: they are not of one run, or their collectives were "
-           "not recorded";
-}
-
 /* Of the causes that save most, those of ranks or those of links. */
 static void report_causes(ka_finder *f, bool of_links)
 {
     const ka_rank_view *v = f->facts->ranks ? ka_rank_set_view(f->facts->ranks) : NULL;
     if (!v || !v->is_compared) {
-        ka_skip_rule(f, "%s", explain_unmatched(v));
+        ka_skip_rule(f, "%s", ka_explain_unmatched(v));
         return;
     }
     const char *refused = v->model.refused[0] ? v->model.refused : v->causes.refused;

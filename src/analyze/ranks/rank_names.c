@@ -148,3 +148,18 @@ kb_text ka_describe_cause(const ka_rank_view *v, const ka_rank_cause *c)
 }
 
 double ka_cause_confidence(const ka_rank_view *v) { return v->is_by_order ? 0.6 : 0.9; }
+
+const char *ka_explain_unmatched(const ka_rank_view *v)
+{
+    for (uint32_t r = 0; v && r < v->model.rank_count; r++)
+        switch (v->model.facts[r]->unmatched) {
+        case KA_UNMATCHED_GROUP:
+            return "collectives do not name their process group, and several groups may be theirs";
+        case KA_UNMATCHED_PEER:
+            return "messages do not name their peer: record with record_shapes=True";
+        default:
+            break;
+        }
+    return "the ranks have no collectives of the same steps in common: they are not of one run, or their collectives were "
+           "not recorded";
+}

@@ -112,6 +112,7 @@ static void put_step_line(const kc_diff_output *d, FILE *out)
     fputs("  \n", out);
 }
 
+/* Says that the largest change is no origin, if one is known that explains it. */
 static void put_change_head(const kc_diff_output *d, FILE *out)
 {
     double step_us = kc_fact_number(d->facts, kineto_analysis_find_table(d->facts, "diff_steps"), 0, "delta_us");

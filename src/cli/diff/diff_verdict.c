@@ -75,6 +75,8 @@ static void print_row_name(const kineto_analysis *a, uint32_t t, uint64_t row, F
 
 /* ---- the origin ------------------------------------------------------------------------------ */
 
+/* A rank or link that makes one of the runs longer is what the user looks for; longer communication of all the other ranks is what
+ * follows from it. So it is printed before the step. */
 #define MIN_CONFIDENCE 0.5 /* below, a cause is only a row */
 
 bool kc_diff_has_origin(const kineto_analysis *a)

@@ -1,4 +1,5 @@
-/* ckineto history list: which runs a data set has, in the order in which regress compares them. */
+/* ckineto history list: which runs a data set has, in the order in which regress compares them. Only facts.json of each run is
+ * read (history_files.c), no trace. */
 #include "cli/history/history.h"
 
 #include "cli/style.h"
@@ -7,7 +8,7 @@ static const char *data_set;
 static uint64_t row_limit;
 static const kc_option option_list[] = {
     {"dataset", 'd', KC_TEXT, &data_set, "DIR", "the data set that 'ckineto history add' wrote"},
-    {"top", 0, KC_NUMBER, &row_limit, "N", "show the N latest runs; 0, the default: all"},
+    KC_TOP_OPTION(row_limit, "0"),
     KC_JSON_OPTION,
     KC_COLOR_OPTION,
 };
@@ -15,9 +16,9 @@ static const kc_options options = {
     "history list",
     "-d DIR [options]",
     "List the runs of a history " KC_HISTORY_ORDER ", the latest last: commit, ranks, steps of a rank,\n"
-    "and the median step.",
+    "and the median step. With --top, these are the latest ones.",
     "ckineto history list -d history/\n"
-    "ckineto history list -d history/ --json | jq -r '.runs[-1].commit'",
+    "ckineto history list -d history/ --top 5 --json",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -31,8 +32,10 @@ static size_t find_first_shown(const kc_history *h)
     return row_limit && row_limit < count ? count - (size_t)row_limit : 0;
 }
 
+/* Columns of text; their widths are those of the longest text in them. */
 static const char *const titles[] = {"run", "commit", "label"};
 
+/* @param column  index of titles. */
 static kineto_string text_of_column(const kc_history_run *run, size_t column)
 {
     const char *const texts[KB_COUNT(titles)] = {run->name, run->commit, run->label};
@@ -49,6 +52,7 @@ static size_t measure_column(const kc_history *h, size_t column)
     return KB_MIN(columns, (size_t)MAX_COLUMNS);
 }
 
+/* @param columns  widths of the columns of text, on the terminal. */
 static void print_run(const kc_history_run *run, const size_t *columns)
 {
     printf("  %-23s", kc_format_utc(run->time_ns).s);
@@ -78,6 +82,7 @@ static void print_runs_text(const kc_history *h)
         print_run(&h->runs.data[i], columns);
 }
 
+/* docs/history_list.schema.json. All runs, or as many as --top says. */
 static void put_json_runs(kb_json *j, const void *what)
 {
     const kc_history *h = what;
@@ -106,6 +111,7 @@ static void put_json_runs(kb_json *j, const void *what)
 
 /* ---- the verb --------------------------------------------------------------------------------- */
 
+/* Exit status: KC_EXIT_INCOMPLETE if a file of a run cannot be read, KC_EXIT_USAGE if there is no history. */
 int kc_history_list(int argc, char **argv)
 {
     int operands;

@@ -33,7 +33,7 @@ static const kc_options options = {
     false};
 
 typedef enum part_role {
-    ROLE_ORIGIN,     /* a rank or link that explains half of the change or more */
+    ROLE_ORIGIN,      /* a rank or link that explains half of the change or more */
     ROLE_CONSEQUENCE, /* waits for an origin */
     ROLE_PART
 } part_role;
@@ -75,6 +75,7 @@ static double find_part(const kc_history_run *run, const kc_history_part *like)
     return sum;
 }
 
+/* Is it a rank or link that others wait for, not a part of the step? */
 static bool is_cause(const char *kind) { return strcmp(kind, KC_STRAGGLER) == 0 || strcmp(kind, KC_SLOW_LINK) == 0; }
 
 /* Does a part contain the waiting of ranks for one another? */
@@ -252,6 +253,7 @@ static void print_findings_text(const findings *f)
         print_change(f, &f->list.data[i]);
 }
 
+/* As docs/history_regress.schema.json has them. */
 static const char *const role_names[] = {
     [ROLE_ORIGIN] = "origin", [ROLE_CONSEQUENCE] = "consequence", [ROLE_PART] = "part"};
 
