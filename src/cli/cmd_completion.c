@@ -74,7 +74,7 @@ kc_value_type kc_value_of(const kc_option *o, char *words)
 const char *kc_subverbs_of(const kc_verb *verb)
 {
     return strcmp(verb->name, "plugin") == 0    ? "list check"
-           : strcmp(verb->name, "history") == 0 ? "add regress"
+           : strcmp(verb->name, "history") == 0 ? "add list regress"
                                                 : NULL;
 }
 

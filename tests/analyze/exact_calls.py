@@ -214,35 +214,10 @@ class Exact(unittest.TestCase):
                for r in self.analyze("counters", path_of("cupti_profiler"))]
         self.assertEqual(got, wanted)
 
-    def test_who_is_waited_for_has_the_shortest_collective(self):
+    def test_stragglers_are_the_ranks_of_causes(self):
         folder = os.path.join(TRACES, "dlrm_8rank")
-        marks = collections.defaultdict(lambda: collections.defaultdict(list))
-        for file in sorted(os.listdir(folder)):
-            events = load(os.path.join(folder, file))
-            with gzip.open(os.path.join(folder, file), "rt") as f:
-                rank = json.load(f)["distributedInfo"]["rank"]
-            calls = Calls(events)
-            steps = [e for e in events if e.name.startswith("ProfilerStep#") and e.cat in HOST]
-            for w in sorted(calls.work, key=lambda w: (w.start, w.end)):
-                if w.cat != "kernel" or not w.name.startswith("nccl"):
-                    continue
-                launch = calls.host.get(calls.launch.get(w.row))
-                step = [s.name for s in steps if launch and s.start <= launch.start < s.end]
-                marks[step[-1] if step else None, w.name][rank].append(w.end - w.start)
-        scores = collections.Counter()
-        for ranks in marks.values():
-            counts = {len(durations) for durations in ranks.values()}
-            if len(counts) != 1:
-                continue
-            for nth in range(counts.pop()):
-                here = {rank: durations[nth] for rank, durations in ranks.items()}
-                last = min(sorted(here), key=here.get)
-                scores[last] += sum(d - here[last] for d in here.values())
-        whole = sum(scores.values())
-        got = {int(r["rank"]): float(r["score"]) for r in self.analyze("stragglers", folder)}
-        self.assertEqual(len(got), 8)
-        for rank in range(8):
-            self.assertAlmostEqual(got[rank], 100 * scores[rank] / whole, 3)
+        causes = [r["rank"] for r in self.analyze("rank_causes", folder) if r["rank"]]
+        self.assertEqual([r["rank"] for r in self.analyze("stragglers", folder)], causes)
 
     def test_execution_traces_are_joined_by_record_function(self):
         name = "execution_trace_simple_add"

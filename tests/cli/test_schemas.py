@@ -46,6 +46,7 @@ OUTPUTS = [
     (("plugin", "list", "--json", "nothing.so"), "plugins"),
     (("plugin", "check", "--json", GOOD_PLUGIN), "plugin_check"),
     (("repair", "--json", "broken.json", "-o", "repaired.json"), "repair"),
+    (("history", "list", "--json", "-d", "set"), "history_list"),
     (("history", "regress", "--json", "-d", "set"), "history_regress"),
 ]
 
@@ -102,7 +103,7 @@ class Schemas(CommandTest):
         listed = re.findall(r"(?m)^  ([a-z]+) +[a-z]", self.run_command("--help").out.decode())
         self.assertIn("table", listed)
         commands = [(verb,) for verb in listed if verb not in ("plugin", "history", "help")] + [
-            ("plugin", "list"), ("plugin", "check"), ("history", "add"), ("history", "regress")]
+            ("plugin", "list"), ("plugin", "check"), ("history", "add"), ("history", "list"), ("history", "regress")]
         for words in commands:
             has_json = re.search(r"(?m)^  (-j, |    )--json\b", self.run_command(*words, "--help").out.decode())
             checked = any(line[:len(words)] == words for line, _ in OUTPUTS)

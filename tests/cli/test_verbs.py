@@ -12,7 +12,7 @@ from command import CommandTest, main
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRACE = os.path.join(HERE, "../data/torch-2.5.1/training.json.gz")
 GROUPS = ("Record", "Look", "Compare", "Serve", "Files")
-PARTS = {"plugin": ("list", "check"), "history": ("add", "regress")}
+PARTS = {"plugin": ("list", "check"), "history": ("add", "list", "regress")}
 
 
 class Verbs(CommandTest):

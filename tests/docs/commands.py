@@ -35,7 +35,7 @@ NOT_RUN = (
     (r"\bdiff --runs\b", "needs several runs of two programs: tests/cli/test_diff.py"),
     (r"\bperf\.data\b|\bperf script\b|\buftrace\b", "needs a recording of that tool: tests/import"),
     (r"\bview\b", "serves until it is stopped: tests/cli/test_view.py"),
-    (r"\bexport --parquet\b|\bhistory (add|regress)\b|\bpyarrow\b", "needs the ranks of several runs: tests/parquet"),
+    (r"\bexport --parquet\b|\bhistory (add|list|regress)\b|\bpyarrow\b", "needs the ranks of several runs: tests/parquet"),
     (r"--shard|\breduce\b|run\.ckrun", "needs the facts of all ranks: tests/ranks/test_facts.py"),
     (r"\bless\b", "waits for a person"),
     (r"gpu_pm_counter \\", "needs an NVIDIA GPU"),
@@ -216,7 +216,7 @@ def wrong_options():
         text = read(path).replace("\\-", "-")
         for call in re.findall(r"(?:`|^ *)(ckineto [a-z]+[^`\n#]*)", text, flags=re.M):
             words = call.split(" -- ")[0].split("|")[0].split("   ")[0].split()
-            verb = " ".join(words[1:3]) if words[1:3] in (["plugin", "check"], ["history", "add"], ["history", "regress"]) else words[1]
+            verb = " ".join(words[1:3]) if words[1:3] in (["plugin", "check"], ["history", "add"], ["history", "list"], ["history", "regress"]) else words[1]
             known = options_of(verb)
             if known is None:
                 yield f"{path}: {call}: there is no such verb" if re.match(r"ckineto [a-z]+$", call) else None

@@ -122,6 +122,71 @@ class History(unittest.TestCase):
         self.assertIn("communication: exposed", said)
         self.assertEqual(self.regress("--gate", "3")["passed"], False)
 
+    def test_an_origin_comes_before_what_waits_for_it(self):
+        """Also where communication grows by more than the rank costs, and where it is another rank in each run."""
+        for moves in (False, True):
+            shutil.rmtree(self.data_set, ignore_errors=True)
+            rng = random.Random(11 + moves)
+            for i in range(24):
+                slow = i >= 14
+                noise = lambda: 1 + rng.gauss(0, 0.005)
+                parts = [["communication", "exposed", 1e6 * noise() + 6e5 * slow], ["kernel family", "gemm", 5e6 * noise()],
+                         ["kernel", "ncclDevKernel_AllReduce_Sum_f32", 1e6 * noise() + 7e5 * slow]]
+                if slow:
+                    rank = rng.randrange(8) if moves else 5
+                    parts.append(["straggler", f"rank {rank} computes longer than the ranks of its role", 5e5 * noise()])
+                write_run(self.data_set, f"r{i:02}", 10 ** 18 + i * 10 ** 12, 10e6 * noise() + 6e5 * slow, parts)
+            changes = self.regress()["changes"]
+            self.assertEqual([c["run"] for c in changes], ["r14"])
+            self.assertEqual([p["role"] for p in changes[0]["parts"]], ["origin", "consequence", "consequence"])
+            self.assertEqual(changes[0]["parts"][0]["kind"], "straggler")
+            lines = run("history", "regress", "-d", self.data_set).stdout.splitlines()
+            self.assertIn("straggler: not the same one" if moves else "straggler: rank 5 computes", lines[2])
+            self.assertTrue(lines[3].endswith("(as a consequence)") and lines[4].endswith("(as a consequence)"), lines)
+
+    def test_a_cause_of_little_is_no_origin(self):
+        rng = random.Random(3)
+        for i in range(24):
+            noise = lambda: 1 + rng.gauss(0, 0.005)
+            parts = [["kernel family", "gemm", 5e6 * noise() + 6e5 * (i >= 14)]] + [["straggler", "rank 5 is late on the host", 5e4]] * (i >= 14)
+            write_run(self.data_set, f"r{i:02}", 10 ** 18 + i * 10 ** 12, 10e6 * noise() + 6e5 * (i >= 14), parts)
+        parts = self.regress()["changes"][0]["parts"]
+        self.assertEqual([(p["kind"], p["role"]) for p in parts], [("kernel family", "part"), ("straggler", "part")])
+
+    def test_list_has_runs_in_the_order_of_time(self):
+        """Whatever they are called, and in whatever order they were added; regress counts them in this order."""
+        rng = random.Random(5)
+        times = rng.sample(range(100), 12)
+        for i, at in enumerate(times):
+            write_run(self.data_set, f"r{i:02}", 10 ** 18 + at * 10 ** 12, 1e6 + at, [], f"c{at}")
+        done = run("history", "list", "-d", self.data_set, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        listed = json.loads(done.stdout)
+        self.assertEqual([r["commit"] for r in listed["runs"]], [f"c{at}" for at in sorted(times)])
+        self.assertEqual([r["index"] for r in listed["runs"]], list(range(12)))
+        self.assertEqual(listed["runs"][0], {"run": f"r{times.index(min(times)):02}", "commit": f"c{min(times)}", "label": "",
+                                             "time_ns": 10 ** 18 + min(times) * 10 ** 12, "index": 0, "ranks": 8, "steps": 10,
+                                             "step_ns": 1e6 + min(times)})
+        self.assertEqual(listed["order"], self.regress()["order"])
+        text = run("history", "list", "-d", self.data_set, "--top", "2").stdout.splitlines()
+        self.assertIn("12 runs in", text[0])
+        self.assertIn("by the begin of their traces", text[0])
+        self.assertIn("10 earlier runs", text[2])
+        self.assertEqual([line.split()[4] for line in text[3:]], [f"c{at}" for at in sorted(times)[-2:]])
+        self.assertIn("by the begin of their traces (2001-", run("history", "regress", "-d", self.data_set).stdout)
+
+    def test_list_with_damaged_files(self):
+        write_history(self.data_set, random.Random(1), runs=3)
+        with open(os.path.join(self.data_set, "history", "run=r01", "facts.json"), "w") as file:
+            file.write("{}")
+        done = run("history", "list", "-d", self.data_set, "--json")
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual((len(json.loads(done.stdout)["runs"]), json.loads(done.stdout)["unreadable"]), (2, 1))
+        self.assertEqual(run("history", "list").returncode, 2)
+        self.assertIn("no history in this data set", run("history", "list", "-d", self.path("nothing")).stderr)
+        os.makedirs(self.path("empty", "history"))
+        self.assertIn("0 runs in", run("history", "list", "-d", self.path("empty")).stdout)
+
     def test_mistakes(self):
         self.assertIn("no history in this data set", run("history", "regress", "-d", self.path("nothing")).stderr)
         self.assertEqual(run("history", "regress", "-d", self.data_set, "--gate", "x").returncode, 2)

@@ -56,11 +56,44 @@ class Diff(unittest.TestCase):
         rows = self.rows("slow5", "slow10")
         self.assertEqual((rows[0]["what"], rows[0]["kind"], rows[0]["rank_before"], rows[0]["rank_after"]),
                          ("moved", "device", 5, 10), rows)
-        text = self.diff("slow5", "slow10")
-        self.assertIn("Ranks that differ\n  the slow rank moved from 5 to 10", text)
+        self.assertTrue(self.diff("slow5", "slow10").startswith("Origin: the slow rank moved from 5 to 10"))
         self.diff("--markdown", "comment.md", "slow5", "slow10")
         with open(os.path.join(self.root, "comment.md"), encoding="utf-8") as file:
-            self.assertIn("the slow rank moved from 5 to 10", file.read())
+            self.assertTrue(file.read().startswith("**Origin:** the slow rank moved from 5 to 10"))
+
+    def test_the_origin_comes_before_its_consequence(self):
+        """In traces, facts files and comments; in each direction of the change."""
+        for name in ("nothing", "slow5", "link"):
+            subprocess.run([COMMAND, "facts", name, "-o", name + ".facts"], cwd=self.root, check=True, stdout=subprocess.DEVNULL)
+        for slow, named in (("slow5", "rank 5 computes longer"), ("link", "group ")):
+            for before, after, word in (("nothing", slow, "slower"), (slow, "nothing", "faster")):
+                lines = " ".join(self.diff(before, after).split())
+                then = "No difference beyond noise" if slow == "link" else f"As a consequence {word}: the mean step"
+                self.assertRegex(lines, rf"^Origin: only (after|before): {named}.* {then}")
+                with open(os.path.join(self.root, slow + ".truth.json"), encoding="utf-8") as file:
+                    group = str(json.load(file)["plants"][0].get("group", ""))
+                self.assertIn(f"group {group}" if slow == "link" else named, lines)
+                self.assertRegex(self.facts_diff(before, after), rf"^Origin: only (after|before): {named}.*\n"
+                                 r"Median step of all ranks, as a consequence: ")
+                self.diff("--markdown", "comment.md", before, after)
+                with open(os.path.join(self.root, "comment.md"), encoding="utf-8") as file:
+                    comment = file.read().splitlines()
+                self.assertRegex(comment[0], rf"^\*\*Origin:\*\* only (after|before): {named}")
+                self.assertRegex(comment[2], "^Largest change, as a consequence: ")
+
+    def facts_diff(self, before, after):
+        return subprocess.run([COMMAND, "diff", before + ".facts", after + ".facts"], cwd=self.root, capture_output=True, text=True,
+                              timeout=120, check=True).stdout
+
+    def test_several_origins_are_in_the_order_of_what_they_explain(self):
+        rows = [r for r in self.rows("link", "slow5") if r["confidence"] is not None]
+        self.assertEqual({r["what"] for r in rows}, {"new", "gone"}, rows)
+        changes = [abs(r["delta_us"]) for r in rows]
+        self.assertEqual(changes, sorted(changes, reverse=True))
+
+    def test_without_an_origin_the_verdict_is_first(self):
+        for before, after in (("nothing", "again"), ("nothing", "stepped")):
+            self.assertRegex(self.diff(before, after), "^(No difference|Slower|Faster|Undecided)")
 
     def test_noise_is_no_row(self):
         for before, after in (("nothing", "again"), ("nothing", "nothing"), ("slow5", "slow5")):

@@ -254,7 +254,7 @@ static kineto_analysis *rank_with(int32_t rank, bool device, bool collective)
         put_kernel(&m, m.stream, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 40, 2);
     kineto_trace *trace = finish(m.b);
     kineto_analysis_options o = {.size = sizeof o,
-                                .tables = "distributed_wait,distributed_operators,stragglers",
+                                .tables = "distributed_wait,distributed_operators,stragglers,rank_causes",
                                 .rank = &rank};
     kineto_analysis *facts = NULL;
     assert_int_equal(kineto_analysis_run(trace, &o, &facts, NULL), KINETO_OK);
@@ -269,8 +269,7 @@ static void add_rank(kineto_analysis *all, int32_t rank, bool device, bool colle
     kineto_analysis_destroy(one);
 }
 
-static const char *const comparing_ranks[] = {"distributed_wait", "distributed_operators",
-                                              "stragglers"};
+static const char *const comparing_ranks[] = {"distributed_wait", "distributed_operators"};
 
 static void ranks_without_what_is_compared_are_named(void **state)
 {
@@ -285,11 +284,11 @@ static void ranks_without_what_is_compared_are_named(void **state)
         assert_false(notes(all, comparing_ranks[i], "several traces"));
     }
     add_rank(all, 5, false, false);
-    assert_true(notes(all, "stragglers", "ranks 3, 5 have no device activity"));
+    assert_true(notes(all, "distributed_wait", "ranks 3, 5 have no device activity"));
     for (int32_t rank = 10; rank < 40; rank++)
         add_rank(all, rank, false, false);
-    assert_true(notes(all, "stragglers", "rank 2 has no collectives"));
-    assert_true(notes(all, "stragglers", "28 more"));
+    assert_true(notes(all, "distributed_wait", "rank 2 has no collectives"));
+    assert_true(notes(all, "distributed_wait", "28 more"));
     kineto_analysis_destroy(all);
 }
 
@@ -303,7 +302,18 @@ static void several_traces_of_one_rank_are_reported(void **state)
     add_rank(all, 0, true, true);
     for (size_t i = 0; i < KB_COUNT(comparing_ranks); i++)
         assert_true(notes(all, comparing_ranks[i], "rank 0 has several traces"));
-    assert_int_equal(rows_of(all, "stragglers"), 2);
+    kineto_analysis_destroy(all);
+}
+
+static void stragglers_are_causes_and_nothing_else(void **state)
+{
+    (void)state;
+    kineto_analysis *all = rank_with(0, true, false);
+    assert_true(notes(all, "stragglers", "one rank cannot be compared"));
+    add_rank(all, 1, true, true);
+    assert_true(notes(all, "stragglers", "the ranks have no collectives of the same steps in common"));
+    assert_true(notes(all, "rank_causes", "the ranks have no collectives of the same steps in common"));
+    assert_int_equal(rows_of(all, "stragglers"), rows_of(all, "rank_causes"));
     kineto_analysis_destroy(all);
 }
 
@@ -383,6 +393,7 @@ int main(void)
         cmocka_unit_test(what_others_needed_longer_than_the_last_rank_they_waited),
         cmocka_unit_test(ranks_without_what_is_compared_are_named),
         cmocka_unit_test(several_traces_of_one_rank_are_reported),
+        cmocka_unit_test(stragglers_are_causes_and_nothing_else),
         cmocka_unit_test(facts_are_not_added_to_themselves),
         cmocka_unit_test(times_at_the_ends_of_all_times_do_no_harm),
         cmocka_unit_test(missing_parts_are_reported),

@@ -46,6 +46,8 @@ static const ka_definitions hta_definitions = {
     .unite_collectives = true,
     .is_straggler_mark = ka_hta_is_straggler_mark,
     .score_stragglers = ka_hta_score_stragglers,
+    .no_straggler_marks = "HolisticTraceAnalysis compares kernels named ncclKernel* (NCCL before 2.19) in steps from number 1 on, "
+                          "and there are none; 'ckineto analyze --only rank_causes' compares all collectives",
 
     .instances_in_file_order = true,
     .events_need_record = true,

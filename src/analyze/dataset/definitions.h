@@ -57,9 +57,9 @@ typedef struct ka_stream_idle {
     bool any[KA_STREAM_IDLE_REASON_COUNT];
 } ka_stream_idle;
 
-/** A collective of a rank; `nth`: its number among those of the same step and name. */
+/** A collective of a rank. */
 typedef struct ka_straggler_mark {
-    int64_t rank, stream, step, name, start_ns, dur_ns, nth;
+    int64_t rank, stream, step, name, start_ns, dur_ns;
 } ka_straggler_mark;
 typedef struct ka_rank_score {
     int64_t rank;
@@ -170,10 +170,12 @@ typedef struct ka_definitions {
     bool collectives_by_order;
     /** Times of collectives are the time that any of them ran, not sums of durations. */
     bool unite_collectives;
-    /** Is work a collective that ranks are compared by? NULL: kernels of communication. */
+    /** Is work a collective that ranks are compared by? NULL: rank facts are compared (analyze/ranks). */
     bool (*is_straggler_mark)(const struct ka_dataset *s, const struct ka_work *w);
-    /** Score the ranks that others waited for; may drop ranks. NULL: by their part of the waiting. */
+    /** Score the ranks that others waited for, drop and sort them. NULL: stragglers are causes of rank facts. */
     void (*score_stragglers)(ka_straggler_scores *scores);
+    /** What is_straggler_mark asks for, as the note of a table without any. */
+    const char *no_straggler_marks;
 
     /* ---- the critical path ---- */
     /** Instances of an annotation are in the order of the file, not of their starts. */

@@ -259,6 +259,8 @@ void ka_diff_put_conditions(ka_diff *d);
 /** diff_of_ranks.c: causes, roles, transfers, damage and clocks across ranks. @param before  NULL, as after: not known. */
 kineto_status ka_diff_put_ranks(kineto_analysis *facts, struct ka_rank_set *before, struct ka_rank_set *after,
                                 kineto_error *err);
+/** An analysis with this table alone. @param out  to be destroyed. */
+kineto_status ka_diff_rank_sets(struct ka_rank_set *before, struct ka_rank_set *after, kineto_analysis **out, kineto_error *err);
 /** The same of merged traces; nothing of traces of one rank. */
 kineto_status ka_diff_ranks_of_traces(kineto_analysis *facts, const kineto_trace *before, const kineto_trace *after,
                                       const kineto_analysis_options *how, kineto_error *err);

@@ -4,6 +4,7 @@
 #include "analyze/diff/diff.h"
 
 #include "analyze/dataset/each_rank.h"
+#include "analyze/ranks/rank_names.h"
 #include "analyze/ranks/rank_set.h"
 
 #define MIN_SHARE       0.0025 /* of the run: causes that differ by less are not listed */
@@ -13,22 +14,25 @@
 #define MIN_TRANSFER_NS 2000
 #define MAX_MOVE        2.0    /* causes that differ by more than this factor are not the same one elsewhere */
 
-typedef struct sides {
-    const ka_rank_view *v[2];
-    ka_table *t;
-    double length_ns; /* of the longer run */
-} sides;
-
-/* ---- rows ------------------------------------------------------------------------------------ */
-
 /* A row; numbers of ranks that it has none of are KA_NO_INT. */
 typedef struct difference {
     const char *what, *kind;
     int64_t ranks[2];
     kineto_string group;
     double ns[2];
+    double confidence; /* of causes */
     char sentence[320];
 } difference;
+
+typedef struct sides {
+    const ka_rank_view *v[2];
+    ka_table *t;
+    double length_ns; /* of the longer run */
+    KB_VEC(difference) causes;
+    bool no_memory;
+} sides;
+
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void put_difference(const sides *s, const difference *d)
 {
@@ -41,13 +45,16 @@ static void put_difference(const sides *s, const difference *d)
     ka_put_ns(s->t, (int64_t)d->ns[1]);
     ka_put_ns(s->t, (int64_t)(d->ns[1] - d->ns[0]));
     ka_put_text(s->t, kb_string(d->sentence));
+    if (d->confidence > 0)
+        ka_put_number(s->t, d->confidence);
+    else
+        ka_put_none(s->t);
 }
 
 static const char *const side_names[] = {"before", "after"};
 
 /* ---- causes ---------------------------------------------------------------------------------- */
 
-static const char *const cause_kinds[] = {"device", "host", "link", "step"};
 static const char *const cause_verbs[] = {"computes longer", "launches later", "has longer transfers", "takes longer in one step"};
 
 static int64_t rank_of_cause(const ka_rank_view *v, const ka_rank_cause *c)
@@ -101,30 +108,53 @@ static bool has_whole_ranks(const ka_rank_view *v)
     return true;
 }
 
+/* Causes are rows when all are known: the one that explains most of the difference is the first. */
+static void add_cause(sides *s, difference *d)
+{
+    d->confidence = KB_MIN(ka_cause_confidence(s->v[0]), ka_cause_confidence(s->v[1]));
+    s->no_memory |= !kb_vec_push(&s->causes, *d);
+}
+
+static int compare_explained(const void *left, const void *right)
+{
+    const difference *a = left, *b = right;
+    double by_a = fabs(a->ns[1] - a->ns[0]), by_b = fabs(b->ns[1] - b->ns[0]);
+    return by_a != by_b ? KB_COMPARE(by_b, by_a) : strcmp(a->sentence, b->sentence);
+}
+
+static void put_causes(sides *s)
+{
+    if (s->causes.count)
+        qsort(s->causes.data, s->causes.count, sizeof *s->causes.data, compare_explained);
+    for (size_t i = 0; i < s->causes.count; i++)
+        put_difference(s, &s->causes.data[i]);
+    kb_vec_free(&s->causes);
+}
+
 /* A cause of one side only. */
-static void put_lone_cause(const sides *s, uint32_t side, const ka_rank_cause *c)
+static void add_lone_cause(sides *s, uint32_t side, const ka_rank_cause *c)
 {
     const ka_rank_view *v = s->v[side];
     if (!has_whole_ranks(s->v[!side]) || (double)c->saved_ns - hidden_ns(s->v[!side]) < MIN_SHARE * s->length_ns)
         return;
     const ka_rank_group *g = group_of_cause(v, c);
     difference d = {.what = side ? "new" : "gone",
-                    .kind = cause_kinds[c->kind],
+                    .kind = ka_cause_kind_name(c->kind),
                     .ranks = {KA_NO_INT, KA_NO_INT},
                     .group = g ? g->name : kb_string("")};
     d.ranks[side] = rank_of_cause(v, c);
     d.ns[side] = (double)c->saved_ns;
     kb_snprintf(d.sentence, sizeof d.sentence, "%s: %s %s than its like; without that the run would be %s shorter",
                 side ? "only after" : "only before", name_cause(v, c).s, cause_verbs[c->kind], kb_duration(c->saved_ns).s);
-    put_difference(s, &d);
+    add_cause(s, &d);
 }
 
 /* The same cause at another rank or group. */
-static void put_moved_cause(const sides *s, const ka_rank_cause *a, const ka_rank_cause *b)
+static void add_moved_cause(sides *s, const ka_rank_cause *a, const ka_rank_cause *b)
 {
     const ka_rank_group *g = group_of_cause(s->v[1], b);
     difference d = {.what = "moved",
-                    .kind = cause_kinds[a->kind],
+                    .kind = ka_cause_kind_name(a->kind),
                     .ranks = {rank_of_cause(s->v[0], a), rank_of_cause(s->v[1], b)},
                     .group = g ? g->name : kb_string(""),
                     .ns = {(double)a->saved_ns, (double)b->saved_ns}};
@@ -136,23 +166,23 @@ static void put_moved_cause(const sides *s, const ka_rank_cause *a, const ka_ran
         kb_snprintf(d.sentence, sizeof d.sentence, "the slow rank moved from %lld to %lld: it %s than its like, which costs "
                     "the run %s before, %s after", (long long)d.ranks[0], (long long)d.ranks[1], cause_verbs[a->kind],
                     kb_duration(a->saved_ns).s, kb_duration(b->saved_ns).s);
-    put_difference(s, &d);
+    add_cause(s, &d);
 }
 
-static void put_changed_cause(const sides *s, const ka_rank_cause *a, const ka_rank_cause *b)
+static void add_changed_cause(sides *s, const ka_rank_cause *a, const ka_rank_cause *b)
 {
     double by = (double)b->saved_ns - (double)a->saved_ns;
     if (fabs(by) < MIN_PART * s->length_ns || fabs(by) < 0.25 * (double)KB_MAX(a->saved_ns, b->saved_ns))
         return;
     const ka_rank_group *g = group_of_cause(s->v[1], b);
     difference d = {.what = "changed",
-                    .kind = cause_kinds[a->kind],
+                    .kind = ka_cause_kind_name(a->kind),
                     .ranks = {rank_of_cause(s->v[0], a), rank_of_cause(s->v[1], b)},
                     .group = g ? g->name : kb_string(""),
                     .ns = {(double)a->saved_ns, (double)b->saved_ns}};
     kb_snprintf(d.sentence, sizeof d.sentence, "%s %s than its like in both runs: it costs %s before, %s after",
                 name_cause(s->v[1], b).s, cause_verbs[a->kind], kb_duration(a->saved_ns).s, kb_duration(b->saved_ns).s);
-    put_difference(s, &d);
+    add_cause(s, &d);
 }
 
 /* The index of the first cause of the other side that satisfies the question; SIZE_MAX: there is none. */
@@ -169,8 +199,8 @@ static size_t find_partner(const sides *s, const ka_rank_cause *a, const bool *u
     return SIZE_MAX;
 }
 
-/* Causes at the same place first, then those that moved, then those of one side only; the largest first. */
-static bool compare_causes(const sides *s)
+/* Pairs causes at the same place first, then those that moved; what is left is of one side only. */
+static bool compare_causes(sides *s)
 {
     const ka_rank_causes *a = &s->v[0]->causes, *b = &s->v[1]->causes;
     bool *used = calloc(b->list.count + 1, sizeof *used), *known = calloc(a->list.count + 1, sizeof *known);
@@ -184,20 +214,21 @@ static bool compare_causes(const sides *s)
         if (to == SIZE_MAX)
             continue;
         used[to] = known[i] = true;
-        put_moved_cause(s, &a->list.data[i], &b->list.data[to]);
+        add_moved_cause(s, &a->list.data[i], &b->list.data[to]);
     }
     for (size_t i = 0; ok && i < b->list.count; i++)
         if (!used[i])
-            put_lone_cause(s, 1, &b->list.data[i]);
+            add_lone_cause(s, 1, &b->list.data[i]);
     for (size_t i = 0; ok && i < a->list.count; i++)
         if (!known[i])
-            put_lone_cause(s, 0, &a->list.data[i]);
+            add_lone_cause(s, 0, &a->list.data[i]);
         else if (same[i] != SIZE_MAX)
-            put_changed_cause(s, &a->list.data[i], &b->list.data[same[i]]);
+            add_changed_cause(s, &a->list.data[i], &b->list.data[same[i]]);
     free(used);
     free(known);
     free(same);
-    return ok;
+    put_causes(s);
+    return ok && !s->no_memory;
 }
 
 /* ---- parts of roles -------------------------------------------------------------------------- */
@@ -247,7 +278,7 @@ static void compare_role(const sides *s, uint32_t role, int32_t first_rank, doub
         if (!a.ranks || !b.ranks || fabs(by) < MIN_PART * step_ns || fabs(by) < MIN_CHANGE * a.middle || fabs(by) < noise)
             continue;
         difference d = {.what = "role",
-                        .kind = cause_kinds[of_host],
+                        .kind = ka_cause_kind_name(of_host ? KA_CAUSE_HOST : KA_CAUSE_DEVICE),
                         .ranks = {first_rank, first_rank},
                         .group = kb_string(""),
                         .ns = {a.middle, b.middle}};
@@ -412,6 +443,17 @@ kineto_status ka_diff_put_ranks(kineto_analysis *facts, ka_rank_set *before, ka_
     if (!ka_table_rows(s.t))
         ka_note(s.t, "ranks, roles and groups differ by no more than noise");
     return ok ? KINETO_OK : kb_fail_memory(err, "compare ranks");
+}
+
+kineto_status ka_diff_rank_sets(ka_rank_set *before, ka_rank_set *after, kineto_analysis **out, kineto_error *err)
+{
+    kineto_status status = ka_facts_create(out, err);
+    if (status)
+        return status;
+    kineto_analysis *a = *out;
+    a->tables[KA_TABLE_diff_ranks].wanted = a->tables[KA_TABLE_diff_ranks].shown = true;
+    a->shown[a->shown_count++] = (uint8_t)KA_TABLE_diff_ranks;
+    return ka_diff_put_ranks(a, before, after, err);
 }
 
 /* Only what comparing ranks needs is kept of each. */

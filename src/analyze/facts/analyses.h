@@ -24,6 +24,8 @@ typedef void ka_reduction(kineto_analysis *a);
 void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t);
 /** rank_tables.c: the comparison of all ranks for a table that is made anew. NULL: it stays empty, with a note. */
 const struct ka_rank_view *ka_compare_ranks_for(kineto_analysis *a, ka_table *t);
+/** Notes why ranks, or those of different hosts, are not compared, and what durations alone show. Nothing if they are. */
+void ka_note_refused(const struct ka_rank_view *v, ka_table *t);
 /** The same for tables that need all rows. */
 const struct ka_rank_view *ka_compare_rows_for(kineto_analysis *a, ka_table *t);
 /** Note in tables of what hosts did that these activities, of no rank, are not in them. */

@@ -142,6 +142,8 @@ static void want_sources(kineto_analysis *a)
     ka_table_set sources = 0;
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
         sources |= a->tables[i].wanted ? makers[i].source : 0;
+    if (a->tables[KA_TABLE_stragglers].wanted && ka_definitions_of(a->definitions)->score_stragglers)
+        sources |= KA_TABLE_BIT(KA_TABLE_straggler_marks); /* which these definitions score in place of rank facts */
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
         a->tables[i].wanted |= sources >> i & 1;
 }

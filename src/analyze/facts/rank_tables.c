@@ -43,8 +43,7 @@ const ka_rank_view *ka_compare_rows_for(kineto_analysis *a, ka_table *t)
 
 static void put_cause(const ka_rank_view *v, const ka_rank_cause *c, ka_table *t)
 {
-    static const char *const kinds[] = {"device", "host", "link", "step"};
-    ka_put_text(t, kb_string(kinds[c->kind]));
+    ka_put_text(t, kb_string(ka_cause_kind_name(c->kind)));
     ka_put_int(t, c->rank == KA_NONE ? KA_NO_INT : v->model.facts[c->rank]->rank);
     ka_put_text(t, c->group == KA_NONE ? (kineto_string){"", 0} : v->model.groups.data[c->group].name);
     ka_put_text(t, c->group == KA_NONE ? (kineto_string){"", 0} : kb_string(ka_list_members(&v->model, c->group).s));
@@ -93,6 +92,29 @@ static void note_no_cause(const ka_rank_view *v, ka_table *t)
                "compare with a good run (ckineto diff)", (int)KB_MIN(name.size, (size_t)40), name.data);
 }
 
+/* Is the rank a cause already, on its own host? */
+static bool is_cause(const ka_rank_causes *causes, uint32_t rank)
+{
+    for (size_t i = 0; i < causes->list.count; i++)
+        if (causes->list.data[i].rank == rank)
+            return true;
+    return false;
+}
+
+void ka_note_refused(const ka_rank_view *v, ka_table *t)
+{
+    const ka_rank_causes *c = &v->causes;
+    if (!v->is_compared)
+        ka_note(t, "%s", ka_explain_unmatched(v));
+    else if (c->refused[0])
+        ka_note(t, "%s", c->refused);
+    else if (v->model.refused[0])
+        ka_note(t, "clocks of hosts cannot be aligned: %s", v->model.refused);
+    if (c->longest_excess_ns > 0 && !is_cause(c, c->longest_rank))
+        ka_note_also(t, "by durations alone rank %lld computes %s longer than its like, which costs the run as much or less",
+                     (long long)v->model.facts[c->longest_rank]->rank, kb_duration(c->longest_excess_ns).s);
+}
+
 void ka_reduce_rank_causes(kineto_analysis *a)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_rank_causes);
@@ -101,11 +123,9 @@ void ka_reduce_rank_causes(kineto_analysis *a)
         put_cause(v, &v->causes.list.data[i], t);
     for (size_t i = 0; v && i < v->causes.list.count && i < MAX_NOTED; i++)
         note_cause(v, &v->causes.list.data[i], t);
-    if (v && v->causes.refused[0])
-        ka_note(t, "%s", v->causes.refused);
-    else if (v && v->model.refused[0])
-        ka_note(t, "clocks of hosts cannot be aligned: %s", v->model.refused);
-    else if (v && !v->causes.list.count)
+    if (v)
+        ka_note_refused(v, t);
+    if (v && !t->note[0] && !v->causes.list.count)
         note_no_cause(v, t);
 }
 

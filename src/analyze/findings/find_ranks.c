@@ -15,31 +15,10 @@ static int64_t of_all_steps(const ka_finder *f, const ka_rank_view *v, int64_t n
     return ns / (int64_t)steps * (int64_t)KB_MAX(f->step_count, 1u);
 }
 
-/* "rank 21 computes longer than the ranks of its role", "group 3 (mesh_dp_shard)": equal in findings of the same fault, so
- * without numbers that change. */
-static kb_text name_fault(const ka_rank_view *v, const ka_rank_cause *c)
-{
-    kb_text text;
-    const ka_rank_group *g = c->group == KA_NONE ? NULL : &v->model.groups.data[c->group];
-    if (g) {
-        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, 30u), g->name.data,
-                    g->description.size ? " (" : "", (int)KB_MIN(g->description.size, 30u), g->description.data,
-                    g->description.size ? ")" : "");
-        return text;
-    }
-    long long rank = v->model.facts[c->rank]->rank;
-    if (c->kind == KA_CAUSE_STEP)
-        kb_snprintf(text.s, sizeof text.s, "rank %lld is slow in step %u", rank, c->step);
-    else
-        kb_snprintf(text.s, sizeof text.s, "rank %lld %s", rank,
-                    c->kind == KA_CAUSE_DEVICE ? "computes longer than the ranks of its role" : "is late on the host");
-    return text;
-}
-
 static kb_text name_place(const ka_rank_view *v, const ka_rank_cause *c)
 {
     if (c->group != KA_NONE)
-        return name_fault(v, c);
+        return ka_describe_cause(v, c);
     kb_text text;
     kb_snprintf(text.s, sizeof text.s, "rank %lld", (long long)v->model.facts[c->rank]->rank);
     return text;
@@ -104,7 +83,7 @@ static void advise_cause(ka_finder *f, ka_found *x, const ka_rank_cause *c)
 
 static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_cause *c, double confidence)
 {
-    ka_found *x = ka_open_finding(f, of_all_steps(f, v, c->saved_ns), confidence, kb_string(name_fault(v, c).s));
+    ka_found *x = ka_open_finding(f, of_all_steps(f, v, c->saved_ns), confidence, kb_string(ka_describe_cause(v, c).s));
     if (!x)
         return;
     x->rank_count = 1;
@@ -119,34 +98,18 @@ static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_caus
     ka_show_span(f, x, 0, 0, c->excess_ns, "%s beyond the median of its role", kb_duration(c->excess_ns).s);
 }
 
-/* Why no collective is known on all its ranks. */
-static const char *explain_unmatched(const ka_rank_view *v)
-{
-    for (uint32_t r = 0; v && r < v->model.rank_count; r++)
-        switch (v->model.facts[r]->unmatched) {
-        case KA_UNMATCHED_GROUP:
-            return "collectives do not name their process group, and several groups may be theirs";
-        case KA_UNMATCHED_PEER:
-            return "messages do not name their peer: record with record_shapes=True";
-        default:
-            break;
-        }
-    return "the ranks have no collectives of the same steps in common: they are not of one run, or their collectives were "
-           "not recorded";
-}
-
 /* Of the causes that save most, those of ranks or those of links. */
 static void report_causes(ka_finder *f, bool of_links)
 {
     const ka_rank_view *v = f->facts->ranks ? ka_rank_set_view(f->facts->ranks) : NULL;
     if (!v || !v->is_compared) {
-        ka_skip_rule(f, "%s", explain_unmatched(v));
+        ka_skip_rule(f, "%s", ka_explain_unmatched(v));
         return;
     }
     const char *refused = v->model.refused[0] ? v->model.refused : v->causes.refused;
     if (refused[0])
         ka_skip_rule(f, "%s", refused);
-    double confidence = v->is_by_order ? 0.6 : 0.9;
+    double confidence = ka_cause_confidence(v);
     for (size_t i = 0; !refused[0] && i < v->causes.list.count && i < MAX_CAUSES; i++)
         if ((v->causes.list.data[i].kind == KA_CAUSE_LINK) == of_links)
             report_cause(f, v, &v->causes.list.data[i], confidence);

@@ -489,11 +489,38 @@ static uint32_t find_lone_group(const ka_cause_search *s)
     return found;
 }
 
+#define MIN_LONGEST_SHARE 0.01 /* of the run */
+#define MIN_LONGEST_RATIO 3    /* to the next one */
+
+/* Durations of a trace need no other clock, so that a rank which computes longer is known where clocks are refused. Whether others
+ * wait for it, is not. A clock that was set makes one step longer: it must be so in three quarters of the steps. */
+static void find_longest(const ka_cause_search *s, ka_rank_causes *out)
+{
+    double most = 0, next = 0;
+    ka_rank_cause longest = {.kind = KA_CAUSE_DEVICE, .group = KA_NONE};
+    for (uint32_t r = 0; r < s->m->rank_count; r++) {
+        double excess = s->device_excess[r];
+        next = fmax(next, fmin(excess, most));
+        if (excess > most) {
+            most = excess;
+            longest.rank = r;
+        }
+    }
+    count_leads(s, &longest);
+    out->longest_rank = longest.rank;
+    double length_ns = (double)s->length_ns / KB_MAX(s->m->domain_count, 1u);
+    if (most >= MIN_LONGEST_SHARE * length_ns && most >= MIN_LONGEST_RATIO * next &&
+        4 * longest.leads >= 3 * KB_MAX(ka_leads_step_count(&s->leads), 2u))
+        out->longest_excess_ns = (int64_t)most;
+}
+
 bool ka_cause_search_finish(ka_cause_search *s, ka_rank_causes *out)
 {
     *out = (ka_rank_causes){.length_ns = s->length_ns, .apart_ns = s->apart_ns, .lone_group = find_lone_group(s)};
     if (!close_steps(s))
         return false;
+    if (s->m->refused[0])
+        find_longest(s, out);
     if (s->apart_ns > (int64_t)(EXACT_SHARE * (double)s->length_ns))
         (void)snprintf(out->refused, sizeof out->refused, "the model does not explain this run: of %s it computes %s differently",
                        kb_duration(s->length_ns).s, kb_duration(s->apart_ns).s);

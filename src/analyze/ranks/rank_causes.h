@@ -31,6 +31,8 @@ typedef struct ka_rank_causes {
     int64_t apart_ns;           /* by which the model has other times */
     int64_t noise_ns;           /* what is saved where nothing is wrong */
     char refused[200];          /* why no rank is blamed; "": causes were looked for */
+    uint32_t longest_rank;      /* clocks are refused: the rank that computes longer than its like, by durations alone */
+    int64_t longest_excess_ns;  /* by so much, in the whole run; what that costs is not known, but is not more. 0: none stands out */
 } ka_rank_causes;
 
 /** What a rank is beyond its like in each of its steps, one after the other. */

@@ -121,3 +121,45 @@ kineto_string ka_host_of_group(const ka_rank_model *m, uint32_t group)
     }
     return host;
 }
+
+const char *ka_cause_kind_name(ka_cause_kind kind)
+{
+    static const char *const kinds[] = {"device", "host", "link", "step"};
+    return kinds[kind];
+}
+
+kb_text ka_describe_cause(const ka_rank_view *v, const ka_rank_cause *c)
+{
+    kb_text text;
+    const ka_rank_group *g = c->group == KA_NONE ? NULL : &v->model.groups.data[c->group];
+    if (g) {
+        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, 30u), g->name.data,
+                    g->description.size ? " (" : "", (int)KB_MIN(g->description.size, 30u), g->description.data,
+                    g->description.size ? ")" : "");
+        return text;
+    }
+    long long rank = v->model.facts[c->rank]->rank;
+    if (c->kind == KA_CAUSE_STEP)
+        kb_snprintf(text.s, sizeof text.s, "rank %lld is slow in step %u", rank, c->step);
+    else
+        kb_snprintf(text.s, sizeof text.s, "rank %lld %s", rank,
+                    c->kind == KA_CAUSE_DEVICE ? "computes longer than the ranks of its role" : "is late on the host");
+    return text;
+}
+
+double ka_cause_confidence(const ka_rank_view *v) { return v->is_by_order ? 0.6 : 0.9; }
+
+const char *ka_explain_unmatched(const ka_rank_view *v)
+{
+    for (uint32_t r = 0; v && r < v->model.rank_count; r++)
+        switch (v->model.facts[r]->unmatched) {
+        case KA_UNMATCHED_GROUP:
+            return "collectives do not name their process group, and several groups may be theirs";
+        case KA_UNMATCHED_PEER:
+            return "messages do not name their peer: record with record_shapes=True";
+        default:
+            break;
+        }
+    return "the ranks have no collectives of the same steps in common: they are not of one run, or their collectives were "
+           "not recorded";
+}

@@ -1,4 +1,4 @@
-/* Says in words which ranks: those of a group, on which host, and which are absent. */
+/* Says in words which ranks: those of a group, on which host, and which are absent; and what a cause is. */
 #ifndef KA_RANK_NAMES_H
 #define KA_RANK_NAMES_H
 
@@ -15,4 +15,13 @@ kb_text ka_list_members(const ka_rank_model *m, uint32_t group);
  *  @param rank  an index of the model's ranks. @return a text of the facts, which live as long as the model's. */
 kineto_string ka_host_of_rank(const ka_rank_model *m, uint32_t rank);
 kineto_string ka_host_of_group(const ka_rank_model *m, uint32_t group);
+/** "device", "host", "link", "step" */
+const char *ka_cause_kind_name(ka_cause_kind kind);
+/** "rank 21 computes longer than the ranks of its role", "group 3 (mesh_dp_shard)": equal for the same fault in other runs, so
+ *  without numbers that change. */
+kb_text ka_describe_cause(const ka_rank_view *v, const ka_rank_cause *c);
+/** Why no collective is known on all its ranks. @param v  NULL: nothing is known of ranks. */
+const char *ka_explain_unmatched(const ka_rank_view *v);
+/** 0 … 1: how sure it is that causes are what they are said to be. */
+double ka_cause_confidence(const ka_rank_view *v);
 #endif

@@ -48,6 +48,8 @@ int kc_diff_exit_status(const kc_diff_output *d);
 
 /* ---- diff_print.c ---------------------------------------------------------------------------- */
 void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *out);
+/** What differs across ranks, without the origin, the largest first. */
+void kc_diff_print_ranks(const kineto_analysis *a, FILE *out);
 /** After a comparison that found changes: the command that makes a gate of it. */
 void kc_diff_print_next(const kc_diff_output *d, FILE *out);
 /** A cell by column name; NaN, or "", if it is empty or the column is unknown. */
@@ -75,8 +77,16 @@ void kc_put_typical_call(const kineto_analysis *a, uint32_t table, uint64_t row,
 kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row);
 
 /* ---- diff_verdict.c -------------------------------------------------------------------------- */
-/** Writes one sentence, and an empty line: slower, faster, or no difference beyond noise. */
+/** Writes the origin if it is known, then one sentence, and an empty line: slower, faster, or no difference beyond noise. */
 void kc_diff_print_verdict(const kc_diff_output *d, FILE *out);
+/** Is the first row of diff_ranks the origin of a difference: a rank or link that makes one run longer than the other? */
+bool kc_diff_has_origin(const kineto_analysis *a);
+/** Writes its sentence, as a line. */
+void kc_diff_print_origin(const kineto_analysis *a, FILE *out);
+/** Does the origin explain half or more of a difference of the runs, in us? Then this is a consequence of it. */
+bool kc_diff_is_consequence(const kineto_analysis *a, double run_delta_us);
+/** The same of a difference of a step. */
+bool kc_diff_is_step_consequence(const kineto_analysis *a, double step_delta_us);
 /** The smallest change of the step, in percent, that its noise does not hide; NaN: not known. */
 double kc_smallest_shown_pct(const kineto_analysis *a);
 

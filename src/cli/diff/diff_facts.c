@@ -1,12 +1,16 @@
 /* The comparison of facts of two runs: the length of steps, what makes ranks slower, and damage. What names operators and
  * kernels, with confidence and gates, needs the traces. */
 #include "cli/diff/diff_facts.h"
+#include "analyze/diff/diff.h"
+#include "analyze/ranks/rank_set.h"
+#include "cli/diff/diff.h"
 #include "cli/facts/facts_health.h"
 #include "cli/style.h"
 
 /* One run. */
 typedef struct facts_side {
     kineto_analysis *facts;
+    ka_facts_set *read; /* facts->ranks reads rows of it */
     kc_health health;
     kc_file_set set;
 } facts_side;
@@ -22,18 +26,16 @@ typedef KB_VEC(cause_pair) cause_list;
 static kineto_status read_side(char *path, facts_side *side, kineto_error *err)
 {
     const kineto_analysis_options usual = {.size = sizeof usual};
-    ka_facts_set *s = NULL;
     ka_table_set there = 0;
-    kineto_status status = kc_open_facts(&path, 1, &s, err);
+    kineto_status status = kc_open_facts(&path, 1, &side->read, err);
     if (!status)
-        status = kc_add_facts_health(s, &side->health, &side->set, err);
+        status = kc_add_facts_health(side->read, &side->health, &side->set, err);
     if (!status)
-        status = ka_facts_set_tables(s, &there, err);
+        status = ka_facts_set_tables(side->read, &there, err);
     there &= KA_TABLE_BIT(KA_TABLE_steps);
     if (!status)
         status = ka_facts_set_analyze(
-            s, &usual, there | KA_TABLE_BIT(KA_TABLE_rank_causes) | KA_TABLE_BIT(KA_TABLE_rank_damage), &side->facts, err);
-    ka_facts_set_destroy(s);
+            side->read, &usual, there | KA_TABLE_BIT(KA_TABLE_rank_causes) | KA_TABLE_BIT(KA_TABLE_rank_damage), &side->facts, err);
     return status;
 }
 
@@ -55,13 +57,22 @@ static int64_t find_median_step(const kineto_analysis *a)
     return median;
 }
 
-static void print_steps(const facts_side sides[2], FILE *out)
+/* Steps of all ranks are rows, so that a run has rows / ranks of them. */
+static double count_steps(const facts_side *side)
+{
+    size_t ranks = side->facts->ranks ? side->facts->ranks->ranks.count : 0;
+    return (double)ka_table_rows(&side->facts->tables[KA_TABLE_steps]) / (double)KB_MAX(ranks, (size_t)1);
+}
+
+static void print_steps(const facts_side sides[2], const kineto_analysis *differences, FILE *out)
 {
     int64_t before = find_median_step(sides[0].facts), after = find_median_step(sides[1].facts);
     if (!before || !after)
         return;
-    fprintf(out, "Median step of all ranks: %s before, %s after (%+.1f %%).\n", kb_short_duration(before).s,
-            kb_short_duration(after).s, 100 * (double)kb_length_ns(before, after) / (double)before);
+    double by_us = (double)kb_length_ns(before, after) / 1000;
+    bool follows = kc_diff_is_consequence(differences, by_us * count_steps(&sides[1]));
+    fprintf(out, "Median step of all ranks%s: %s before, %s after (%+.1f %%).\n", follows ? ", as a consequence" : "",
+            kb_short_duration(before).s, kb_short_duration(after).s, 1e5 * by_us / (double)before);
 }
 
 /* ---- causes ---------------------------------------------------------------------------------- */
@@ -172,21 +183,30 @@ static kineto_status check_sides(char *const *paths, kineto_error *err)
 kineto_status kc_diff_facts(char *const *paths, uint64_t row_limit, FILE *out, kineto_error *err)
 {
     facts_side sides[2] = {{.facts = NULL}};
+    kineto_analysis *differences = NULL;
     kineto_status status = check_sides(paths, err);
     for (int i = 0; i < 2 && !status; i++)
         status = read_side(paths[i], &sides[i], err);
+    if (!status)
+        status = ka_diff_rank_sets(sides[0].facts->ranks, sides[1].facts->ranks, &differences, err);
     if (!status) {
+        if (kc_diff_has_origin(differences))
+            kc_diff_print_origin(differences, out);
+        print_steps(sides, differences, out);
+        fputc('\n', out);
+        kc_diff_print_ranks(differences, out);
         print_side("before", &sides[0], out);
         print_side("after", &sides[1], out);
-        print_steps(sides, out);
         status = print_causes(sides, row_limit, out, err);
     }
     if (!status)
         kc_put_wrapped(out, kc_page_width(out), "\n", "", 0,
                        kb_string("Operators, kernels, confidence and gates need the traces: name them in place of their facts."));
+    kineto_analysis_destroy(differences);
     for (int i = 0; i < 2; i++) {
         kc_file_set_report(&sides[i].set);
         kineto_analysis_destroy(sides[i].facts);
+        ka_facts_set_destroy(sides[i].read);
         kc_health_free(&sides[i].health);
     }
     return status;

@@ -1,4 +1,4 @@
-/* A diff as a comment on a pull request: three lines with the answer, and tables in a folded section, at most
+/* A diff as a comment on a pull request: three lines with the answer, or four with the origin first, and tables in a folded section, at most
  * MAX_BYTES in all. All texts of the traces are escaped. */
 #include "cli/diff/diff.h"
 
@@ -76,7 +76,18 @@ static void put_percentage(FILE *out, double pct, double after)
           out);
 }
 
-/* ---- three lines ----------------------------------------------------------------------------- */
+/* ---- the first lines -------------------------------------------------------------------------- */
+
+/* The rank or link that makes one of the runs longer, if there is one. */
+static void put_origin_line(const kc_diff_output *d, FILE *out)
+{
+    enum { MAX_SENTENCE = 300 };
+    if (!kc_diff_has_origin(d->facts))
+        return;
+    fputs("**Origin:** ", out);
+    put_escaped_text(out, kc_fact_text(d->facts, kineto_analysis_find_table(d->facts, "diff_ranks"), 0, "sentence"), MAX_SENTENCE);
+    fputs("  \n", out);
+}
 
 /* "A step takes 1.1 ms, before 1.0 ms: +10.0 % (95 % interval +9.1 … +10.9 %)" */
 static void put_step_line(const kc_diff_output *d, FILE *out)
@@ -101,6 +112,13 @@ static void put_step_line(const kc_diff_output *d, FILE *out)
     fputs("  \n", out);
 }
 
+/* Says that the largest change is no origin, if one is known that explains it. */
+static void put_change_head(const kc_diff_output *d, FILE *out)
+{
+    double step_us = kc_fact_number(d->facts, kineto_analysis_find_table(d->facts, "diff_steps"), 0, "delta_us");
+    fputs(kc_diff_is_step_consequence(d->facts, step_us) ? "Largest change, as a consequence: " : "Largest change: ", out);
+}
+
 /* The typical call with the largest effect on the step. False: none differs. */
 static bool put_typical_line(const kc_diff_output *d, FILE *out)
 {
@@ -109,7 +127,7 @@ static bool put_typical_line(const kc_diff_output *d, FILE *out)
         kineto_string kind = kc_fact_text(d->facts, t, row, "kind");
         if (kb_string_equal(kind, kb_string("step")))
             continue;
-        fputs("Largest change: ", out);
+        put_change_head(d, out);
         put_escaped_text(out, kind, 30);
         fputc(' ', out);
         put_escaped_text(out, kc_fact_text(d->facts, t, row, "name"), 60);
@@ -122,7 +140,7 @@ static bool put_typical_line(const kc_diff_output *d, FILE *out)
 }
 
 /* The change with the largest effect on the step. */
-static void put_cause_line(const kc_diff_output *d, FILE *out)
+static void put_change_line(const kc_diff_output *d, FILE *out)
 {
     if (put_typical_line(d, out))
         return;
@@ -133,7 +151,7 @@ static void put_cause_line(const kc_diff_output *d, FILE *out)
         return;
     }
     double after = kc_fact_number(d->facts, t, 0, "after_us"), worth = kc_fact_number(d->facts, t, 0, "worth_pct");
-    fputs("Largest change: ", out);
+    put_change_head(d, out);
     put_escaped_text(out, kc_fact_text(d->facts, t, 0, "kind"), 30);
     fputc(' ', out);
     put_escaped_text(out, kc_fact_text(d->facts, t, 0, "name"), 60);
@@ -295,12 +313,13 @@ static void put_details(comment *c, const kc_diff_output *d)
     }
 }
 
-/* The three lines have limited texts: what is left of MAX_BYTES is for the details. */
+/* The first lines have limited texts: what is left of MAX_BYTES is for the details. */
 static void put_comment(const kc_diff_output *d, FILE *out)
 {
     comment c = {.out = out};
+    put_origin_line(d, out);
     put_step_line(d, out);
-    put_cause_line(d, out);
+    put_change_line(d, out);
     put_gate_line(d, out);
     fputs("\n<details><summary>Gates, changes and findings</summary>\n", out);
     (void)fflush(out);

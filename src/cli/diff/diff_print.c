@@ -215,20 +215,19 @@ static void print_step_change(const kineto_analysis *a, uint32_t t, uint64_t row
     fputc('\n', out);
 }
 
-/* What differs across ranks, the largest first. */
-static void print_ranks(const kc_diff_output *d, FILE *out)
+void kc_diff_print_ranks(const kineto_analysis *a, FILE *out)
 {
     enum { MAX_ROWS = 10 };
-    uint32_t t = kineto_analysis_find_table(d->facts, "diff_ranks");
-    uint64_t rows = kc_fact_rows(d->facts, t);
-    for (uint64_t row = 0; row < rows && row < MAX_ROWS; row++) {
-        fputs(row ? "  " : "Ranks that differ\n  ", out);
-        kc_put_name(out, kc_fact_text(d->facts, t, row, "sentence"), 0);
+    uint32_t t = kineto_analysis_find_table(a, "diff_ranks");
+    uint64_t first = kc_diff_has_origin(a), rows = kc_fact_rows(a, t);
+    for (uint64_t row = first; row < rows && row < MAX_ROWS; row++) {
+        fputs(row > first ? "  " : first ? "Ranks that differ, too\n  " : "Ranks that differ\n  ", out);
+        kc_put_name(out, kc_fact_text(a, t, row, "sentence"), 0);
         fputc('\n', out);
     }
     if (rows > MAX_ROWS)
-        fprintf(out, "  … and %llu more: --json has them\n", (unsigned long long)(rows - MAX_ROWS));
-    fputs(rows ? "\n" : "", out);
+        fprintf(out, "  … and %llu more\n", (unsigned long long)(rows - MAX_ROWS));
+    fputs(rows > first ? "\n" : "", out);
 }
 
 /* Conditions that differ between the runs, which the reader must take into account. */
@@ -267,11 +266,13 @@ static void print_waterfall(const kc_diff_output *d, FILE *out)
             part = kb_string("run");
         if (kb_string_equal(part, kb_string("unexplained")))
             part = kb_string("unexplained (in the noise)");
-        fprintf(out, "  %12s %+7.1f %%  %-26.*s  %s -> %s\n",
+        bool follows = kb_string_equal(part, kb_string("communication")) &&
+                       kc_diff_is_step_consequence(d->facts, kc_fact_number(d->facts, t, row, "delta_us"));
+        fprintf(out, "  %12s %+7.1f %%  %-26.*s  %s -> %s%s\n",
                 kc_us(kc_fact_number(d->facts, t, row, "delta_us"), true).s,
                 kc_fact_number(d->facts, t, row, "worth_pct"), (int)part.size, part.data,
                 kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
-                kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s);
+                kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s, follows ? "  (as a consequence)" : "");
     }
 }
 
@@ -550,7 +551,7 @@ void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *
         kc_print_coverage(&d->coverage[side], side ? "after" : "before", out);
     if (exact) {
         kc_diff_print_verdict(d, out);
-        print_ranks(d, out);
+        kc_diff_print_ranks(d->facts, out);
         print_conditions(d, out);
     }
     print_traces(d, out);

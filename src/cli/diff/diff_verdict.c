@@ -1,5 +1,5 @@
-/* The first line of a comparison: is the program slower, faster, or no different beyond noise, by how much, and
- * which of its parts explains that. It decides like the gates: by the interval of the step, by typical calls of all
+/* The first lines of a comparison: the rank or link that makes one of the runs longer, if there is one; then whether the program
+ * is slower, faster, or no different beyond noise, by how much, and which of its parts explains that. It decides like the gates: by the interval of the step, by typical calls of all
  * runs, or by ranks. */
 #include "cli/diff/diff.h"
 #include "cli/style.h"
@@ -73,12 +73,46 @@ static void print_row_name(const kineto_analysis *a, uint32_t t, uint64_t row, F
     kc_put_name(out, (kineto_string){name.data, KB_MIN(name.size, (size_t)60)}, 0);
 }
 
+/* ---- the origin ------------------------------------------------------------------------------ */
+
+/* A rank or link that makes one of the runs longer is what the user looks for; longer communication of all the other ranks is what
+ * follows from it. So it is printed before the step. */
+#define MIN_CONFIDENCE 0.5 /* below, a cause is only a row */
+
+bool kc_diff_has_origin(const kineto_analysis *a)
+{
+    uint32_t t = kineto_analysis_find_table(a, "diff_ranks");
+    return kc_fact_rows(a, t) > 0 && kc_fact_number(a, t, 0, "confidence") >= MIN_CONFIDENCE;
+}
+
+void kc_diff_print_origin(const kineto_analysis *a, FILE *out)
+{
+    kc_put_styled(out, KC_BOLD, "Origin");
+    fputs(": ", out);
+    kc_put_name(out, kc_fact_text(a, kineto_analysis_find_table(a, "diff_ranks"), 0, "sentence"), 0);
+    fputs(".\n", out);
+}
+
+bool kc_diff_is_consequence(const kineto_analysis *a, double run_delta_us)
+{
+    uint32_t t = kineto_analysis_find_table(a, "diff_ranks");
+    return kc_diff_has_origin(a) && run_delta_us != 0 && kc_fact_number(a, t, 0, "delta_us") / run_delta_us >= 0.5;
+}
+
+bool kc_diff_is_step_consequence(const kineto_analysis *a, double step_delta_us)
+{
+    uint32_t t = kineto_analysis_find_table(a, "diff_steps");
+    return kc_diff_is_consequence(a, step_delta_us * kc_fact_number(a, t, 0, "after_steps"));
+}
+
 /* ---- sentences ------------------------------------------------------------------------------- */
 
-/* "Slower: " or "Faster: " */
-static void print_direction(double delta, FILE *out)
+/* "Slower: " or "Faster: ", or "As a consequence slower: " */
+static void print_direction(const kineto_analysis *a, double delta, FILE *out)
 {
-    kc_put_styled(out, delta > 0 ? KC_RED : KC_GREEN, delta > 0 ? "Slower" : "Faster");
+    bool follows = kc_diff_is_step_consequence(a, delta);
+    fputs(follows ? "As a consequence " : "", out);
+    kc_put_styled(out, delta > 0 ? KC_RED : KC_GREEN, delta > 0 ? follows ? "slower" : "Slower" : follows ? "faster" : "Faster");
     fputs(": ", out);
 }
 
@@ -117,7 +151,7 @@ static void print_largest_change(const kineto_analysis *a, double delta, FILE *o
 static void print_typical_verdict(const kineto_analysis *a, uint32_t calls, uint64_t row, FILE *out)
 {
     double delta = kc_fact_number(a, calls, row, "delta_us");
-    print_direction(delta, out);
+    print_direction(a, delta, out);
     fprintf(out, "a typical step (fast quarter of steps) takes %s instead of %s (%s)",
             kc_us(kc_fact_number(a, calls, row, "after_us"), false).s,
             kc_us(kc_fact_number(a, calls, row, "before_us"), false).s,
@@ -136,7 +170,7 @@ static void print_typical_verdict(const kineto_analysis *a, uint32_t calls, uint
 static void print_middle_verdict(const kineto_analysis *a, uint32_t t, uint64_t row, FILE *out)
 {
     double delta = kc_fact_number(a, t, row, "delta_us");
-    print_direction(delta, out);
+    print_direction(a, delta, out);
     fprintf(out, "the %s %s takes %s instead of %s (%s; %s)", middle_of_row(a, row), kc_diff_unit(a),
             kc_us(kc_fact_number(a, t, row, "after_us"), false).s,
             kc_us(kc_fact_number(a, t, row, "before_us"), false).s,
@@ -189,6 +223,8 @@ void kc_diff_print_verdict(const kc_diff_output *d, FILE *out)
     double delta = kc_fact_number(d->facts, t, 0, "delta_us");
     bool is_proven = is_row_proven(d->facts, t, 0);
     bool is_known = !kb_string_equal(kc_fact_text(d->facts, t, 0, "sure"), kb_string("unknown"));
+    if (kc_diff_has_origin(d->facts))
+        kc_diff_print_origin(d->facts, out);
     if (find_typical_step(d->facts, calls, &row) &&
         (!is_proven || kc_fact_number(d->facts, calls, row, "delta_us") * delta > 0))
         print_typical_verdict(d->facts, calls, row, out);

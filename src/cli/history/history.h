@@ -9,7 +9,7 @@
 
 /** A part of the step time. */
 typedef struct kc_history_part {
-    char *kind; /* "communication", "idle", "input", "kernel family", "kernel", "operator" */
+    char *kind; /* "communication", "idle", "input", "kernel family", "kernel", "operator"; KC_STRAGGLER, KC_SLOW_LINK */
     char *name;
     double ns; /* of a step and rank, on average */
 } kc_history_part;
@@ -28,12 +28,16 @@ typedef struct kc_history {
 } kc_history;
 
 /* ---- history_facts.c: facts of a run from its traces ------------------------------------------ */
+/** Kinds of parts that are causes: what a step would be shorter by if a rank, or a link, were like the others. */
+#define KC_STRAGGLER "straggler"
+#define KC_SLOW_LINK "slow link"
 /** What was added up; zero-initialised. */
 typedef struct kc_history_sums {
     KB_VEC(double) steps; /* durations */
     double exposed_ns, idle_ns, input_ns;
     kb_intern names; /* "KIND\nNAME" */
     KB_VEC(double) sums; /* by its id */
+    struct ka_rank_set *compared; /* what ranks are compared by; NULL: nothing yet */
     uint64_t ranks;
     int64_t first_ns; /* INT64_MAX: none yet */
 } kc_history_sums;
@@ -47,6 +51,8 @@ void kc_history_sums_free(kc_history_sums *sums);
 /** Write the files of a run. @param replace  also if a run of this name is there.
  *  @return KINETO_E_BUSY: it is there. */
 kineto_status kc_history_save(const char *data_set, const kc_history_run *run, bool replace, kineto_error *err);
+/** What runs are ordered by, as outputs say it. */
+#define KC_HISTORY_ORDER "by the begin of their traces"
 /** All runs. A file that cannot be read is a line on stderr. */
 kineto_status kc_history_load(const char *data_set, kc_history *out, kineto_error *err);
 void kc_history_free(kc_history *history);
@@ -70,5 +76,6 @@ void kc_place_change(const double *values, size_t from, size_t end, size_t first
 
 /* ---- verbs ------------------------------------------------------------------------------------ */
 int kc_history_add(int argc, char **argv);
+int kc_history_list(int argc, char **argv);
 int kc_history_regress(int argc, char **argv);
 #endif

@@ -1,5 +1,5 @@
 /* ckineto history add: the facts of a run, which may have many ranks, into a data set. One rank is in
- * memory at a time. */
+ * memory at a time; what ranks are compared by stays until all are read. */
 #include "cli/history/history.h"
 
 #include "cli/open_many.h"

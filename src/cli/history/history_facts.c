@@ -1,8 +1,11 @@
-/* Facts of a run: the median of its steps, and for each part of a step how long it is on average. */
+/* Facts of a run: the median of its steps, for each part of a step how long it is on average, and which ranks and links make the
+ * run longer. */
 #include "cli/history/history.h"
 
 #include "analyze/classes/classes.h"
 #include "analyze/facts/analyses.h"
+#include "analyze/ranks/rank_names.h"
+#include "analyze/ranks/rank_set.h"
 
 #define MAX_PARTS 200u /* of a kind; the longest */
 
@@ -65,7 +68,7 @@ kineto_status kc_history_add_trace(kc_history_sums *s, const kineto_trace *trace
 {
     kineto_analysis_options o = {.size = sizeof o, .rank = &rank};
     ka_table_set tables = KA_TABLE_BIT(KA_TABLE_steps) | KA_TABLE_BIT(KA_TABLE_distributed_overlap) |
-                          KA_TABLE_BIT(KA_TABLE_kernels) | KA_TABLE_BIT(KA_TABLE_operators);
+                          KA_TABLE_BIT(KA_TABLE_kernels) | KA_TABLE_BIT(KA_TABLE_operators) | KA_TABLE_BIT(KA_TABLE_rank_marks);
     kineto_analysis *a = NULL;
     ka_rules *rules = NULL;
     int64_t start_ns, end_ns;
@@ -73,7 +76,7 @@ kineto_status kc_history_add_trace(kc_history_sums *s, const kineto_trace *trace
     if (!status)
         status = ka_rules_create(NULL, &rules, err);
     bool ok = !status && add_steps(s, &a->tables[KA_TABLE_steps], &a->tables[KA_TABLE_distributed_overlap]) &&
-              add_kernels(s, &a->tables[KA_TABLE_kernels], rules) && add_operators(s, &a->tables[KA_TABLE_operators]);
+              add_kernels(s, &a->tables[KA_TABLE_kernels], rules) && add_operators(s, &a->tables[KA_TABLE_operators]) && ka_rank_set_add(&s->compared, a->ranks);
     kineto_trace_window(trace, &start_ns, &end_ns);
     s->first_ns = s->ranks ? KB_MIN(s->first_ns, start_ns) : start_ns;
     s->ranks++;
@@ -126,6 +129,22 @@ static double find_step_median(kc_history_sums *s)
     return n % 2 ? s->steps.data[n / 2] : (s->steps.data[n / 2 - 1] + s->steps.data[n / 2]) / 2;
 }
 
+/* What causes cost a step: they are what its other parts wait for. */
+static bool push_causes(const kc_history_sums *s, kc_history_run *run)
+{
+    const ka_rank_view *v = s->compared && s->compared->ranks.count > 1 ? ka_rank_set_view(s->compared) : NULL;
+    bool ok = v || !s->compared || s->compared->ranks.count < 2;
+    if (!v || v->causes.refused[0] || v->model.refused[0])
+        return ok;
+    double steps = v->causes.steps ? v->causes.steps : (double)KB_MAX(run->steps, (uint64_t)1);
+    for (size_t i = 0; ok && i < v->causes.list.count; i++) {
+        const ka_rank_cause *c = &v->causes.list.data[i];
+        ok = push_part(run, kb_string(c->kind == KA_CAUSE_LINK ? KC_SLOW_LINK : KC_STRAGGLER),
+                       kb_string(ka_describe_cause(v, c).s), (double)c->saved_ns / steps);
+    }
+    return ok;
+}
+
 kineto_status kc_history_finish(kc_history_sums *s, kc_history_run *run, kineto_error *err)
 {
     double steps = (double)s->steps.count;
@@ -135,7 +154,7 @@ kineto_status kc_history_finish(kc_history_sums *s, kc_history_run *run, kineto_
     run->steps = s->steps.count / s->ranks;
     run->ranks = s->ranks;
     run->time_ns = s->first_ns;
-    bool ok = push_part(run, kb_string("communication"), kb_string("exposed"), s->exposed_ns / steps) &&
+    bool ok = push_causes(s, run) && push_part(run, kb_string("communication"), kb_string("exposed"), s->exposed_ns / steps) &&
               push_part(run, kb_string("idle"), kb_string("idle devices"), s->idle_ns / steps) &&
               push_part(run, kb_string("input"), kb_string("data loading"), s->input_ns / steps);
     for (uint32_t id = 1; ok && id < s->sums.count; id++) {
@@ -154,4 +173,5 @@ void kc_history_sums_free(kc_history_sums *s)
     kb_vec_free(&s->steps);
     kb_vec_free(&s->sums);
     kb_intern_free(&s->names);
+    ka_rank_set_destroy(s->compared);
 }

@@ -7,7 +7,6 @@ const FEW_STEPS = 3; /* with fewer, slices of time say more */
 const COLUMNS_SHOWN = 240;
 const MAX_NAMED_RANKS = 4096; /* a world size beyond that is not shown rank by rank */
 const SLOW = 1.1; /* times the median of all ranks' step time without communication, in which ranks wait */
-const WAITED_FOR = 50; /* percent of all waiting */
 const RANK_NAMES = 64; /* pixels of the columns on the left and on the right */
 const RANK_MARKS = 84;
 const MAP_TOP = 4;
@@ -119,11 +118,7 @@ function markRanks(ranks, tables) {
   const means = meanBy((s) => s.dur_us);
   const own = meanBy((s) => s.dur_us - s.communication_us);
   const usual = median([...own.values()]);
-  const awaited = rowsOf(tables, 'kernels').length
-    ? rowsOf(tables, 'rank_causes').map((r) => r.rank)
-    : rowsOf(tables, 'stragglers')
-        .filter((r) => r.score >= WAITED_FOR)
-        .map((r) => r.rank);
+  const awaited = rowsOf(tables, 'rank_causes').map((r) => r.rank);
   for (const r of ranks) {
     r.mean = means.get(r.rank) ?? NaN;
     r.mark = '';
