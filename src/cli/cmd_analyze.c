@@ -503,7 +503,7 @@ static kineto_status analyze_fact_set(work *w, const ka_facts_set *s, bool *lack
         kineto_status status = ka_parse_rules(only, &chosen, err);
         return status ? status : ka_facts_set_find(s, chosen, &w->found, err);
     }
-    w->overview = w->overview && (brief || ka_facts_set_has_findings(s));
+    w->overview = w->overview && (brief || ka_facts_set_has_overview(s));
     if (!w->overview)
         return analyze_fact_tables(w, s, lacks_some, err);
     kineto_status status = ka_facts_set_overview(s, 0, &w->seen, err);
@@ -534,8 +534,8 @@ static kineto_status analyze_facts(work *w, char *const *paths, int count, kinet
     if (!status)
         status = show_results(w, paths[0], err);
     if (!status && lacks_some && !json && !csv)
-        fputs("\nThese are the tables that the facts have: 'ckineto facts --all' keeps the others, findings and the "
-              "overview.\n", stdout);
+        fputs("\nThese are the tables that the facts have: 'ckineto facts --all' keeps the others and the overview, "
+              "'--findings' findings of each trace.\n", stdout);
     return status;
 }
 

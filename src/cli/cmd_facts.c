@@ -14,11 +14,12 @@
 #define FACTS_ENDING ".ckfacts"
 
 static const char *output, *shard, *list_path;
-static bool every, force;
+static bool every, force, findings;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "DIR", "write the facts files to this directory, which is made"},
     {"shard", 0, KC_TEXT, &shard, "I/N", "only every N-th trace, beginning with the I-th; I counts from 0"},
     {"list", 0, KC_TEXT, &list_path, "FILE", "also the traces whose names are in FILE (-: the standard\ninput), one a line"},
+    {"findings", 'f', KC_FLAG, &findings, NULL, "also the findings of each trace, not only those that compare ranks"},
     {"all", 'a', KC_FLAG, &every, NULL, "also the overview, findings, and all tables but those with a row for\neach event, not only what compares ranks"},
     {"force", 0, KC_FLAG, &force, NULL, "also traces whose facts are there and up to date"},
     KC_READING_OPTIONS,
@@ -181,6 +182,22 @@ static ka_table_set choose_facts_tables(void)
            KA_TABLE_BIT(KA_TABLE_distributed_overlap);
 }
 
+/* Findings, and the tables that are made for them: of all rules, or of those that compare ranks. */
+static kineto_status find_in_trace(const kineto_trace *trace, const kineto_analysis_options *how, ka_trace_facts *facts,
+                                   kineto_error *why)
+{
+    char of_ranks[200];
+    kineto_analysis_options its = *how;
+    ka_list_rules_of_ranks(of_ranks, sizeof of_ranks);
+    its.tables = "steps,distributed_overlap"; /* besides those that the rules read */
+    const kineto_findings_options o = {.size = sizeof o,
+                                       .rules = findings ? NULL : of_ranks,
+                                       .analyze = &its,
+                                       .facts = &facts->analysis};
+    facts->tables = choose_facts_tables();
+    return kineto_findings_find(trace, &o, &facts->found, why);
+}
+
 /* A trace that cannot be read is no failure: its facts say why. Only lack of memory is one, as it may go away. */
 static kineto_status measure_trace(const char *path, uint32_t index, ka_trace_facts *facts, kb_arena *arena,
                                    kineto_error *why)
@@ -194,7 +211,7 @@ static kineto_status measure_trace(const char *path, uint32_t index, ka_trace_fa
         status = kb_fail_memory(why, path);
     if (!status)
         status = every ? kineto_overview_create(trace, &how, &facts->overview, why)
-                       : ka_analyze_tables(trace, &how, choose_facts_tables(), &facts->analysis, why);
+                       : find_in_trace(trace, &how, facts, why);
     kineto_trace_release(trace);
     facts->status = status;
     facts->message = why->message;
@@ -244,7 +261,7 @@ static kineto_status make_facts(facts_work *w, uint32_t index, kineto_error *err
     char *name = malloc(strlen(output) + 256);
     kineto_status status = name && ka_describe_source_file(path, &arena, &facts.source) ? KINETO_OK
                                                                                          : kb_fail_memory(err, path);
-    facts.source.options = kb_string(every ? "all" : "default");
+    facts.source.options = kb_string(every ? "all" : findings ? "findings" : "default");
     bool is_kept = !status && is_up_to_date(w, &facts.source);
     w->kept += is_kept;
     if (!status && !is_kept) {
@@ -265,6 +282,7 @@ static kineto_status make_facts(facts_work *w, uint32_t index, kineto_error *err
     }
     kineto_analysis_destroy(facts.analysis);
     kineto_overview_destroy(facts.overview);
+    kineto_findings_destroy(facts.found);
     ka_trace_health_free(&facts.health);
     kb_arena_free(&arena);
     free(name);

@@ -3,6 +3,7 @@
 test_facts.py, with CKINETO in the environment
 """
 import glob
+import json
 import os
 import random
 import resource
@@ -16,6 +17,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 CKINETO = os.environ.get("CKINETO")
 TABLES = "rank_causes,rank_clocks,rank_damage"
+RULES_OF_RANKS = "communication.imbalance,communication.slow_link,mpi.late_sender,mpi.late_receiver"
 
 if not CKINETO:
     print("run by ctest, which says where the command is: skipped")
@@ -109,6 +111,40 @@ class Facts(unittest.TestCase):
             overview = run("analyze", facts).stdout.replace("a-" + name, name)
             self.assertEqual(run("analyze", self.path(name)).stdout, overview)
 
+    def test_default_facts_have_findings_of_ranks(self):
+        """Rules that compare ranks, and their gates: as over the traces. The others are named as missing, with the option."""
+        for name in SETS:
+            facts, joined = self.facts(name, self.path("d-" + name)), self.path("d-" + name + ".ckrun")
+            self.assertIn(run("reduce", facts, "-o", joined).returncode, (0, 3))
+            for source in (facts, joined):
+                self.assert_same_answer(name, source, "--findings", "--only", RULES_OF_RANKS)
+                self.assert_same_answer(name, source, "--findings", "--only", RULES_OF_RANKS, "--json")
+                self.assert_same_answer(name, source, "--gate", "communication.imbalance=1%", "--only", RULES_OF_RANKS)
+                everything = json.loads(run("analyze", "--findings", "--json", source).stdout)
+                missing = [r for r in everything["rules"] if "facts --findings" in r.get("because", "")]
+                self.assertEqual(len(missing), len(everything["rules"]) - 4)
+                for gate in ("copy", "copy.pageable", "all"):
+                    done = run("analyze", "--gate", gate, source)
+                    self.assertEqual(done.returncode, 1, gate)
+                    self.assertTrue("facts --findings" in done.stderr or "saves" in done.stderr, done.stderr)
+
+    def test_facts_with_findings_have_all_of_them(self):
+        for name in SETS:
+            facts, joined = self.facts(name, self.path("g-" + name), "--findings"), self.path("g-" + name + ".ckrun")
+            self.assertIn(run("reduce", facts, "-o", joined).returncode, (0, 3))
+            for source in (facts, joined):
+                for words in ([], ["--json"], ["--gate", "copy"], ["--gate", "all"], ["--only", "communication"]):
+                    self.assert_same_answer(name, source, "--findings", *words)
+
+    def test_findings_of_some_traces_only(self):
+        """A rule that was not evaluated on each trace is skipped, unless it found something."""
+        folder = self.facts("pipeline", self.path("some"))
+        traces = sorted(glob.glob(self.path("pipeline") + "/*.json"))[:8]
+        self.assertEqual(run("facts", *traces, "-o", folder, "--findings").returncode, 0)
+        rules = {r["id"]: r for r in json.loads(run("analyze", "--findings", "--json", folder).stdout)["rules"]}
+        self.assertEqual(rules["communication.share"]["judgement"], "found")
+        self.assertIn("facts --findings", rules["copy.pageable"]["because"])
+
     def test_same_bytes_however_the_work_is_split(self):
         for name in ("pipeline", "damaged"):
             whole = self.facts(name, self.path("w-" + name))
@@ -171,7 +207,7 @@ class Facts(unittest.TestCase):
         for more in ([], ["-o", self.path("said.ckrun")]):
             lines = run("reduce", facts, *more).stdout.splitlines()
             self.assertEqual(lines[0], "16 ranks.")
-            self.assertRegex(lines[2], r"^  rank 5, device: -[0-9.]+ [mu]s a step, [0-9.]+ %$")
+            self.assertRegex(lines[2], r"^  rank 5 \(host node000, GPU 5\), device: -[0-9.]+ [mu]s a step, [0-9.]+ %$")
         self.assertLess(run("analyze", self.path("said.ckrun")).stdout.index("(rank_causes)"),
                         run("analyze", self.path("said.ckrun")).stdout.index("(steps)"))
         self.assertIn("no rank and no link", run("reduce", self.facts("interleaved", self.path("none"))).stdout)

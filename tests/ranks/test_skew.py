@@ -381,7 +381,8 @@ class Places(Folder):
         cause, said = self.find("--program", "ddp", "--set", "ranks=8", "--set", "ranks_per_host=4", "--plant",
                                 "device:rank=5,factor=1.4")
         self.assertEqual((cause["rank"], cause["ranks"], cause["host"]), (5, "", "node001"))
-        self.assertIn("rank 5 on node001 computes", said)
+        self.assertEqual(cause["device"], 1)
+        self.assertIn("rank 5 (host node001, GPU 1) computes", said)
 
     def test_group_within_a_host(self):
         cause, said = self.find("--program", "hsdp", "--set", "ranks=16", "--set", "ranks_per_host=4", "--plant",

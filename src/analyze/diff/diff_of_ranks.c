@@ -4,6 +4,7 @@
 #include "analyze/diff/diff.h"
 
 #include "analyze/dataset/each_rank.h"
+#include "analyze/ranks/rank_names.h"
 #include "analyze/ranks/rank_set.h"
 
 #define MIN_SHARE       0.0025 /* of the run: causes that differ by less are not listed */
@@ -72,15 +73,14 @@ static bool is_same_cause(const ka_rank_view *v, const ka_rank_cause *a, const k
     return a->kind == b->kind && rank_of_cause(v, a) == rank_of_cause(w, b) && !g == !h && (!g || is_same_group(g, h));
 }
 
-/* "rank 21", "group 18 (dp)" */
-static kb_text name_cause(const ka_rank_view *v, const ka_rank_cause *c)
+/* "rank 21 (host node005, GPU 5)", "group 18 (dp)" */
+static ka_rank_name name_cause(const ka_rank_view *v, const ka_rank_cause *c)
 {
-    kb_text text;
+    ka_rank_name text;
     const ka_rank_group *g = group_of_cause(v, c);
-    if (!g)
-        kb_snprintf(text.s, sizeof text.s, "rank %lld", (long long)rank_of_cause(v, c));
-    else
-        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, (size_t)60), g->name.data,
+    if (!g && c->rank != KA_NONE)
+        return ka_name_rank(&v->model, c->rank);
+    kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, (size_t)60), g->name.data,
                     g->description.size ? " (" : "", (int)KB_MIN(g->description.size, (size_t)60), g->description.data,
                     g->description.size ? ")" : "");
     return text;

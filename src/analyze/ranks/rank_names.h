@@ -15,4 +15,10 @@ kb_text ka_list_members(const ka_rank_model *m, uint32_t group);
  *  @param rank  an index of the model's ranks. @return a text of the facts, which live as long as the model's. */
 kineto_string ka_host_of_rank(const ka_rank_model *m, uint32_t rank);
 kineto_string ka_host_of_group(const ka_rank_model *m, uint32_t group);
+/** "rank 21 (host node005, GPU 5)", with as much in parentheses as its trace tells. threads: any.
+ *  @param rank  an index of the model's ranks. */
+typedef struct ka_rank_name {
+    char s[128];
+} ka_rank_name;
+ka_rank_name ka_name_rank(const ka_rank_model *m, uint32_t rank);
 #endif

@@ -7,6 +7,7 @@
 #define KA_FACTS_FILE_H
 
 #include "analyze/facts/analyses.h"
+#include "analyze/findings/finding.h"
 #include "analyze/overview/overview.h"
 #include "analyze/ranks/rank_facts.h"
 #include "analyze/saved/facts_source.h"
@@ -23,6 +24,8 @@ typedef struct ka_trace_facts {
     ka_trace_health health;
     kineto_analysis *analysis; /* its wanted tables and its ranks; NULL: none, or those of … */
     kineto_overview *overview; /* all, with findings; NULL: none */
+    kineto_findings *found;    /* without an overview: findings, of all rules or of those that compare ranks; NULL: none */
+    ka_table_set tables;       /* of `analysis`: those that are written; 0: all that are wanted */
 } ka_trace_facts;
 /** Write it; the file appears whole or not at all. threads: one for each file. */
 kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, kineto_error *err);
@@ -58,7 +61,8 @@ kineto_status ka_facts_file_tables(ka_facts_file *f, uint32_t trace, ka_table_se
 /** Fill the wanted tables of `to`, which has no rows, and if rank_marks is wanted its ranks. A wanted table that the file
  *  lacks is KINETO_E_NOT_FOUND, unless it is made of others. */
 kineto_status ka_facts_file_load(ka_facts_file *f, uint32_t trace, kineto_analysis *to, kineto_error *err);
-/** Findings, of these rules, and the overview: of facts that were made with all. KINETO_E_NOT_FOUND: they are not there. */
+/** Findings, of these rules. Those that were not kept are in kineto_findings.lacking. The overview: of facts that were made with
+ *  all. KINETO_E_NOT_FOUND: they are not there. */
 kineto_status ka_facts_file_findings(ka_facts_file *f, uint32_t trace, ka_rule_set rules, kineto_findings **out,
                                      kineto_error *err);
 /** @param tables  also these, of the facts of the overview; 0: those that it shows. */
@@ -114,8 +118,8 @@ kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_
                                    kineto_analysis **out, kineto_error *err);
 /** The set as a survey of files, see <ckineto/files.h>. */
 kineto_status ka_facts_set_survey(const ka_facts_set *s, kineto_survey **out, kineto_error *err);
-/** Do all traces that could be read have findings? */
-bool ka_facts_set_has_findings(const ka_facts_set *s);
+/** Do all traces that could be read have an overview? */
+bool ka_facts_set_has_overview(const ka_facts_set *s);
 kineto_status ka_facts_set_find(const ka_facts_set *s, ka_rule_set rules, kineto_findings **out, kineto_error *err);
 kineto_status ka_facts_set_overview(const ka_facts_set *s, ka_table_set tables, kineto_overview **out,
                                     kineto_error *err);

@@ -389,12 +389,11 @@ kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
-bool ka_facts_set_has_findings(const ka_facts_set *s)
+bool ka_facts_set_has_overview(const ka_facts_set *s)
 {
     bool has = ka_facts_set_readable(s) > 0;
     for (size_t i = 0; i < s->entries.count && has; i++)
-        has = s->entries.data[i].has_error ||
-              ka_facts_file_has_findings(s->entries.data[i].at.file, s->entries.data[i].at.trace);
+        has = s->entries.data[i].has_error || kb_string_is(s->entries.data[i].source->options, "all");
     return has;
 }
 
