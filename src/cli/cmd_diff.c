@@ -6,6 +6,7 @@
 #include "cli/open_many.h"
 
 #include "cli/diff/diff.h"
+#include "analyze/saved/facts_paths.h"
 #include "cli/diff/diff_facts.h"
 #include "cli/style.h"
 
@@ -271,11 +272,11 @@ static int finish_diff_output(int status)
     return kc_finish_stdout("diff", 0) ? KC_EXIT_USAGE : status;
 }
 
-/* Facts have neither gates nor files to write. */
+/* Facts have no gates. */
 static int run_diff_of_facts(char *const *paths, int count)
 {
     kineto_error err = {.message = ""};
-    const void *const allowed[] = {&row_limit, &kc_color_choice, &threads, &kc_reading.memory_bytes};
+    const void *const allowed[] = {&row_limit, &kc_color_choice, &threads, &kc_reading.memory_bytes, &json, &csv};
     for (size_t i = 0; i < KB_COUNT(option_list); i++) {
         const kc_option *o = &option_list[i];
         bool is_allowed = o->type == KC_ALIAS;
@@ -290,7 +291,14 @@ static int run_diff_of_facts(char *const *paths, int count)
         (void)kc_usage_error("diff", "two runs are needed: before and after");
         return KC_EXIT_USAGE;
     }
-    kineto_status status = kc_diff_facts(paths, row_limit, stdout, &err);
+    if (ka_check_facts_memory(kc_reading.memory_bytes, &err)) {
+        (void)kc_usage_error("diff", "%s", err.message);
+        return KC_EXIT_USAGE;
+    }
+    if (check_diff_outputs(paths, count))
+        return KC_EXIT_USAGE;
+    const kc_diff_facts_output to = {row_limit, json, csv};
+    kineto_status status = kc_diff_facts(paths, &to, &err);
     if (status)
         kc_complain_of("diff", &err);
     return finish_diff_output(status ? KC_EXIT_USAGE : 0);

@@ -3,7 +3,7 @@
  * could not be read, which their files then say; 1 if a file could not be written; 2 if none was. */
 #include "cli/open_many.h"
 
-#include "cli/facts/facts_files.h"
+#include "analyze/saved/facts_paths.h"
 #include "trace/bytes/json_text.h"
 #include "trace/trace.h"
 
@@ -57,7 +57,7 @@ static kineto_status parse_shard(uint32_t *index, uint32_t *count)
     return KINETO_OK;
 }
 
-static kineto_status read_list(kc_path_list *paths, kineto_error *err)
+static kineto_status read_list(ka_path_list *paths, kineto_error *err)
 {
     bool is_stdin = strcmp(list_path, "-") == 0;
     FILE *in = is_stdin ? stdin : fopen(list_path, "re");
@@ -70,7 +70,7 @@ static kineto_status read_list(kc_path_list *paths, kineto_error *err)
         while (size && (line[size - 1] == '\n' || line[size - 1] == '\r'))
             line[--size] = '\0';
         if (size)
-            status = kc_list_files(line, kc_is_trace_path, paths, err);
+            status = ka_list_files(line, ka_is_trace_path, paths, err);
     }
     if (!status && ferror(in))
         status = kb_fail_os(err, errno, "cannot read %s", list_path);
@@ -83,15 +83,15 @@ static kineto_status read_list(kc_path_list *paths, kineto_error *err)
 /* In one order for all shards: that of ranks, then of names. */
 static kineto_status find_traces(char *const *operands, int count, kineto_files **out, kineto_error *err)
 {
-    kc_path_list paths = {0};
+    ka_path_list paths = {0};
     kineto_status status = list_path ? read_list(&paths, err) : KINETO_OK;
     for (int i = 0; i < count && !status; i++)
-        status = kc_list_files(operands[i], kc_is_trace_path, &paths, err);
+        status = ka_list_files(operands[i], ka_is_trace_path, &paths, err);
     if (!status && !paths.list.count)
         status = kb_fail(err, KINETO_E_NOT_FOUND, "no trace there: no file ends in .json, .json.gz or .json.zst");
     if (!status)
         status = kineto_files_find((const char *const *)paths.list.data, paths.list.count, out, err);
-    kc_path_list_free(&paths);
+    ka_path_list_free(&paths);
     return status;
 }
 
@@ -100,7 +100,7 @@ static kineto_status find_traces(char *const *operands, int count, kineto_files 
 typedef struct facts_work {
     kineto_files *files;
     uint32_t shard, shards;
-    kc_path_list made; /* names of facts files in the directory, when the command began */
+    ka_path_list made; /* names of facts files in the directory, when the command began */
     kb_map by_hash;    /* hash of a path → place in `made` + 1, of the last such; their order is that of `next` */
     KB_VEC(uint64_t) next;
     uint32_t written, kept, failed; /* failed: of these the traces that could not be read */
@@ -131,7 +131,7 @@ static bool is_made_name(const char *path, const char *name)
 
 static kineto_status list_made(facts_work *w, kineto_error *err)
 {
-    kineto_status status = kc_list_files(output, is_made_name, &w->made, err);
+    kineto_status status = ka_list_files(output, is_made_name, &w->made, err);
     for (size_t i = 0; i < w->made.list.count && !status; i++) {
         uint64_t hash = 0;
         (void)read_name_hash(w->made.list.data[i], &hash);
@@ -182,7 +182,8 @@ static ka_table_set choose_facts_tables(void)
            KA_TABLE_BIT(KA_TABLE_distributed_overlap);
 }
 
-/* Findings, and the tables that are made for them: of all rules, or of those that compare ranks. */
+/* Findings, and the tables that are made for them: of all rules, or of those that compare ranks. The latter cost little:
+ * their input is what every facts file has, and they run when the facts of all ranks are there. */
 static kineto_status find_in_trace(const kineto_trace *trace, const kineto_analysis_options *how, ka_trace_facts *facts,
                                    kineto_error *why)
 {
@@ -328,7 +329,7 @@ static int finish_facts(facts_work *w, kineto_status status, const kineto_error 
         print_sum(w);
     int result = status ? (w->written ? KC_EXIT_FAILURE : KC_EXIT_USAGE) : w->failed ? KC_EXIT_INCOMPLETE : 0;
     kineto_files_destroy(w->files);
-    kc_path_list_free(&w->made);
+    ka_path_list_free(&w->made);
     kb_map_free(&w->by_hash);
     kb_vec_free(&w->next);
     return kc_finish_stdout("facts", result);

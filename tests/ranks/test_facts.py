@@ -183,8 +183,27 @@ class Facts(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"device +5 ")
         self.assertIn("Median step", done.stdout)
-        for words in ([before, self.path("experts")], [before, before, "--json"], [before, before, "--fail-on", "step>3%"]):
+        for words in ([before, self.path("experts")], [before, before, "--junit", "x"], [before, before, "--fail-on", "step>3%"]):
             self.assertEqual(run("diff", *words).returncode, 2)
+
+    def test_diff_of_facts_as_json(self):
+        """The same however the facts are stored; what differs across ranks is what the diff of the traces names."""
+        self.generate("moved", [*SETS["pipeline"][:-1], "device:rank=9,phase=forward,factor=1.4"], 31)
+        sides = [self.facts(name, self.path("j-" + name)) for name in ("pipeline", "moved")]
+        joined = [self.path(f"j-{name}.ckrun") for name in ("pipeline", "moved")]
+        for facts, file in zip(sides, joined):
+            self.assertEqual(run("reduce", facts, "-o", file).returncode, 0)
+        of_facts, of_runs = (json.loads(run("diff", "--json", *s).stdout) for s in (sides, joined))
+        for side in ("before", "after"):
+            self.assertEqual({**of_facts[side], "name": ""}, {**of_runs[side], "name": ""})
+        self.assertEqual(of_facts["facts"], of_runs["facts"])
+        row = of_facts["facts"]["tables"]["diff_ranks"]["rows"][0]
+        self.assertEqual(row[:4], ["moved", "device", 5, 9])
+        of_traces = json.loads(run("diff", "--json", self.path("pipeline"), self.path("moved")).stdout)
+        self.assertEqual([r[:5] for r in of_traces["facts"]["tables"]["diff_ranks"]["rows"]],
+                         [r[:5] for r in of_facts["facts"]["tables"]["diff_ranks"]["rows"]])
+        self.assertEqual(run("diff", *sides, "--json", self.path("out.json"), "--csv", self.path("out.csv")).returncode, 0)
+        self.assertTrue(os.path.exists(self.path("out.json")) and os.listdir(self.path("out.csv")))
 
     def test_repeating_costs_nothing(self):
         folder = self.facts("pipeline", self.path("again"))

@@ -292,6 +292,7 @@ static void run_rule(ka_finder *f, ka_finding_rule which)
     KB_ASSERT(verdict->outcome != KINETO_RULE_NOT_SELECTED);
 }
 
+/* The verdict of a rule that found something on some rank stays: what was found is true. */
 void ka_findings_skip_lacking(kineto_findings *f)
 {
     static const char why[] = "not kept in these facts: 'ckineto facts --findings' keeps the findings of each trace";

@@ -87,7 +87,7 @@ kineto_status ka_facts_file_rows(ka_facts_file *f, uint32_t rank_index, uint32_t
 /* ---- all of a run (facts_reduce.c) ------------------------------------------------------------- */
 
 /** Traces of several files in canonical order: by rank, start and path, each once. */
-typedef struct ka_facts_set ka_facts_set;
+typedef struct kineto_facts ka_facts_set; /* <ckineto/facts.h> */
 typedef struct ka_facts_entry {
     ka_facts_file *file;
     uint32_t trace; /* index in it */
@@ -116,6 +116,11 @@ kineto_status ka_facts_set_tables(const ka_facts_set *s, ka_table_set *out, kine
  *  wanted. @param tables  0: those of options->tables, which may not be NULL then. */
 kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
                                    kineto_analysis **out, kineto_error *err);
+/** The same, but with the facts of all ranks in *out: not taken from the results of a run. @param tables  not 0. */
+kineto_status ka_facts_set_analyze_ranks(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
+                                         kineto_analysis **out, kineto_error *err);
+/** The error of facts without a table. */
+kineto_status ka_facts_fail_without_tables(kineto_error *err);
 /** The set as a survey of files, see <ckineto/files.h>. */
 kineto_status ka_facts_set_survey(const ka_facts_set *s, kineto_survey **out, kineto_error *err);
 /** Do all traces that could be read have an overview? */

@@ -15,7 +15,7 @@ typedef struct set_entry {
     bool has_error;
 } set_entry;
 
-struct ka_facts_set {
+struct kineto_facts {
     KB_VEC(ka_facts_file *) files;
     KB_VEC(kineto_error) damaged; /* why files are not among them */
     KB_VEC(set_entry) entries;
@@ -367,13 +367,13 @@ static kineto_status add_entries(const ka_facts_set *s, const kineto_analysis_op
     return to->ranks->error.code;
 }
 
-kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
-                                   kineto_analysis **out, kineto_error *err)
+static kineto_status analyze_set(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
+                                 bool from_results, kineto_analysis **out, kineto_error *err)
 {
     kineto_status status = ka_facts_create_for(options, tables, out, err);
     if (status)
         return status;
-    if (has_results(s, *out)) {
+    if (from_results && has_results(s, *out)) {
         status = ka_facts_file_load_results(s->files.data[0], *out, err);
         ka_facts_file_rest(s->files.data[0]);
     } else {
@@ -385,6 +385,23 @@ kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_
         *out = NULL;
     }
     return status;
+}
+
+kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
+                                   kineto_analysis **out, kineto_error *err)
+{
+    return analyze_set(s, options, tables, true, out, err);
+}
+
+kineto_status ka_facts_set_analyze_ranks(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
+                                         kineto_analysis **out, kineto_error *err)
+{
+    return analyze_set(s, options, tables, false, out, err);
+}
+
+kineto_status ka_facts_fail_without_tables(kineto_error *err)
+{
+    return kb_fail(err, KINETO_E_NOT_FOUND, "the facts have no tables; 'ckineto facts --all' keeps them");
 }
 
 /* ---- findings -------------------------------------------------------------------------------- */

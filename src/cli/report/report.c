@@ -218,7 +218,7 @@ static kineto_status read_report_facts(report_work *w, kineto_error *err)
 {
     ka_facts_set *s = NULL;
     ka_table_set tables = 0;
-    kineto_status status = kc_open_facts(w->page->paths, w->page->count, &s, err);
+    kineto_status status = ka_facts_open_paths(w->page->paths, w->page->count, &s, err);
     uint32_t count = s ? ka_facts_set_count(s) : 0;
     if (!status)
         status = kc_add_facts_health(s, &w->health, &w->set, err);
@@ -236,10 +236,10 @@ kineto_status kc_report_print_text(const kc_report_page *page, uint64_t width, F
                                    kineto_error *err)
 {
     report_work w = {.page = page, .analyze = page->analyze, .wants_health = true};
-    kc_operands_kind kind;
-    kineto_status status = kc_find_facts(page->paths, page->count, &kind, NULL, err);
+    ka_operands_kind kind;
+    kineto_status status = ka_find_facts(page->paths, page->count, &kind, NULL, err);
     if (!status)
-        status = kind == KC_OPERANDS_TRACES ? read_report_traces(&w, err) : read_report_facts(&w, err);
+        status = kind == KA_OPERANDS_TRACES ? read_report_traces(&w, err) : read_report_facts(&w, err);
     store_is_read(page, !status);
     if (!status)
         kc_report_print(&w.health, kineto_overview_facts(w.seen), kineto_overview_findings(w.seen),
