@@ -594,7 +594,8 @@ _TS_UNITS_NS = {"ns": 1, "us": 1000, "ms": 1000000, "s": 1000000000}
 def open(path: Any, memory_limit: Any = None, threads: Optional[int] = None, strict: bool = False,
          rank: Optional[int] = None, progress: bool = True, ts_unit: str = "us") -> Trace:
     """Read a trace of ckineto, Kineto or PyTorch, plain or compressed. Several paths, or a directory,
-    become one trace with a process for each rank.
+    become one trace with a process for each rank. Facts files, files of runs and directories of them
+    (`ckineto facts`, `ckineto reduce`) become `Facts`, which answer what comparing ranks needs.
 
     memory_limit  bytes, or "2G": beyond it, data that grows with the trace goes to a temporary file
     threads       number of reading threads; the trace is the same with any number
@@ -608,8 +609,15 @@ def open(path: Any, memory_limit: Any = None, threads: Optional[int] = None, str
     options = S.OpenOptions(threads=threads or 0, memory_bytes=limit, strict=strict,
                             ts_unit_ns=_TS_UNITS_NS[ts_unit])
     several = not isinstance(path, (str, bytes, os.PathLike))
+    from .facts import are_facts, open_facts
+
+    paths = list(path) if several else [path]
+    if are_facts(paths):
+        if rank is not None:
+            raise errors.make_error(-1, "open: rank needs the traces themselves, not their facts")
+        return open_facts(paths, limit)
     if several or rank is not None or os.path.isdir(path):
-        return _open_many(list(path) if several else [path], options, rank, limit, progress)
+        return _open_many(paths, options, rank, limit, progress)
     handle = _functions.make(_functions.full().kineto_trace_open_with, _functions.path_of(path),
                              C.byref(options))
     trace = Trace(handle, os.fsdecode(path), limit)

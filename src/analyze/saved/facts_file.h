@@ -98,6 +98,8 @@ kineto_status ka_facts_set_open(const char *const *paths, size_t count, ka_facts
 void ka_facts_set_destroy(ka_facts_set *s);
 uint32_t ka_facts_set_count(const ka_facts_set *s);
 ka_facts_entry ka_facts_set_entry(const ka_facts_set *s, uint32_t index);
+/** When the first trace begins; 0: there is none. */
+int64_t ka_facts_set_start_ns(const ka_facts_set *s);
 /** KINETO_OK: it could be read; else as ka_facts_file_error. */
 kineto_status ka_facts_set_error(const ka_facts_set *s, uint32_t index, kineto_error *message);
 /** As ka_facts_file_health. */

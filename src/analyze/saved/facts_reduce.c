@@ -191,6 +191,15 @@ uint32_t ka_facts_set_count(const ka_facts_set *s) { return (uint32_t)s->entries
 ka_facts_entry ka_facts_set_entry(const ka_facts_set *s, uint32_t index) { return s->entries.data[index].at; }
 const ka_facts_source *ka_facts_set_source(const ka_facts_set *s, uint32_t index) { return s->entries.data[index].source; }
 
+int64_t ka_facts_set_start_ns(const ka_facts_set *s)
+{
+    int64_t start_ns = INT64_MAX;
+    for (size_t i = 0; i < s->entries.count; i++)
+        if (!s->entries.data[i].has_error)
+            start_ns = KB_MIN(start_ns, s->entries.data[i].source->start_ns);
+    return start_ns == INT64_MAX ? 0 : start_ns;
+}
+
 kineto_status ka_facts_set_error(const ka_facts_set *s, uint32_t index, kineto_error *message)
 {
     const set_entry *e = &s->entries.data[index];
