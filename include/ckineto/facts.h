@@ -4,7 +4,8 @@
  *  were kept.
  *
  *      kineto_facts *facts;
- *      kineto_facts_open(paths, count, 0, &facts, &err);
+ *      kineto_analysis *analysis;
+ *      kineto_facts_open((const char *const[]){"run.facts"}, 1, 0, &facts, &err);
  *      kineto_facts_analyze(facts, "rank_causes", &analysis, &err);
  *      kineto_facts_destroy(facts);
  */

@@ -2,7 +2,6 @@
  * report itself is made by src/cli/report, which `view` uses as well. */
 #include "analyze/saved/facts_paths.h"
 #include "cli/report/report.h"
-#include "cli/clocks.h"
 #include "cli/open_many.h"
 #include "cli/written.h"
 #include "cli/style.h"

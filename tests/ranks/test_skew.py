@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -470,6 +471,34 @@ class OneAxis(Folder):
                                   capture_output=True, text=True, timeout=300, check=True)
             ends[option] = done.stdout
         self.assertNotEqual(ends[()], ends[("--no-align",)])
+
+    def test_in_python(self):
+        """ckineto.open is on the same clock as the command; align=False is as recorded, which is the default of C."""
+        self.job()
+        sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
+        import ckineto
+        for option, align in (((), True), (("--no-align",), False)):
+            expected = subprocess.run([os.environ["CKINETO"], "query", "--format", "csv", self.folder, *option,
+                                       "select start_ns from activities where kind = 'kernel' order by start_ns"],
+                                      capture_output=True, text=True, timeout=300, check=True).stdout.split()[1:]
+            with ckineto.open(self.folder, align=align) as trace:
+                self.assertEqual(sorted(a.start_ns for a in trace if a.kind == "kernel"), list(map(int, expected)))
+                notes = [line.detail for line in trace.ledger if line.detail.startswith("clocks of 2 hosts are aligned")]
+                self.assertEqual(len(notes), align)
+
+    @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
+    def test_small_files_are_read_once(self):
+        self.job()
+        out = os.path.join(self.temporary.name, "merged.json")
+        for memory, most in (((), 1), (("--mem", "64M"), 3)):
+            done = subprocess.run(["strace", "-f", "-e", "trace=openat", os.environ["CKINETO"], "convert", "--quiet", self.folder,
+                                   "-o", out, *memory], capture_output=True, text=True, timeout=300, check=False)
+            if done.returncode:
+                self.skipTest("strace does not work here")
+            opened = re.findall(r"/(rank\d+)\.json\", O_RDONLY", done.stderr)
+            counts = {opened.count(rank) for rank in opened}
+            self.assertEqual(len(set(opened)), 8)
+            self.assertLessEqual(max(counts), most)
 
     def test_refused(self):
         self.job("--damage", "clock_step:host=1,ns=1000000")

@@ -6,7 +6,6 @@
 #include "analyze/overview/overview.h"
 #include "analyze/ranks/rank_set.h"
 #include "analyze/tables/table.h"
-#include "cli/clocks.h"
 #include "cli/open_many.h"
 
 #include <ckineto/diff.h>
@@ -29,7 +28,7 @@ typedef struct report_work {
     kineto_files *files;
     kc_file_set set;
     KB_VEC(char *) readable; /* borrowed from `files` */
-    kc_clocks clocks;        /* of these */
+    ka_trace_clocks clocks;        /* of these */
     bool wants_health;
     uint64_t activities; /* of all */
     uint32_t count;
@@ -74,7 +73,7 @@ static kineto_status analyze_files(report_work *w, const kineto_files *files, ki
         if (!status && !w->first)
             w->first = kineto_trace_retain(trace);
         if (!kb_vec_push(&w->readable, (char *)(uintptr_t)path) ||
-            !kc_clocks_add(&w->clocks, path, kc_trace_rank(trace, path, i)))
+            !ka_trace_clocks_add(&w->clocks, path, kc_trace_rank(trace, path, i)))
             status = kb_fail_memory(err, NULL);
         kineto_trace_release(trace);
     }
@@ -111,7 +110,7 @@ static void align_clocks(report_work *w)
     const kineto_analysis *facts = kineto_overview_facts(w->seen);
     const ka_rank_view *v = facts && facts->ranks && !kc_no_align ? ka_rank_set_view(facts->ranks) : NULL;
     if (v && v->model.clocks.count > 1)
-        kc_clocks_set(&w->clocks, &v->model);
+        ka_trace_clocks_set(&w->clocks, &v->model);
 }
 
 /* The timeline shows all ranks next to each other, if they have at most activity_limit activities;
@@ -157,7 +156,7 @@ static void free_work(report_work *w)
     kineto_trace_release(w->first);
     kc_health_free(&w->health);
     kb_vec_free(&w->readable);
-    kc_clocks_free(&w->clocks);
+    ka_trace_clocks_free(&w->clocks);
     kineto_files_destroy(w->files);
 }
 
