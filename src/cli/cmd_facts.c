@@ -3,6 +3,7 @@
  * could not be read, which their files then say; 1 if a file could not be written; 2 if none was. */
 #include "cli/open_many.h"
 
+#include "analyze/saved/facts_make.h"
 #include "analyze/saved/facts_paths.h"
 #include "trace/bytes/json_text.h"
 #include "trace/trace.h"
@@ -175,50 +176,6 @@ static void name_facts(const ka_facts_source *s, char *out, size_t size)
 
 /* ---- one trace ------------------------------------------------------------------------------- */
 
-/* What the tables that compare ranks are made of, and steps. */
-static ka_table_set choose_facts_tables(void)
-{
-    return KA_TABLE_BIT(KA_TABLE_rank_marks) | KA_TABLE_BIT(KA_TABLE_steps) | KA_TABLE_BIT(KA_TABLE_mpi_messages) |
-           KA_TABLE_BIT(KA_TABLE_distributed_overlap);
-}
-
-/* Findings, and the tables that are made for them: of all rules, or of those that compare ranks. The latter cost little:
- * their input is what every facts file has, and they run when the facts of all ranks are there. */
-static kineto_status find_in_trace(const kineto_trace *trace, const kineto_analysis_options *how, ka_trace_facts *facts,
-                                   kineto_error *why)
-{
-    char of_ranks[200];
-    kineto_analysis_options its = *how;
-    ka_list_rules_of_ranks(of_ranks, sizeof of_ranks);
-    its.tables = "steps,distributed_overlap"; /* besides those that the rules read */
-    const kineto_findings_options o = {.size = sizeof o,
-                                       .rules = findings ? NULL : of_ranks,
-                                       .analyze = &its,
-                                       .facts = &facts->analysis};
-    facts->tables = choose_facts_tables();
-    return kineto_findings_find(trace, &o, &facts->found, why);
-}
-
-/* A trace that cannot be read is no failure: its facts say why. Only lack of memory is one, as it may go away. */
-static kineto_status measure_trace(const char *path, uint32_t index, ka_trace_facts *facts, kb_arena *arena,
-                                   kineto_error *why)
-{
-    kineto_trace *trace = NULL;
-    kineto_status status = kineto_trace_open_with(path, &kc_reading, &trace, why);
-    int32_t rank = status ? -1 : kc_trace_rank(trace, path, index);
-    kineto_analysis_options how = {.size = sizeof how, .rank = &rank, .threads = 1}; /* the work is split by traces */
-    if (!status && (!ka_describe_source_trace(trace, rank, arena, &facts->source) ||
-                    !ka_measure_health(trace, &rank, &facts->health)))
-        status = kb_fail_memory(why, path);
-    if (!status)
-        status = every ? kineto_overview_create(trace, &how, &facts->overview, why)
-                       : find_in_trace(trace, &how, facts, why);
-    kineto_trace_release(trace);
-    facts->status = status;
-    facts->message = why->message;
-    return status == KINETO_E_MEMORY ? status : KINETO_OK;
-}
-
 /* Files of the same trace that the new one stands in for: of the same rank, or of when it could not be read. */
 static void remove_replaced(const facts_work *w, const ka_facts_source *s, const char *name)
 {
@@ -262,11 +219,12 @@ static kineto_status make_facts(facts_work *w, uint32_t index, kineto_error *err
     char *name = malloc(strlen(output) + 256);
     kineto_status status = name && ka_describe_source_file(path, &arena, &facts.source) ? KINETO_OK
                                                                                          : kb_fail_memory(err, path);
-    facts.source.options = kb_string(every ? "all" : findings ? "findings" : "default");
+    ka_facts_level level = every ? KA_FACTS_WITH_ALL : findings ? KA_FACTS_WITH_FINDINGS : KA_FACTS_OF_RANKS;
+    facts.source.options = kb_string(ka_facts_level_name(level));
     bool is_kept = !status && is_up_to_date(w, &facts.source);
     w->kept += is_kept;
     if (!status && !is_kept) {
-        status = measure_trace(path, index, &facts, &arena, &why);
+        status = ka_trace_facts_make(path, index, level, &kc_reading, &arena, &facts, &why);
         if (status && err)
             *err = why;
         if (!status) {
@@ -281,10 +239,7 @@ static kineto_status make_facts(facts_work *w, uint32_t index, kineto_error *err
         if (!status && facts.status)
             kc_complain("facts: %s", facts.message);
     }
-    kineto_analysis_destroy(facts.analysis);
-    kineto_overview_destroy(facts.overview);
-    kineto_findings_destroy(facts.found);
-    ka_trace_health_free(&facts.health);
+    ka_trace_facts_free(&facts);
     kb_arena_free(&arena);
     free(name);
     return status;

@@ -183,7 +183,7 @@ class Facts(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"device +5 ")
         self.assertIn("Median step", done.stdout)
-        for words in ([before, self.path("experts")], [before, before, "--junit", "x"], [before, before, "--fail-on", "step>3%"]):
+        for words in ([before, before, "--junit", "x"], ["--ranks", *[self.path("experts")] * 2, "--no-findings"], [before, before, "--fail-on", "step>3%"]):
             self.assertEqual(run("diff", *words).returncode, 2)
 
     def test_diff_of_facts_as_json(self):
@@ -204,6 +204,38 @@ class Facts(unittest.TestCase):
                          [r[:5] for r in of_facts["facts"]["tables"]["diff_ranks"]["rows"]])
         self.assertEqual(run("diff", *sides, "--json", self.path("out.json"), "--csv", self.path("out.csv")).returncode, 0)
         self.assertTrue(os.path.exists(self.path("out.json")) and os.listdir(self.path("out.csv")))
+
+    def test_diff_of_traces_by_their_ranks(self):
+        """--ranks is the diff of facts of the same traces, which are made one after the other; also of facts with traces."""
+        temporary = self.path("temporary")
+        os.makedirs(temporary)
+        environment = {**os.environ, "TMPDIR": temporary}
+        facts = self.facts("pipeline", self.path("r-pipeline")), self.facts("damaged", self.path("r-damaged"))
+        expected = json.loads(run("diff", "--json", *facts).stdout)
+        for words in (["--ranks", self.path("pipeline"), self.path("damaged")], [self.path("pipeline"), facts[1]],
+                      [facts[0], self.path("damaged")]):
+            done = run("diff", "--json", *words, env=environment)
+            got = json.loads(done.stdout)
+            for side in ("before", "after"):
+                got[side]["name"] = expected[side]["name"]
+            self.assertEqual(got, expected, words)
+            self.assertEqual(os.listdir(temporary), [])
+        done = run("diff", *facts, "--ts-unit", "ns")
+        self.assertEqual((done.returncode, "--ts-unit" in done.stderr), (2, True))
+        done = run("diff", "--ranks", self.path("pipeline"), self.path("damaged"), env={**os.environ, "TMPDIR": self.path("nowhere")})
+        self.assertEqual((done.returncode, "TMPDIR" in done.stderr), (2, True))
+
+    def test_diff_by_ranks_has_one_trace_in_memory(self):
+        traces = self.generate("many", ["--program", "tpd", "--set", "tp=4", "--set", "pp=2", "--set", "dp=8"], 29)
+        peaks = {}
+        for words in (("diff", "--ranks", traces, traces), ("diff", "--no-findings", traces, traces)):
+            # A small process starts it: the peak of a child is at least that of the process that it is a copy of.
+            measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, "
+                       "stderr=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+            done = subprocess.run([sys.executable, "-I", "-S", "-c", measure, CKINETO, *words], check=True, capture_output=True)
+            peaks[words[1]] = int(done.stdout)
+        print(f"diff of 64 ranks, twice {len(os.listdir(traces))} files: {peaks} KiB at most", file=sys.stderr)
+        self.assertLess(peaks["--ranks"], 0.3 * peaks["--no-findings"])
 
     def test_repeating_costs_nothing(self):
         folder = self.facts("pipeline", self.path("again"))

@@ -29,6 +29,8 @@ typedef struct ka_trace_facts {
 } ka_trace_facts;
 /** Write it; the file appears whole or not at all. threads: one for each file. */
 kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, kineto_error *err);
+/** The sections of one trace. */
+void ka_put_trace_facts(ka_section_writer *w, const ka_trace_facts *facts);
 /** The same to an open sink, without closing it. */
 void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts);
 

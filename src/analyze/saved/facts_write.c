@@ -116,26 +116,31 @@ static void put_findings(ka_section_writer *w, const kineto_findings *found, con
     ka_byte_writer_free(&content);
 }
 
+void ka_put_trace_facts(ka_section_writer *w, const ka_trace_facts *facts)
+{
+    put_source(w, &facts->source);
+    if (facts->status) {
+        put_error(w, facts);
+        return;
+    }
+    const kineto_analysis *analysis = facts->overview ? facts->overview->facts : facts->analysis;
+    const ka_rank_set *ranks = analysis ? analysis->ranks : NULL;
+    put_health(w, &facts->health);
+    for (size_t i = 0; ranks && i < ranks->ranks.count; i++)
+        put_rank(w, ranks->ranks.data[i].facts);
+    if (analysis)
+        put_tables(w, analysis, facts->tables);
+    if (facts->overview)
+        put_findings(w, facts->overview->found, facts->overview->repeated_steps);
+    else if (facts->found)
+        put_findings(w, facts->found, "");
+}
+
 void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts)
 {
     ka_section_writer w = {.sink = sink};
     ka_begin_sections(&w, KA_FACTS_OF_TRACE);
-    put_source(&w, &facts->source);
-    if (facts->status) {
-        put_error(&w, facts);
-    } else {
-        const kineto_analysis *analysis = facts->overview ? facts->overview->facts : facts->analysis;
-        const ka_rank_set *ranks = analysis ? analysis->ranks : NULL;
-        put_health(&w, &facts->health);
-        for (size_t i = 0; ranks && i < ranks->ranks.count; i++)
-            put_rank(&w, ranks->ranks.data[i].facts);
-        if (analysis)
-            put_tables(&w, analysis, facts->tables);
-        if (facts->overview)
-            put_findings(&w, facts->overview->found, facts->overview->repeated_steps);
-        else if (facts->found)
-            put_findings(&w, facts->found, "");
-    }
+    ka_put_trace_facts(&w, facts);
     ka_end_sections(&w);
     ka_section_writer_free(&w);
 }

@@ -2,6 +2,8 @@
  * What names operators and kernels, with confidence and gates, needs the traces. The keys of the JSON object are an
  * interface ("ckineto.diff_facts/1"). */
 #include "cli/diff/diff_facts.h"
+#include "analyze/saved/facts_make.h"
+#include "analyze/saved/facts_paths.h"
 #include "cli/facts/facts_health.h"
 #include "cli/print.h"
 #include "cli/style.h"
@@ -10,9 +12,13 @@
 #include <ckineto/export.h>
 #include <ckineto/facts.h>
 
+#include <errno.h>
+#include <unistd.h>
+
 /* One run. */
 typedef struct facts_side {
     const char *path;
+    char folder[200]; /* of facts that were made of traces, temporary; "": none */
     ka_facts_set *set_of_facts;
     kineto_analysis *facts; /* causes and damage */
     int64_t step_ns;        /* the median of all steps of all ranks; 0: there are none */
@@ -208,26 +214,74 @@ static void print_side(const char *name, const facts_side *side, FILE *out)
                 kc_noun(damage, "place", "places"));
 }
 
-static kineto_status check_sides(char *const *paths, kineto_error *err)
+/* ---- facts of traces ------------------------------------------------------------------------- */
+
+#define FACTS_NAME "/run.ckrun"
+
+/* The callback of ka_facts_save_traces. */
+static void show_progress(uint32_t index, uint32_t count, const char *path, void *user)
 {
-    for (int i = 0; i < 2; i++) {
-        ka_operands_kind kind;
-        kineto_status status = ka_find_facts(paths + i, 1, &kind, NULL, err);
-        if (status)
-            return status;
-        if (kind == KA_OPERANDS_TRACES)
-            return kb_fail(err, KINETO_E_ARGUMENT,
-                           "%s has no facts: facts can only be compared with facts; 'ckineto facts' makes them", paths[i]);
-    }
-    return KINETO_OK;
+    (void)user;
+    kc_show_reading(index, count, path);
 }
+
+/* Makes the temporary folder of a side. */
+static kineto_status make_folder(facts_side *side, kineto_error *err)
+{
+    const char *wanted = kb_setting("TMPDIR");
+    int size = snprintf(side->folder, sizeof side->folder - sizeof FACTS_NAME, "%s/ckineto-facts-XXXXXX",
+                        wanted ? wanted : "/var/tmp");
+    if (size > 0 && (size_t)size < sizeof side->folder - sizeof FACTS_NAME && mkdtemp(side->folder))
+        return KINETO_OK;
+    side->folder[0] = '\0';
+    return kb_fail_os(err, errno, "cannot create a temporary folder in %s; set TMPDIR to another directory",
+                      wanted ? wanted : "/var/tmp");
+}
+
+static void remove_folder(const facts_side *side)
+{
+    char path[sizeof side->folder + sizeof FACTS_NAME];
+    if (!side->folder[0])
+        return;
+    snprintf(path, sizeof path, "%s" FACTS_NAME, side->folder);
+    (void)unlink(path);
+    (void)rmdir(side->folder);
+}
+
+/* Only one trace is in memory at a time. */
+static kineto_status make_side(char *path, facts_side *side, kineto_error *err)
+{
+    char made[sizeof side->folder + sizeof FACTS_NAME];
+    const char *name = made;
+    kineto_files *files = NULL;
+    kineto_status status = kineto_files_find((const char *const *)&path, 1, &files, err);
+    if (!status)
+        status = make_folder(side, err);
+    snprintf(made, sizeof made, "%s" FACTS_NAME, side->folder);
+    if (!status)
+        status = ka_facts_save_traces(files, &kc_reading, show_progress, made, err);
+    kc_show_reading(0, 0, NULL);
+    kineto_files_destroy(files);
+    return status ? status : ka_facts_set_open(&name, 1, &side->set_of_facts, err);
+}
+
+static kineto_status open_side(char *path, facts_side *side, kineto_error *err)
+{
+    ka_operands_kind kind;
+    kineto_status status = ka_find_facts(&path, 1, &kind, NULL, err);
+    if (status)
+        return status;
+    return kind == KA_OPERANDS_TRACES ? make_side(path, side, err) : ka_facts_open_paths(&path, 1, &side->set_of_facts, err);
+}
+
+/* ---- both sides ------------------------------------------------------------------------------ */
 
 /* Opens the facts of a run, and makes the tables that are shown. @param side  to be freed, also on failure. */
 static kineto_status read_side(char *path, facts_side *side, kineto_error *err)
 {
     const kineto_analysis_options usual = {.size = sizeof usual};
     side->path = path;
-    kineto_status status = ka_facts_open_paths(&path, 1, &side->set_of_facts, err);
+    kineto_status status = open_side(path, side, err);
     if (status)
         return status;
     ka_facts_set_limit_memory(side->set_of_facts, kc_reading.memory_bytes);
@@ -251,7 +305,7 @@ static kineto_status print_comparison(const facts_diff *d, uint64_t row_limit, F
         return status;
     print_differences(d->differences, row_limit, out);
     kc_put_wrapped(out, kc_page_width(out), "\n", "", 0,
-                   kb_string("Operators, kernels, confidence and gates need the traces: name them in place of their facts."));
+                   kb_string("Operators, kernels, confidence and gates need the traces of both runs, without --ranks."));
     return KINETO_OK;
 }
 
@@ -273,13 +327,14 @@ static void free_comparison(facts_diff *d)
         kineto_analysis_destroy(d->sides[i].facts);
         kc_health_free(&d->sides[i].health);
         ka_facts_set_destroy(d->sides[i].set_of_facts);
+        remove_folder(&d->sides[i]);
     }
 }
 
 kineto_status kc_diff_facts(char *const *paths, const kc_diff_facts_output *to, kineto_error *err)
 {
     facts_diff d = {.differences = NULL};
-    kineto_status status = check_sides(paths, err);
+    kineto_status status = KINETO_OK;
     for (int i = 0; i < 2 && !status; i++)
         status = read_side(paths[i], &d.sides[i], err);
     if (!status)
