@@ -221,12 +221,15 @@ static kineto_status divide_operands(kc_diff_output *d, char *const *paths, int 
 
 static void print_diff(const kc_diff_output *d)
 {
+    enum { MANY_RANKS = 16 };
     kc_page page;
     FILE *out = kc_page_begin(&page, stdout);
     kc_diff_print(d, row_limit, all_tables, out);
     kc_page_end(&page);
     if (!fail_on.count && strcmp(definitions, "exact") == 0)
         kc_diff_print_next(d, stdout); /* not wrapped: it is to be copied */
+    if (d->coverage[0].rank_count > MANY_RANKS && d->coverage[1].rank_count > MANY_RANKS)
+        fputs("\n'ckineto diff --ranks' compares many ranks with one trace in memory.\n", stdout);
 }
 
 /* All output files; the text only if none of them is the standard output. */
