@@ -253,7 +253,7 @@ class Laws(Folder):
         self.assertGreater(ranks[0]["path_pct"], 60)
         cause = found["rank_causes"][0][0]
         self.assertEqual((cause["rank"], cause["leads"]), (5, cause["steps"]))
-        self.assertRegex(found["rank_causes"][1], r"rank 5 as its peers: -[0-9.]+ ?[mu]s a step; it leads in \d of \d steps$")
+        self.assertRegex(found["rank_causes"][1], r"rank 5 \(host node000, GPU 5\) as its peers: -[0-9.]+ ?[mu]s a step; it leads in \d of \d steps$")
 
 
 class AbsentRanks(Folder):
