@@ -11,6 +11,7 @@
 #include <ckineto/control.h>
 #include <ckineto/diff.h>
 #include <ckineto/export.h>
+#include <ckineto/facts.h>
 #include <ckineto/files.h>
 #include <ckineto/findings.h>
 #include <ckineto/overview.h>

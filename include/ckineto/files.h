@@ -192,11 +192,14 @@ typedef struct kineto_open_many_options {
     /** Called before each file is opened, by the calling thread; NULL. */
     void (*progress)(uint32_t index, uint32_t count, const char *path, void *user);
     void *user;
+    /** Put traces of several hosts on one clock, by the ends of collectives that they have in common; the ledger, source
+     *  "merge", says how well, or why not. Larger files are read twice then. Has no effect with only_rank. */
+    bool align;
 } kineto_open_many_options;
 KINETO_INIT_FUNCTION(kineto_open_many_options)
 
 /** kineto_files_find, then kineto_trace_open of each file and kineto_trace_merge, with the columns of at most one
- *  source in memory. Findings of a survey are in the ledger, source "merge". A file that was given must be readable;
+ *  source in memory, and with `align` of files of 64 MiB in all. Findings of a survey are in the ledger, source "merge". A file that was given must be readable;
  *  an unreadable file of a directory is a loss in the ledger, unless it is the only one.
  *  @param options  may be NULL.
  *  @param out      receives a trace to release; of a single file, as kineto_trace_open gives it.

@@ -24,6 +24,7 @@ _PLACES = {
                "set_thread_name", "set_process_name", "add_metadata"),
     "session": ("record", "Recording", "load_plugin"),
     "traces": ("open", "Trace"),
+    "facts": ("Facts",),
     "analysis": ("diff", "table_names"),
     "profiling": ("profile", "tensorboard_trace_handler", "ExperimentalConfig",
                 "ExecutionTraceObserver"),
@@ -59,6 +60,7 @@ if TYPE_CHECKING:  # each name as itself: so it is part of the typed interface
     from .errors import PluginError as PluginError
     from .errors import StateError as StateError
     from .errors import UnsupportedError as UnsupportedError
+    from .facts import Facts as Facts
     from .installing import install as install
     from .profiling import ExecutionTraceObserver as ExecutionTraceObserver
     from .profiling import ExperimentalConfig as ExperimentalConfig

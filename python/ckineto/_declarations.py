@@ -79,6 +79,13 @@ FULL: Dict[str, Tuple[Any, Tuple]] = {
     "kineto_diff_gate": (int_, (void_p, char_p, bool_, _P(S.DiffVerdict), _ERR)),
     "kineto_diff_outcome_name": (char_p, (u32,)),
     "kineto_diff_decider_name": (char_p, (u32,)),
+    # facts.h
+    "kineto_facts_are_at": (bool_, (char_p,)),
+    "kineto_facts_open": (int_, (_P(char_p), size_t, u64, _P(void_p), _ERR)),
+    "kineto_facts_destroy": (None, (void_p,)),
+    "kineto_facts_analyze": (int_, (void_p, char_p, _P(void_p), _ERR)),
+    "kineto_facts_find": (int_, (void_p, char_p, _P(void_p), _ERR)),
+    "kineto_facts_diff": (int_, (void_p, void_p, _P(void_p), _ERR)),
     # summary.h
     "kineto_function_events_create": (int_, (void_p, void_p, _P(void_p), _ERR)),
     "kineto_function_events_destroy": (None, (void_p,)),

@@ -95,7 +95,7 @@ WRITE_PROGRESS = C.CFUNCTYPE(None, u64, u64, void_p)
 class OpenManyOptions(Sized):
     _c_type_ = "kineto_open_many_options"
     _fields_ = [("size", size_t), ("open", C.POINTER(OpenOptions)), ("only_rank", bool_),
-                ("rank", i32), ("progress", OPEN_PROGRESS), ("user", void_p)]
+                ("rank", i32), ("progress", OPEN_PROGRESS), ("user", void_p), ("align", bool_)]
 
 
 class ExportOptions(Sized):

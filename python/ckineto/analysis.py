@@ -261,6 +261,14 @@ def diff(before: Any, after: Any, shapes: bool = False, medians: bool = False, f
     known = {"all": 0, "host": 1, "device": 2}
     if devices not in known:
         raise errors.make_error(-1, "unknown devices %r; use 'all', 'host' or 'device'" % devices)
+    from .facts import Facts
+
+    if isinstance(before, Facts) and isinstance(after, Facts):
+        return before.diff(after, **options)
+    for one in (before, after):
+        if any(isinstance(run, Facts) for run in (one if isinstance(one, (list, tuple)) else [one])):
+            raise errors.make_error(-1, "diff: facts can only be compared with facts, one run of each side: 'ckineto facts' "
+                                        "makes them of traces")
     chosen = _Options(**options)
     c = S.DiffOptions(analyze=C.pointer(chosen.c), shapes=shapes, medians=medians, findings=findings,
                       draws=draws, seed=seed, devices=known[devices], short_names=short_names)

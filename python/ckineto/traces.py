@@ -592,15 +592,17 @@ _TS_UNITS_NS = {"ns": 1, "us": 1000, "ms": 1000000, "s": 1000000000}
 
 
 def open(path: Any, memory_limit: Any = None, threads: Optional[int] = None, strict: bool = False,
-         rank: Optional[int] = None, progress: bool = True, ts_unit: str = "us") -> Trace:
+         rank: Optional[int] = None, progress: bool = True, ts_unit: str = "us", align: bool = True) -> Trace:
     """Read a trace of ckineto, Kineto or PyTorch, plain or compressed. Several paths, or a directory,
-    become one trace with a process for each rank.
+    become one trace with a process for each rank. Facts files, files of runs and directories of them
+    (`ckineto facts`, `ckineto reduce`) become `Facts`, which answer what comparing ranks needs.
 
     memory_limit  bytes, or "2G": beyond it, data that grows with the trace goes to a temporary file
     threads       number of reading threads; the trace is the same with any number
     strict        refuse broken files instead of repairing them as far as that is certain
     rank          read the files of one rank only
     ts_unit       what "ts" and "dur" of the file count: "ns", "us" (as the format has it), "ms" or "s"
+    align         put files of several hosts on one clock, by the ends of collectives; `Trace.ledger` says how well
     """
     if ts_unit not in _TS_UNITS_NS:
         raise ValueError(f"ts_unit must be one of {', '.join(_TS_UNITS_NS)}, not {ts_unit!r}")
@@ -608,8 +610,15 @@ def open(path: Any, memory_limit: Any = None, threads: Optional[int] = None, str
     options = S.OpenOptions(threads=threads or 0, memory_bytes=limit, strict=strict,
                             ts_unit_ns=_TS_UNITS_NS[ts_unit])
     several = not isinstance(path, (str, bytes, os.PathLike))
+    from .facts import are_facts, open_facts
+
+    paths = list(path) if several else [path]
+    if are_facts(paths):
+        if rank is not None:
+            raise errors.make_error(-1, "open: rank needs the traces themselves, not their facts")
+        return open_facts(paths, limit)
     if several or rank is not None or os.path.isdir(path):
-        return _open_many(list(path) if several else [path], options, rank, limit, progress)
+        return _open_many(paths, options, rank, limit, progress, align)
     handle = _functions.make(_functions.full().kineto_trace_open_with, _functions.path_of(path),
                              C.byref(options))
     trace = Trace(handle, os.fsdecode(path), limit)
@@ -619,9 +628,9 @@ def open(path: Any, memory_limit: Any = None, threads: Optional[int] = None, str
 
 
 def _open_many(paths: List[Any], options: S.OpenOptions, rank: Optional[int], limit: int,
-               progress: bool) -> Trace:
+               progress: bool, align: bool) -> Trace:
     array = (C.c_char_p * max(len(paths), 1))(*[_functions.path_of(path) for path in paths])
-    many = S.OpenManyOptions(open=C.pointer(options), only_rank=rank is not None, rank=rank or 0)
+    many = S.OpenManyOptions(open=C.pointer(options), only_rank=rank is not None, rank=rank or 0, align=align)
     with _Progress("reading", progress and len(paths) > 0) as bar:
         many.progress = bar.open_callback
         handle = _functions.make(_functions.full().kineto_trace_open_many, array, len(paths),

@@ -491,7 +491,7 @@ static kineto_status analyze_fact_tables(work *w, const ka_facts_set *s, bool *l
         *lacks_some = (usual & ~there) != 0;
         tables = usual & there;
         if (!status && !tables)
-            status = kb_fail(err, KINETO_E_NOT_FOUND, "the facts have no tables; 'ckineto facts --all' keeps them");
+            status = ka_facts_fail_without_tables(err);
     }
     return status ? status : ka_facts_set_analyze(s, &w->options, tables, &w->facts, err);
 }
@@ -503,7 +503,7 @@ static kineto_status analyze_fact_set(work *w, const ka_facts_set *s, bool *lack
         kineto_status status = ka_parse_rules(only, &chosen, err);
         return status ? status : ka_facts_set_find(s, chosen, &w->found, err);
     }
-    w->overview = w->overview && (brief || ka_facts_set_has_findings(s));
+    w->overview = w->overview && (brief || ka_facts_set_has_overview(s));
     if (!w->overview)
         return analyze_fact_tables(w, s, lacks_some, err);
     kineto_status status = ka_facts_set_overview(s, 0, &w->seen, err);
@@ -519,9 +519,9 @@ static kineto_status analyze_facts(work *w, char *const *paths, int count, kinet
     bool lacks_some = false;
     kineto_status status = check_facts_options(err);
     if (!status)
-        status = kc_check_facts_memory(kc_reading.memory_bytes, err);
+        status = ka_check_facts_memory(kc_reading.memory_bytes, err);
     if (!status)
-        status = kc_open_facts(paths, count, &s, err);
+        status = ka_facts_open_paths(paths, count, &s, err);
     if (status)
         return status;
     ka_facts_set_limit_memory(s, kc_reading.memory_bytes);
@@ -534,8 +534,8 @@ static kineto_status analyze_facts(work *w, char *const *paths, int count, kinet
     if (!status)
         status = show_results(w, paths[0], err);
     if (!status && lacks_some && !json && !csv)
-        fputs("\nThese are the tables that the facts have: 'ckineto facts --all' keeps the others, findings and the "
-              "overview.\n", stdout);
+        fputs("\nThese are the tables that the facts have: 'ckineto facts --all' keeps the others and the overview, "
+              "'--findings' findings of each trace.\n", stdout);
     return status;
 }
 
@@ -546,9 +546,9 @@ static kineto_status analyze_facts(work *w, char *const *paths, int count, kinet
 static kineto_status analyze_files(work *w, char *const *paths, int count, kineto_error *err)
 {
     kineto_files *files;
-    kc_operands_kind kind;
-    kineto_status status = kc_find_facts(paths, count, &kind, NULL, err);
-    if (status || kind != KC_OPERANDS_TRACES)
+    ka_operands_kind kind;
+    kineto_status status = ka_find_facts(paths, count, &kind, NULL, err);
+    if (status || kind != KA_OPERANDS_TRACES)
         return status ? status : analyze_facts(w, paths, count, err);
     status = kineto_files_find((const char *const *)paths, (size_t)count, &files, err);
     if (status)

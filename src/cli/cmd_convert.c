@@ -2,7 +2,6 @@
  * the file and accounts for every activity. All options are checked before the trace is read, which
  * may take long. */
 #include "cli/written.h"
-#include "cli/clocks.h"
 #include "cli/convert.h"
 #include "cli/names.h"
 #include "export/export.h"

@@ -6,6 +6,7 @@
 #include "cli/open_many.h"
 
 #include "cli/diff/diff.h"
+#include "analyze/saved/facts_paths.h"
 #include "cli/diff/diff_facts.h"
 #include "cli/style.h"
 
@@ -14,7 +15,7 @@
 
 static const char *definitions = "exact", *devices = "all", *rank, *streams, *rules;
 static const char *json, *csv, *junit, *sarif, *markdown;
-static bool is_of_runs, short_names, shapes, medians, no_findings, no_noise, all_tables;
+static bool is_of_runs, only_ranks, short_names, shapes, medians, no_findings, no_noise, all_tables;
 static kc_texts fail_on;
 static uint64_t row_limit = 20, draws, seed, threads;
 
@@ -29,6 +30,8 @@ static const kc_option option_list[] = {
      "several runs of each side: BEFORE... -- AFTER...; intervals and gates\n"
      "count the noise between runs, and typical calls of each run are compared\n(needs 3 a side, --medians 5)"},
     {"medians", 0, KC_FLAG, &medians, NULL, "compare medians of steps or runs, not means"},
+    {"ranks", 0, KC_FLAG, &only_ranks, NULL,
+     "compare only what differs across ranks: one trace is in memory at a\ntime; also facts with traces"},
     {"shapes", 0, KC_FLAG, &shapes, NULL, "distinguish operators by shapes"},
     {"no-findings", 0, KC_FLAG, &no_findings, NULL,
      "do not search both traces for findings: faster"},
@@ -218,12 +221,15 @@ static kineto_status divide_operands(kc_diff_output *d, char *const *paths, int 
 
 static void print_diff(const kc_diff_output *d)
 {
+    enum { MANY_RANKS = 16 };
     kc_page page;
     FILE *out = kc_page_begin(&page, stdout);
     kc_diff_print(d, row_limit, all_tables, out);
     kc_page_end(&page);
     if (!fail_on.count && strcmp(definitions, "exact") == 0)
         kc_diff_print_next(d, stdout); /* not wrapped: it is to be copied */
+    if (d->coverage[0].rank_count > MANY_RANKS && d->coverage[1].rank_count > MANY_RANKS)
+        fputs("\n'ckineto diff --ranks' compares many ranks with one trace in memory.\n", stdout);
 }
 
 /* All output files; the text only if none of them is the standard output. */
@@ -271,18 +277,21 @@ static int finish_diff_output(int status)
     return kc_finish_stdout("diff", 0) ? KC_EXIT_USAGE : status;
 }
 
-/* Facts have neither gates nor files to write. */
+/* Facts have no gates. How traces are read matters if a side is traces. */
 static int run_diff_of_facts(char *const *paths, int count)
 {
     kineto_error err = {.message = ""};
-    const void *const allowed[] = {&row_limit, &kc_color_choice, &threads, &kc_reading.memory_bytes};
+    ka_operands_kind kind = KA_OPERANDS_TRACES;
+    bool are_all_facts = !ka_find_facts(paths, count, &kind, NULL, NULL) && kind == KA_OPERANDS_FACTS;
+    const void *const allowed[] = {&row_limit, &kc_color_choice, &threads, &kc_reading.memory_bytes, &json, &csv, &only_ranks};
     for (size_t i = 0; i < KB_COUNT(option_list); i++) {
         const kc_option *o = &option_list[i];
         bool is_allowed = o->type == KC_ALIAS;
         for (size_t k = 0; k < KB_COUNT(allowed); k++)
-            is_allowed |= o->value == allowed[k];
+            is_allowed |= o->value == allowed[k] || (o->value == &kc_reading.ts_unit_ns && !are_all_facts);
         if (!is_allowed && kc_option_given(o->value)) {
-            (void)kc_usage_error("diff", "--%s needs the traces themselves, not their facts", o->name);
+            (void)kc_usage_error("diff", "--%s needs the traces themselves, not their facts%s", o->name,
+                                 only_ranks ? ": leave out --ranks" : "");
             return KC_EXIT_USAGE;
         }
     }
@@ -290,7 +299,14 @@ static int run_diff_of_facts(char *const *paths, int count)
         (void)kc_usage_error("diff", "two runs are needed: before and after");
         return KC_EXIT_USAGE;
     }
-    kineto_status status = kc_diff_facts(paths, row_limit, stdout, &err);
+    if (ka_check_facts_memory(kc_reading.memory_bytes, &err)) {
+        (void)kc_usage_error("diff", "%s", err.message);
+        return KC_EXIT_USAGE;
+    }
+    if (check_diff_outputs(paths, count))
+        return KC_EXIT_USAGE;
+    const kc_diff_facts_output to = {row_limit, json, csv};
+    kineto_status status = kc_diff_facts(paths, &to, &err);
     if (status)
         kc_complain_of("diff", &err);
     return finish_diff_output(status ? KC_EXIT_USAGE : 0);
@@ -305,7 +321,7 @@ int kc_diff(int argc, char **argv)
     kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return finish_diff_output(0);
-    if (status == KINETO_OK && operands && kc_diff_is_of_facts(argv + 1, operands))
+    if (status == KINETO_OK && operands && (only_ranks || kc_diff_is_of_facts(argv + 1, operands)))
         return run_diff_of_facts(argv + 1, operands);
     if (status == KINETO_OK)
         status = check_diff_outputs(argv + 1, operands);

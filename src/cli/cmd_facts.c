@@ -3,7 +3,8 @@
  * could not be read, which their files then say; 1 if a file could not be written; 2 if none was. */
 #include "cli/open_many.h"
 
-#include "cli/facts/facts_files.h"
+#include "analyze/saved/facts_make.h"
+#include "analyze/saved/facts_paths.h"
 #include "trace/bytes/json_text.h"
 #include "trace/trace.h"
 
@@ -14,11 +15,12 @@
 #define FACTS_ENDING ".ckfacts"
 
 static const char *output, *shard, *list_path;
-static bool every, force;
+static bool every, force, findings;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "DIR", "write the facts files to this directory, which is made"},
     {"shard", 0, KC_TEXT, &shard, "I/N", "only every N-th trace, beginning with the I-th; I counts from 0"},
     {"list", 0, KC_TEXT, &list_path, "FILE", "also the traces whose names are in FILE (-: the standard\ninput), one a line"},
+    {"findings", 'f', KC_FLAG, &findings, NULL, "also the findings of each trace, not only those that compare ranks"},
     {"all", 'a', KC_FLAG, &every, NULL, "also the overview, findings, and all tables but those with a row for\neach event, not only what compares ranks"},
     {"force", 0, KC_FLAG, &force, NULL, "also traces whose facts are there and up to date"},
     KC_READING_OPTIONS,
@@ -56,7 +58,7 @@ static kineto_status parse_shard(uint32_t *index, uint32_t *count)
     return KINETO_OK;
 }
 
-static kineto_status read_list(kc_path_list *paths, kineto_error *err)
+static kineto_status read_list(ka_path_list *paths, kineto_error *err)
 {
     bool is_stdin = strcmp(list_path, "-") == 0;
     FILE *in = is_stdin ? stdin : fopen(list_path, "re");
@@ -69,7 +71,7 @@ static kineto_status read_list(kc_path_list *paths, kineto_error *err)
         while (size && (line[size - 1] == '\n' || line[size - 1] == '\r'))
             line[--size] = '\0';
         if (size)
-            status = kc_list_files(line, kc_is_trace_path, paths, err);
+            status = ka_list_files(line, ka_is_trace_path, paths, err);
     }
     if (!status && ferror(in))
         status = kb_fail_os(err, errno, "cannot read %s", list_path);
@@ -82,15 +84,15 @@ static kineto_status read_list(kc_path_list *paths, kineto_error *err)
 /* In one order for all shards: that of ranks, then of names. */
 static kineto_status find_traces(char *const *operands, int count, kineto_files **out, kineto_error *err)
 {
-    kc_path_list paths = {0};
+    ka_path_list paths = {0};
     kineto_status status = list_path ? read_list(&paths, err) : KINETO_OK;
     for (int i = 0; i < count && !status; i++)
-        status = kc_list_files(operands[i], kc_is_trace_path, &paths, err);
+        status = ka_list_files(operands[i], ka_is_trace_path, &paths, err);
     if (!status && !paths.list.count)
         status = kb_fail(err, KINETO_E_NOT_FOUND, "no trace there: no file ends in .json, .json.gz or .json.zst");
     if (!status)
         status = kineto_files_find((const char *const *)paths.list.data, paths.list.count, out, err);
-    kc_path_list_free(&paths);
+    ka_path_list_free(&paths);
     return status;
 }
 
@@ -99,7 +101,7 @@ static kineto_status find_traces(char *const *operands, int count, kineto_files 
 typedef struct facts_work {
     kineto_files *files;
     uint32_t shard, shards;
-    kc_path_list made; /* names of facts files in the directory, when the command began */
+    ka_path_list made; /* names of facts files in the directory, when the command began */
     kb_map by_hash;    /* hash of a path → place in `made` + 1, of the last such; their order is that of `next` */
     KB_VEC(uint64_t) next;
     uint32_t written, kept, failed; /* failed: of these the traces that could not be read */
@@ -130,7 +132,7 @@ static bool is_made_name(const char *path, const char *name)
 
 static kineto_status list_made(facts_work *w, kineto_error *err)
 {
-    kineto_status status = kc_list_files(output, is_made_name, &w->made, err);
+    kineto_status status = ka_list_files(output, is_made_name, &w->made, err);
     for (size_t i = 0; i < w->made.list.count && !status; i++) {
         uint64_t hash = 0;
         (void)read_name_hash(w->made.list.data[i], &hash);
@@ -173,33 +175,6 @@ static void name_facts(const ka_facts_source *s, char *out, size_t size)
 }
 
 /* ---- one trace ------------------------------------------------------------------------------- */
-
-/* What the tables that compare ranks are made of, and steps. */
-static ka_table_set choose_facts_tables(void)
-{
-    return KA_TABLE_BIT(KA_TABLE_rank_marks) | KA_TABLE_BIT(KA_TABLE_steps) | KA_TABLE_BIT(KA_TABLE_mpi_messages) |
-           KA_TABLE_BIT(KA_TABLE_distributed_overlap);
-}
-
-/* A trace that cannot be read is no failure: its facts say why. Only lack of memory is one, as it may go away. */
-static kineto_status measure_trace(const char *path, uint32_t index, ka_trace_facts *facts, kb_arena *arena,
-                                   kineto_error *why)
-{
-    kineto_trace *trace = NULL;
-    kineto_status status = kineto_trace_open_with(path, &kc_reading, &trace, why);
-    int32_t rank = status ? -1 : kc_trace_rank(trace, path, index);
-    kineto_analysis_options how = {.size = sizeof how, .rank = &rank, .threads = 1}; /* the work is split by traces */
-    if (!status && (!ka_describe_source_trace(trace, rank, arena, &facts->source) ||
-                    !ka_measure_health(trace, &rank, &facts->health)))
-        status = kb_fail_memory(why, path);
-    if (!status)
-        status = every ? kineto_overview_create(trace, &how, &facts->overview, why)
-                       : ka_analyze_tables(trace, &how, choose_facts_tables(), &facts->analysis, why);
-    kineto_trace_release(trace);
-    facts->status = status;
-    facts->message = why->message;
-    return status == KINETO_E_MEMORY ? status : KINETO_OK;
-}
 
 /* Files of the same trace that the new one stands in for: of the same rank, or of when it could not be read. */
 static void remove_replaced(const facts_work *w, const ka_facts_source *s, const char *name)
@@ -244,11 +219,12 @@ static kineto_status make_facts(facts_work *w, uint32_t index, kineto_error *err
     char *name = malloc(strlen(output) + 256);
     kineto_status status = name && ka_describe_source_file(path, &arena, &facts.source) ? KINETO_OK
                                                                                          : kb_fail_memory(err, path);
-    facts.source.options = kb_string(every ? "all" : "default");
+    ka_facts_level level = every ? KA_FACTS_WITH_ALL : findings ? KA_FACTS_WITH_FINDINGS : KA_FACTS_OF_RANKS;
+    facts.source.options = kb_string(ka_facts_level_name(level));
     bool is_kept = !status && is_up_to_date(w, &facts.source);
     w->kept += is_kept;
     if (!status && !is_kept) {
-        status = measure_trace(path, index, &facts, &arena, &why);
+        status = ka_trace_facts_make(path, index, level, &kc_reading, &arena, &facts, &why);
         if (status && err)
             *err = why;
         if (!status) {
@@ -263,9 +239,7 @@ static kineto_status make_facts(facts_work *w, uint32_t index, kineto_error *err
         if (!status && facts.status)
             kc_complain("facts: %s", facts.message);
     }
-    kineto_analysis_destroy(facts.analysis);
-    kineto_overview_destroy(facts.overview);
-    ka_trace_health_free(&facts.health);
+    ka_trace_facts_free(&facts);
     kb_arena_free(&arena);
     free(name);
     return status;
@@ -310,7 +284,7 @@ static int finish_facts(facts_work *w, kineto_status status, const kineto_error 
         print_sum(w);
     int result = status ? (w->written ? KC_EXIT_FAILURE : KC_EXIT_USAGE) : w->failed ? KC_EXIT_INCOMPLETE : 0;
     kineto_files_destroy(w->files);
-    kc_path_list_free(&w->made);
+    ka_path_list_free(&w->made);
     kb_map_free(&w->by_hash);
     kb_vec_free(&w->next);
     return kc_finish_stdout("facts", result);

@@ -2,7 +2,6 @@
  * nothing is copied. Results are written by src/cli/query. Statements run one after the other, and
  * the first error ends the command. */
 #include "cli/query/query.h"
-#include "cli/clocks.h"
 #include "cli/open_many.h"
 
 #include <errno.h>

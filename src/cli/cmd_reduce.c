@@ -3,7 +3,7 @@
 #include "cli/open_many.h"
 
 #include "cli/facts/facts_answer.h"
-#include "cli/facts/facts_files.h"
+#include "analyze/saved/facts_paths.h"
 
 static const char *output;
 static bool quiet;
@@ -109,13 +109,13 @@ int kc_reduce(int argc, char **argv)
         return kc_finish_stdout("reduce", 0);
     if (!status && !operands)
         status = kc_usage_error("reduce", "name facts files, or directories of them");
-    if (!status && kc_check_facts_memory(kc_reading.memory_bytes, &err))
+    if (!status && ka_check_facts_memory(kc_reading.memory_bytes, &err))
         status = kc_usage_error("reduce", "%s", err.message);
     if (!status)
         status = kc_check_outputs("reduce", argv + 1, operands, &output, 1, false);
     if (status)
         return KC_EXIT_USAGE;
-    status = kc_open_facts(argv + 1, operands, &set, &err);
+    status = ka_facts_open_paths(argv + 1, operands, &set, &err);
     bool is_read = !status && ka_facts_set_readable(set);
     if (!status)
         status = reduce_facts(set, &is_whole, &err);

@@ -1,8 +1,7 @@
 /* ckineto report: findings, tables and the timeline of a trace as one HTML page, or as text. The
  * report itself is made by src/cli/report, which `view` uses as well. */
-#include "cli/facts/facts_files.h"
+#include "analyze/saved/facts_paths.h"
 #include "cli/report/report.h"
-#include "cli/clocks.h"
 #include "cli/open_many.h"
 #include "cli/written.h"
 #include "cli/style.h"
@@ -111,10 +110,10 @@ int kc_report(int argc, char **argv)
         status = kc_usage_error("report", "no trace given");
     if (!status)
         status = check_report_options();
-    kc_operands_kind kind = KC_OPERANDS_TRACES;
-    if (!status && kc_find_facts(argv + 1, operands, &kind, NULL, &err))
-        kind = KC_OPERANDS_TRACES; /* reading them reports it */
-    if (!status && kind != KC_OPERANDS_TRACES && (!text || output || flame || before))
+    ka_operands_kind kind = KA_OPERANDS_TRACES;
+    if (!status && ka_find_facts(argv + 1, operands, &kind, NULL, &err))
+        kind = KA_OPERANDS_TRACES; /* reading them reports it */
+    if (!status && kind != KA_OPERANDS_TRACES && (!text || output || flame || before))
         status = kc_usage_error("report", "the timeline of a page and the flame graph need the traces, not their facts; "
                                           "'ckineto analyze' prints what the facts have");
     bool is_chosen_here = !output && !text && (!flame || before);

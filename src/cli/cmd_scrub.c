@@ -1,7 +1,6 @@
 /* ckineto scrub: replace names in a trace by pseudonyms, so that it can be shared. The replacement
  * is kineto_trace_scrub; this file chooses the classes and the salt. A random salt is not stored,
  * so that its pseudonyms cannot be tested by guessing. */
-#include "cli/clocks.h"
 #include "cli/open_many.h"
 #include "cli/written.h"
 

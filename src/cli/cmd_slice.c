@@ -1,7 +1,6 @@
 /* ckineto slice: select a part of a trace and write it as a trace of its own. Options become one
  * kineto_selection, whose conditions must all hold. Only --time needs the trace for parsing,
  * because it may be relative to the window. */
-#include "cli/clocks.h"
 #include "cli/open_many.h"
 #include "cli/page.h"
 #include "cli/written.h"

@@ -1,7 +1,6 @@
 /* ckineto table: the cost of each function, as the table of PyTorch's key_averages().table(). The
  * tables are those of ckineto/summary.h. One output form is selected by an option, and options that
  * the form does not have are refused. */
-#include "cli/clocks.h"
 #include "cli/open_many.h"
 #include "analyze/summary/summary.h"
 #include "cli/names.h"

@@ -502,7 +502,7 @@ static int verify_facts(int count, char **paths)
         (void)kc_usage_error("verify", "--json, --rule and --evidence need the traces themselves, not their facts");
         return KC_EXIT_USAGE;
     }
-    kineto_status status = kc_open_facts(paths, count, &facts, &err);
+    kineto_status status = ka_facts_open_paths(paths, count, &facts, &err);
     int result = status ? EXIT_UNREADABLE : show_facts_health(facts, &set, &err);
     if (status || result == EXIT_UNREADABLE)
         kc_complain_of("verify", &err);
@@ -585,10 +585,10 @@ int kc_verify(int argc, char **argv)
         status = kc_usage_error("verify", "no trace given");
     if (status == KINETO_OK)
         status = kc_check_outputs("verify", argv + 1, operands, &kc_json_path, 1, false);
-    kc_operands_kind kind = KC_OPERANDS_TRACES;
-    if (status == KINETO_OK && operands && kc_find_facts(argv + 1, operands, &kind, NULL, NULL))
-        kind = KC_OPERANDS_TRACES; /* reading them reports it */
+    ka_operands_kind kind = KA_OPERANDS_TRACES;
+    if (status == KINETO_OK && operands && ka_find_facts(argv + 1, operands, &kind, NULL, NULL))
+        kind = KA_OPERANDS_TRACES; /* reading them reports it */
     if (status)
         return KC_EXIT_USAGE;
-    return kind == KC_OPERANDS_TRACES ? run_verify(operands, argv + 1) : verify_facts(operands, argv + 1);
+    return kind == KA_OPERANDS_TRACES ? run_verify(operands, argv + 1) : verify_facts(operands, argv + 1);
 }

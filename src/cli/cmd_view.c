@@ -3,7 +3,6 @@
  * runs, a thread waits for signals and removes it. */
 #include "cli/report/report.h"
 #include "cli/report/serve.h"
-#include "cli/clocks.h"
 #include "cli/open_many.h"
 
 #include <dirent.h>

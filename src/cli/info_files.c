@@ -2,7 +2,7 @@
  * after the other by kineto_files_survey, so that only one is in memory. Unreadable files are rows
  * with an error. */
 #include "cli/open_many.h"
-#include "cli/facts/facts_files.h"
+#include "analyze/saved/facts_paths.h"
 #include "cli/style.h"
 #include "cli/page.h"
 
@@ -200,7 +200,7 @@ static bool show_surveyed_file(const kineto_visit *visit, void *user)
 static kineto_status survey_facts(char *const *paths, int count, kineto_survey **survey, kineto_error *err)
 {
     ka_facts_set *facts = NULL;
-    kineto_status status = kc_open_facts(paths, count, &facts, err);
+    kineto_status status = ka_facts_open_paths(paths, count, &facts, err);
     if (!status)
         status = ka_facts_set_survey(facts, survey, err);
     ka_facts_set_destroy(facts);
@@ -216,9 +216,9 @@ int kc_info_files(char *const *paths, int count)
     kineto_survey_options how = {
         .size = sizeof how, .open = &kc_reading, .visit = show_surveyed_file};
     bool unreadable = false;
-    kc_operands_kind kind;
-    kineto_status status = kc_find_facts(paths, count, &kind, NULL, &err);
-    if (!status && kind != KC_OPERANDS_TRACES)
+    ka_operands_kind kind;
+    kineto_status status = ka_find_facts(paths, count, &kind, NULL, &err);
+    if (!status && kind != KA_OPERANDS_TRACES)
         status = survey_facts(paths, count, &survey, &err);
     else if (!status)
         status = kineto_files_find((const char *const *)paths, (size_t)count, &files, &err);

@@ -1,13 +1,11 @@
 /* Opening one trace from several files and directories, progress on a terminal, checks of output
  * files, and findings about sets of files. */
 #include "cli/open_many.h"
-#include "cli/clocks.h"
 #include "cli/style.h"
 #include "export/export.h"
 
 #include "trace/bytes/json_text.h"
 #include "trace/import/import.h"
-#include "trace/transform/merge.h"
 
 #include <ckineto/analyze.h>
 
@@ -17,6 +15,7 @@
 
 kineto_open_options kc_reading = {.size = sizeof kc_reading};
 const char *kc_step_pattern;
+bool kc_no_align;
 
 /* From 0 to INT32_MAX. */
 kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank)
@@ -224,37 +223,22 @@ static kineto_status note_survey(const kineto_survey *survey, int32_t rank, ka_c
     return fits ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
-/* Gives up at the second host, unless clocks need no alignment. */
-typedef struct host_watch {
-    char first[256]; /* as kineto_identity.host */
-    bool several;
-} host_watch;
-
-/* A kt_open_hooks.opened. Merged traces are as they were merged. */
-static bool watch_hosts(void *context, const kineto_identity *identity)
-{
-    host_watch *w = context;
-    if (!identity->host[0] || identity->rank_count > 1)
-        return true;
-    w->several = w->first[0] && strcmp(w->first, identity->host) != 0;
-    if (!w->first[0])
-        snprintf(w->first, sizeof w->first, "%s", identity->host);
-    return !w->several;
-}
-
-static kineto_status open_many(char *const *paths, int count, int32_t rank, const kt_open_hooks *hooks,
+static kineto_status open_many(char *const *paths, int count, int32_t rank, ka_trace_clocks *clocks,
                                ka_coverage *coverage, kineto_trace **out, kineto_error *err)
 {
+    char refused[320];
+    kineto_survey *survey = NULL;
+    const ka_open_hooks hooks = {clocks, &survey, refused, sizeof refused};
     kineto_open_many_options how = {.size = sizeof how,
                                     .open = &kc_reading,
                                     .only_rank = rank >= 0,
                                     .rank = rank,
-                                    .progress = show_opening_progress};
-    kineto_survey *survey = NULL;
-    kt_open_hooks with_survey = *hooks;
-    with_survey.survey = &survey;
-    kineto_status status = kt_open_many((const char *const *)paths, (size_t)count, &how, &with_survey, out, err);
+                                    .progress = show_opening_progress,
+                                    .align = !kc_no_align};
+    kineto_status status = ka_open_many((const char *const *)paths, (size_t)count, &how, &hooks, out, err);
     kc_show_reading(0, 0, NULL);
+    if (refused[0])
+        fprintf(stderr, "ckineto: %s\n", refused);
     if (status == KINETO_OK && *out && !kc_is_one_file(paths, count))
         status = note_survey(survey, rank, coverage, err);
     if (status) {
@@ -265,32 +249,19 @@ static kineto_status open_many(char *const *paths, int count, int32_t rank, cons
     return status;
 }
 
-kineto_status kc_open_aligned(char *const *paths, int count, kc_clocks *clocks, ka_coverage *coverage, kineto_trace **out,
+kineto_status kc_open_aligned(char *const *paths, int count, ka_trace_clocks *clocks, ka_coverage *coverage, kineto_trace **out,
                               kineto_error *err)
 {
-    kt_open_hooks hooks = {.clocks = clocks && clocks->note[0] ? &clocks->merge : NULL};
-    if (hooks.clocks && clocks->is_refused)
-        fprintf(stderr, "ckineto: %s\n", clocks->note);
-    return open_many(paths, count, -1, &hooks, coverage, out, err);
+    return open_many(paths, count, -1, clocks, coverage, out, err);
 }
 
 /* A single file without --rank is opened directly, without a merge. */
 kineto_status kc_open_covered_traces(char *const *paths, int count, int32_t rank, ka_coverage *coverage,
                                      kineto_trace **out, kineto_error *err)
 {
-    host_watch watch = {0};
-    kc_clocks clocks = {0};
-    kt_open_hooks hooks = {.opened = rank < 0 && !kc_no_align ? watch_hosts : NULL, .context = &watch};
     if (kc_is_one_file(paths, count) && rank < 0)
         return kineto_trace_open_with(paths[0], &kc_reading, out, err);
-    kineto_status status = open_many(paths, count, rank, &hooks, coverage, out, err);
-    if (status || !watch.several)
-        return status;
-    status = kc_clocks_compare(&clocks, paths, count, err);
-    if (!status)
-        status = kc_open_aligned(paths, count, &clocks, coverage, out, err);
-    kc_clocks_free(&clocks);
-    return status;
+    return open_many(paths, count, rank, NULL, coverage, out, err);
 }
 
 kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto_trace **out,

@@ -3,6 +3,7 @@
 #ifndef KC_OPEN_MANY_H
 #define KC_OPEN_MANY_H
 
+#include "analyze/facts/trace_clocks.h"
 #include "analyze/overview/coverage.h"
 #include "cli/cli.h"
 
@@ -33,6 +34,13 @@ extern const char *kc_step_pattern;
      "PATTERN",                                                                                    \
      "names of the ranges that are steps: a * matches any text,\n| separates "                     \
      "alternatives (ProfilerStep#N, or the steps of\nSGLang and vLLM, or ranges that repeat)"}
+/** Set by KC_ALIGN_OPTION: the clocks of several hosts are left as they are recorded. */
+extern bool kc_no_align;
+#define KC_ALIGN_OPTION                                                                            \
+    {                                                                                              \
+        "no-align", 0, KC_FLAG, &kc_no_align, NULL,                                                \
+            "leave the clocks of several hosts as they are recorded"                               \
+    }
 /** Parse the value of --rank. @param text  NULL: not given, *rank is -1. A mistake is reported. */
 kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank);
 /** The rank of a trace; if the file does not contain it, `index`. */
@@ -40,7 +48,7 @@ int32_t kc_trace_rank(const kineto_trace *trace, const char *path, uint32_t inde
 /** Is this exactly one file, and not a directory? */
 bool kc_is_one_file(char *const *paths, int count);
 /** Open all files as one trace; only of one rank if `rank` >= 0. A terminal shows the progress. Files that cannot be
- * read are left out. Traces of several hosts are put on one clock, but for kc_no_align (clocks.h); if that is not possible,
+ * read are left out. Traces of several hosts are put on one clock, but for kc_no_align; if that is not possible,
  * a warning says why. Which ranks there are, and errors and warnings of the merge, are printed on stderr. On failure
  * nothing was printed. */
 kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto_trace **out,
@@ -48,9 +56,8 @@ kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto
 /** The same for a verb that shows the ranks itself: they are added to *coverage, and not printed. */
 kineto_status kc_open_covered_traces(char *const *paths, int count, int32_t rank, ka_coverage *coverage,
                                      kineto_trace **out, kineto_error *err);
-/** The same with clocks that are known already; NULL: as recorded. */
-struct kc_clocks;
-kineto_status kc_open_aligned(char *const *paths, int count, struct kc_clocks *clocks, ka_coverage *coverage,
+/** The same with clocks that are known already; without a note, times are as recorded. */
+kineto_status kc_open_aligned(char *const *paths, int count, ka_trace_clocks *clocks, ka_coverage *coverage,
                               kineto_trace **out, kineto_error *err);
 /** Do both paths lead to the same existing file? */
 bool kc_is_same_file(const char *one, const char *other);

@@ -2,7 +2,7 @@
  * KINETO_E_ARGUMENT with the one text for it, a bool is false, what is made is NULL. The cases are generated from the
  * headers by null_arguments.py. They run in a child, so that after a crash the others still run.
  *
- * usage: test_null_arguments TRACE */
+ * usage: test_null_arguments TRACE FACTS */
 #include <ckineto/ckineto.h>
 
 #include <stdio.h>
@@ -22,6 +22,7 @@ static kineto_analysis *a_kineto_analysis;
 static kineto_critical_path *a_kineto_critical_path;
 static kineto_findings *a_kineto_findings;
 static kineto_overview *a_kineto_overview;
+static kineto_facts *a_kineto_facts;
 static kineto_function_events *a_kineto_function_events;
 static kineto_averages *a_kineto_averages;
 static kineto_session *a_kineto_session;
@@ -82,7 +83,7 @@ static bool record_a_result(void)
            !kineto_profiler_stop(a_kineto_profiler, &a_kineto_profiler_result, &err);
 }
 
-static bool make_all(const char *path)
+static bool make_all(const char *path, const char *facts)
 {
     return !kineto_trace_open(path, &a_kineto_trace, &err) &&
            !kineto_files_find(&path, 1, &a_kineto_files, &err) &&
@@ -93,6 +94,7 @@ static bool make_all(const char *path)
            !kineto_critical_path_create(a_kineto_trace, NULL, &a_kineto_critical_path, &err) &&
            !kineto_findings_find(a_kineto_trace, NULL, &a_kineto_findings, &err) &&
            !kineto_overview_create(a_kineto_trace, NULL, &a_kineto_overview, &err) &&
+           !kineto_facts_open(&facts, 1, 0, &a_kineto_facts, &err) &&
            !kineto_function_events_create(a_kineto_trace, NULL, &a_kineto_function_events, &err) &&
            !kineto_averages_create(a_kineto_function_events, NULL, &a_kineto_averages, &err) &&
            !kineto_session_create(NULL, &a_kineto_session, &err) &&
@@ -109,6 +111,7 @@ static void destroy_all(void)
     kineto_averages_destroy(a_kineto_averages);
     kineto_function_events_destroy(a_kineto_function_events);
     kineto_overview_destroy(a_kineto_overview);
+    kineto_facts_destroy(a_kineto_facts);
     kineto_findings_destroy(a_kineto_findings);
     kineto_critical_path_destroy(a_kineto_critical_path);
     kineto_analysis_destroy(a_kineto_analysis);
@@ -144,7 +147,7 @@ static bool run_in_child(void)
 int main(int argc, char **argv)
 {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (argc != 2 || shared == MAP_FAILED || !make_all(argv[1])) {
+    if (argc != 3 || shared == MAP_FAILED || !make_all(argv[1], argv[2])) {
         puts(argc == 2 ? err.message : "name a trace");
         return 2;
     }

@@ -114,7 +114,7 @@ def value(parameter, index):
 
 # Objects that null_arguments.c makes: a_TYPE.
 HANDLES = {"kineto_trace", "kineto_files", "kineto_survey", "kineto_builder", "kineto_verify_report", "kineto_analysis",
-           "kineto_critical_path", "kineto_findings", "kineto_overview", "kineto_function_events", "kineto_averages",
+           "kineto_critical_path", "kineto_facts", "kineto_findings", "kineto_overview", "kineto_function_events", "kineto_averages",
            "kineto_session",
            "kineto_profiler", "kineto_profiler_result", "kineto_profile_run", "kineto_post_event", "kineto_event"}
 

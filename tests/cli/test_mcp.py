@@ -238,6 +238,32 @@ class Tools(Mcp):
                         elif value is None or text_limit == 3000:
                             self.assertEqual(cell, value)
 
+    def test_facts_in_place_of_traces(self):
+        """The same answers, and what facts cannot answer is an error that names what to do."""
+        client = self.client()
+        for option, name in ((["--all"], "all.facts"), ([], "some.facts")):
+            self.run_command("facts", *option, TRAINING, "-o", name)
+        everything, some = self.path("all.facts"), self.path("some.facts")
+        of_trace, of_facts = (json.dumps(self.answer(client, "open", path=p)) for p in (TRAINING, everything))
+        self.assertEqual(of_trace.replace(TRAINING, everything), of_facts)
+        for tool, key, more in (("findings", "findings", {}), ("analyze", "rows", {"table": "kernels"}),
+                                ("analyze", "rows", {"table": "idle_named"})):
+            self.assertEqual(self.pages(client, tool, key, path=TRAINING, **more),
+                             self.pages(client, tool, key, path=everything, **more))
+        listed = {t["table"]: t["rows"] for t in self.pages(client, "analyze", "tables", path=some)}
+        self.assertIn("steps", listed)
+        self.assertNotIn("kernels", listed)
+        self.assertIn("--findings", self.answer(client, "findings", path=some)["note"])
+        self.assertNotIn("note", self.answer(client, "findings", path=everything))
+        self.assertIn("facts --all", self.mistake(client, "analyze", path=some, table="kernels"))
+        self.assertIn("facts --all", self.mistake(client, "open", path=some))
+        for tool, more in (("query", {"sql": "SELECT 1"}), ("timeline_picture", {})):
+            self.assertIn("needs the traces", self.mistake(client, tool, path=everything, **more))
+        self.assertEqual([t["table"] for t in self.pages(client, "diff", "tables", before=some, after=everything)], ["diff_ranks"])
+        self.assertIn("only be compared with facts", self.mistake(client, "diff", before=some, after=TRAINING))
+        os.utime(os.path.join(some, os.listdir(some)[0]), (1, 1))
+        self.assertIn("note", self.answer(client, "findings", path=some))
+
     def test_queries_are_pages_of_rows(self):
         client = self.client()
         sql = "SELECT row, name, dur_ns FROM activities ORDER BY row LIMIT 150"

@@ -17,6 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DOCS = os.path.join(HERE, "..", "..", "docs")
 DATA = os.path.join(HERE, "..", "data")
 TRAINING = os.path.join(DATA, "torch-2.5.1", "training.json.gz")
+FACTS = os.path.join(DATA, "..", "ranks", "frozen", "version-1.ckrun")
 GOOD_PLUGIN = os.path.join(os.environ.get("CKINETO_TEST_PLUGINS", ""), "good.so")
 BROKEN = '{"traceEvents":[{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":5},{"ph":'
 
@@ -34,6 +35,7 @@ OUTPUTS = [
     (("verify", "--json", "."), "verify"),
     (("verify", "--json", "--list"), "verify_rules"),
     (("diff", "--json", "-", TRAINING, TRAINING), "diff"),
+    (("diff", "--json", FACTS, FACTS), "diff_facts"),
     (("bench", "--json", "-n", "2", "-w", "0", "--ab", "true", "true"), "diff"),
     (("table", "--json", TRAINING), "table"),
     (("table", "--json", "--group-by-input-shape", "--group-by-stack", "5", TRAINING), "table"),

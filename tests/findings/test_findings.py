@@ -440,7 +440,7 @@ class Ranks(FindingsTest):
         self.assertEqual(len(found), 1)
         self.assertEqual(found[0]["rank"], 0)
         self.assertEqual(found[0]["subject"], "rank 0 computes longer than the ranks of its role")
-        self.assertIn("rank 0 computes 3.200 ms longer", found[0]["sentence"])
+        self.assertIn("rank 0 (GPU 0) computes 3.200 ms longer", found[0]["sentence"])
 
     def test_a_slow_link_is_named_by_its_group(self):
         found = of_rule(self.look(CASES["communication.slow_link"][0]), "communication.slow_link")

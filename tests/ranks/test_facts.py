@@ -3,6 +3,7 @@
 test_facts.py, with CKINETO in the environment
 """
 import glob
+import json
 import os
 import random
 import resource
@@ -16,6 +17,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 CKINETO = os.environ.get("CKINETO")
 TABLES = "rank_causes,rank_clocks,rank_damage"
+RULES_OF_RANKS = "communication.imbalance,communication.slow_link,mpi.late_sender,mpi.late_receiver"
 
 if not CKINETO:
     print("run by ctest, which says where the command is: skipped")
@@ -109,6 +111,40 @@ class Facts(unittest.TestCase):
             overview = run("analyze", facts).stdout.replace("a-" + name, name)
             self.assertEqual(run("analyze", self.path(name)).stdout, overview)
 
+    def test_default_facts_have_findings_of_ranks(self):
+        """Rules that compare ranks, and their gates: as over the traces. The others are named as missing, with the option."""
+        for name in SETS:
+            facts, joined = self.facts(name, self.path("d-" + name)), self.path("d-" + name + ".ckrun")
+            self.assertIn(run("reduce", facts, "-o", joined).returncode, (0, 3))
+            for source in (facts, joined):
+                self.assert_same_answer(name, source, "--findings", "--only", RULES_OF_RANKS)
+                self.assert_same_answer(name, source, "--findings", "--only", RULES_OF_RANKS, "--json")
+                self.assert_same_answer(name, source, "--gate", "communication.imbalance=1%", "--only", RULES_OF_RANKS)
+                everything = json.loads(run("analyze", "--findings", "--json", source).stdout)
+                missing = [r for r in everything["rules"] if "facts --findings" in r.get("because", "")]
+                self.assertEqual(len(missing), len(everything["rules"]) - 4)
+                for gate in ("copy", "copy.pageable", "all"):
+                    done = run("analyze", "--gate", gate, source)
+                    self.assertEqual(done.returncode, 1, gate)
+                    self.assertTrue("facts --findings" in done.stderr or "saves" in done.stderr, done.stderr)
+
+    def test_facts_with_findings_have_all_of_them(self):
+        for name in SETS:
+            facts, joined = self.facts(name, self.path("g-" + name), "--findings"), self.path("g-" + name + ".ckrun")
+            self.assertIn(run("reduce", facts, "-o", joined).returncode, (0, 3))
+            for source in (facts, joined):
+                for words in ([], ["--json"], ["--gate", "copy"], ["--gate", "all"], ["--only", "communication"]):
+                    self.assert_same_answer(name, source, "--findings", *words)
+
+    def test_findings_of_some_traces_only(self):
+        """A rule that was not evaluated on each trace is skipped, unless it found something."""
+        folder = self.facts("pipeline", self.path("some"))
+        traces = sorted(glob.glob(self.path("pipeline") + "/*.json"))[:8]
+        self.assertEqual(run("facts", *traces, "-o", folder, "--findings").returncode, 0)
+        rules = {r["id"]: r for r in json.loads(run("analyze", "--findings", "--json", folder).stdout)["rules"]}
+        self.assertEqual(rules["communication.share"]["judgement"], "found")
+        self.assertIn("facts --findings", rules["copy.pageable"]["because"])
+
     def test_same_bytes_however_the_work_is_split(self):
         for name in ("pipeline", "damaged"):
             whole = self.facts(name, self.path("w-" + name))
@@ -147,8 +183,59 @@ class Facts(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"device +5 ")
         self.assertIn("Median step", done.stdout)
-        for words in ([before, self.path("experts")], [before, before, "--json"], [before, before, "--fail-on", "step>3%"]):
+        for words in ([before, before, "--junit", "x"], ["--ranks", *[self.path("experts")] * 2, "--no-findings"], [before, before, "--fail-on", "step>3%"]):
             self.assertEqual(run("diff", *words).returncode, 2)
+
+    def test_diff_of_facts_as_json(self):
+        """The same however the facts are stored; what differs across ranks is what the diff of the traces names."""
+        self.generate("moved", [*SETS["pipeline"][:-1], "device:rank=9,phase=forward,factor=1.4"], 31)
+        sides = [self.facts(name, self.path("j-" + name)) for name in ("pipeline", "moved")]
+        joined = [self.path(f"j-{name}.ckrun") for name in ("pipeline", "moved")]
+        for facts, file in zip(sides, joined):
+            self.assertEqual(run("reduce", facts, "-o", file).returncode, 0)
+        of_facts, of_runs = (json.loads(run("diff", "--json", *s).stdout) for s in (sides, joined))
+        for side in ("before", "after"):
+            self.assertEqual({**of_facts[side], "name": ""}, {**of_runs[side], "name": ""})
+        self.assertEqual(of_facts["facts"], of_runs["facts"])
+        row = of_facts["facts"]["tables"]["diff_ranks"]["rows"][0]
+        self.assertEqual(row[:4], ["moved", "device", 5, 9])
+        of_traces = json.loads(run("diff", "--json", self.path("pipeline"), self.path("moved")).stdout)
+        self.assertEqual([r[:5] for r in of_traces["facts"]["tables"]["diff_ranks"]["rows"]],
+                         [r[:5] for r in of_facts["facts"]["tables"]["diff_ranks"]["rows"]])
+        self.assertEqual(run("diff", *sides, "--json", self.path("out.json"), "--csv", self.path("out.csv")).returncode, 0)
+        self.assertTrue(os.path.exists(self.path("out.json")) and os.listdir(self.path("out.csv")))
+
+    def test_diff_of_traces_by_their_ranks(self):
+        """--ranks is the diff of facts of the same traces, which are made one after the other; also of facts with traces."""
+        temporary = self.path("temporary")
+        os.makedirs(temporary)
+        environment = {**os.environ, "TMPDIR": temporary}
+        facts = self.facts("pipeline", self.path("r-pipeline")), self.facts("damaged", self.path("r-damaged"))
+        expected = json.loads(run("diff", "--json", *facts).stdout)
+        for words in (["--ranks", self.path("pipeline"), self.path("damaged")], [self.path("pipeline"), facts[1]],
+                      [facts[0], self.path("damaged")]):
+            done = run("diff", "--json", *words, env=environment)
+            got = json.loads(done.stdout)
+            for side in ("before", "after"):
+                got[side]["name"] = expected[side]["name"]
+            self.assertEqual(got, expected, words)
+            self.assertEqual(os.listdir(temporary), [])
+        done = run("diff", *facts, "--ts-unit", "ns")
+        self.assertEqual((done.returncode, "--ts-unit" in done.stderr), (2, True))
+        done = run("diff", "--ranks", self.path("pipeline"), self.path("damaged"), env={**os.environ, "TMPDIR": self.path("nowhere")})
+        self.assertEqual((done.returncode, "TMPDIR" in done.stderr), (2, True))
+
+    def test_diff_by_ranks_has_one_trace_in_memory(self):
+        traces = self.generate("many", ["--program", "tpd", "--set", "tp=4", "--set", "pp=2", "--set", "dp=8"], 29)
+        peaks = {}
+        for words in (("diff", "--ranks", traces, traces), ("diff", "--no-findings", traces, traces)):
+            # A small process starts it: the peak of a child is at least that of the process that it is a copy of.
+            measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, "
+                       "stderr=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+            done = subprocess.run([sys.executable, "-I", "-S", "-c", measure, CKINETO, *words], check=True, capture_output=True)
+            peaks[words[1]] = int(done.stdout)
+        print(f"diff of 64 ranks, twice {len(os.listdir(traces))} files: {peaks} KiB at most", file=sys.stderr)
+        self.assertLess(peaks["--ranks"], 0.3 * peaks["--no-findings"])
 
     def test_repeating_costs_nothing(self):
         folder = self.facts("pipeline", self.path("again"))
@@ -171,7 +258,7 @@ class Facts(unittest.TestCase):
         for more in ([], ["-o", self.path("said.ckrun")]):
             lines = run("reduce", facts, *more).stdout.splitlines()
             self.assertEqual(lines[0], "16 ranks.")
-            self.assertRegex(lines[2], r"^  rank 5, device: -[0-9.]+ [mu]s a step, [0-9.]+ %$")
+            self.assertRegex(lines[2], r"^  rank 5 \(host node000, GPU 5\), device: -[0-9.]+ [mu]s a step, [0-9.]+ %$")
         self.assertLess(run("analyze", self.path("said.ckrun")).stdout.index("(rank_causes)"),
                         run("analyze", self.path("said.ckrun")).stdout.index("(steps)"))
         self.assertIn("no rank and no link", run("reduce", self.facts("interleaved", self.path("none"))).stdout)

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -252,7 +253,7 @@ class Laws(Folder):
         self.assertGreater(ranks[0]["path_pct"], 60)
         cause = found["rank_causes"][0][0]
         self.assertEqual((cause["rank"], cause["leads"]), (5, cause["steps"]))
-        self.assertRegex(found["rank_causes"][1], r"rank 5 as its peers: -[0-9.]+ ?[mu]s a step; it leads in \d of \d steps$")
+        self.assertRegex(found["rank_causes"][1], r"rank 5 \(host node000, GPU 5\) as its peers: -[0-9.]+ ?[mu]s a step; it leads in \d of \d steps$")
 
 
 class AbsentRanks(Folder):
@@ -381,7 +382,8 @@ class Places(Folder):
         cause, said = self.find("--program", "ddp", "--set", "ranks=8", "--set", "ranks_per_host=4", "--plant",
                                 "device:rank=5,factor=1.4")
         self.assertEqual((cause["rank"], cause["ranks"], cause["host"]), (5, "", "node001"))
-        self.assertIn("rank 5 on node001 computes", said)
+        self.assertEqual(cause["device"], 1)
+        self.assertIn("rank 5 (host node001, GPU 1) computes", said)
 
     def test_group_within_a_host(self):
         cause, said = self.find("--program", "hsdp", "--set", "ranks=16", "--set", "ranks_per_host=4", "--plant",
@@ -469,6 +471,34 @@ class OneAxis(Folder):
                                   capture_output=True, text=True, timeout=300, check=True)
             ends[option] = done.stdout
         self.assertNotEqual(ends[()], ends[("--no-align",)])
+
+    def test_in_python(self):
+        """ckineto.open is on the same clock as the command; align=False is as recorded, which is the default of C."""
+        self.job()
+        sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
+        import ckineto
+        for option, align in (((), True), (("--no-align",), False)):
+            expected = subprocess.run([os.environ["CKINETO"], "query", "--format", "csv", self.folder, *option,
+                                       "select start_ns from activities where kind = 'kernel' order by start_ns"],
+                                      capture_output=True, text=True, timeout=300, check=True).stdout.split()[1:]
+            with ckineto.open(self.folder, align=align) as trace:
+                self.assertEqual(sorted(a.start_ns for a in trace if a.kind == "kernel"), list(map(int, expected)))
+                notes = [line.detail for line in trace.ledger if line.detail.startswith("clocks of 2 hosts are aligned")]
+                self.assertEqual(len(notes), align)
+
+    @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
+    def test_small_files_are_read_once(self):
+        self.job()
+        out = os.path.join(self.temporary.name, "merged.json")
+        for memory, most in (((), 1), (("--mem", "64M"), 3)):
+            done = subprocess.run(["strace", "-f", "-e", "trace=openat", os.environ["CKINETO"], "convert", "--quiet", self.folder,
+                                   "-o", out, *memory], capture_output=True, text=True, timeout=300, check=False)
+            if done.returncode:
+                self.skipTest("strace does not work here")
+            opened = re.findall(r"/(rank\d+)\.json\", O_RDONLY", done.stderr)
+            counts = {opened.count(rank) for rank in opened}
+            self.assertEqual(len(set(opened)), 8)
+            self.assertLessEqual(max(counts), most)
 
     def test_refused(self):
         self.job("--damage", "clock_step:host=1,ns=1000000")

@@ -22,17 +22,26 @@ static bool is_table_compared(uint32_t definitions, ka_table_id table, bool find
            (findings || table != KA_TABLE_diff_findings);
 }
 
-/* An analysis in which only tables of comparisons are wanted. */
-static kineto_status create_facts(uint32_t definitions, bool findings, kineto_analysis **out,
-                                  kineto_error *err)
+kineto_status ka_diff_create(ka_table_set tables, kineto_analysis **out, kineto_error *err)
 {
     kineto_status status = ka_facts_create(out, err);
     for (uint32_t i = 0; !status && i < KA_TABLE_COUNT; i++) {
-        if (!is_table_compared(definitions, (ka_table_id)i, findings))
+        if (!(tables >> i & 1))
             continue;
         (*out)->tables[i].wanted = (*out)->tables[i].shown = true;
         (*out)->shown[(*out)->shown_count++] = (uint8_t)i;
     }
+    return status;
+}
+
+/* An analysis in which only tables of comparisons are wanted. */
+static kineto_status create_facts(uint32_t definitions, bool findings, kineto_analysis **out,
+                                  kineto_error *err)
+{
+    ka_table_set tables = 0;
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        tables |= (ka_table_set)is_table_compared(definitions, (ka_table_id)i, findings) << i;
+    kineto_status status = ka_diff_create(tables, out, err);
     if (!status)
         (*out)->definitions = definitions;
     return status;

@@ -256,6 +256,8 @@ bool ka_diff_put_calls(ka_diff *d);
 bool ka_diff_put_summary(ka_diff *d);
 /** diff_conditions.c: device, world size, versions and batch shape, where they differ. */
 void ka_diff_put_conditions(ka_diff *d);
+/** diff.c: an analysis without rows, in which these tables are wanted. */
+kineto_status ka_diff_create(ka_table_set tables, kineto_analysis **out, kineto_error *err);
 /** diff_of_ranks.c: causes, roles, transfers, damage and clocks across ranks. @param before  NULL, as after: not known. */
 kineto_status ka_diff_put_ranks(kineto_analysis *facts, struct ka_rank_set *before, struct ka_rank_set *after,
                                 kineto_error *err);

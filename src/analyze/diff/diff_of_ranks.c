@@ -79,15 +79,14 @@ static bool is_same_cause(const ka_rank_view *v, const ka_rank_cause *a, const k
     return a->kind == b->kind && rank_of_cause(v, a) == rank_of_cause(w, b) && !g == !h && (!g || is_same_group(g, h));
 }
 
-/* "rank 21", "group 18 (dp)" */
-static kb_text name_cause(const ka_rank_view *v, const ka_rank_cause *c)
+/* "rank 21 (host node005, GPU 5)", "group 18 (dp)" */
+static ka_rank_name name_cause(const ka_rank_view *v, const ka_rank_cause *c)
 {
-    kb_text text;
+    ka_rank_name text;
     const ka_rank_group *g = group_of_cause(v, c);
-    if (!g)
-        kb_snprintf(text.s, sizeof text.s, "rank %lld", (long long)rank_of_cause(v, c));
-    else
-        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, (size_t)60), g->name.data,
+    if (!g && c->rank != KA_NONE)
+        return ka_name_rank(&v->model, c->rank);
+    kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, (size_t)60), g->name.data,
                     g->description.size ? " (" : "", (int)KB_MIN(g->description.size, (size_t)60), g->description.data,
                     g->description.size ? ")" : "");
     return text;
@@ -439,8 +438,11 @@ kineto_status ka_diff_put_ranks(kineto_analysis *facts, ka_rank_set *before, ka_
         put_absent_ranks(&s, side);
     }
     compare_refusals(&s);
-    ok = ok && compare_roles(&s) && (!both || compare_transfers(&s));
-    if (!ka_table_rows(s.t))
+    bool has_rows = s.v[0]->window_count < 2 && s.v[1]->window_count < 2;
+    ok = ok && (!has_rows || (compare_roles(&s) && (!both || compare_transfers(&s))));
+    if (!has_rows)
+        ka_note(s.t, "roles and transfers are not compared: the rows of the run do not fit into memory (--mem)");
+    else if (!ka_table_rows(s.t))
         ka_note(s.t, "ranks, roles and groups differ by no more than noise");
     return ok ? KINETO_OK : kb_fail_memory(err, "compare ranks");
 }

@@ -15,22 +15,16 @@ static int64_t of_all_steps(const ka_finder *f, const ka_rank_view *v, int64_t n
     return ns / (int64_t)steps * (int64_t)KB_MAX(f->step_count, 1u);
 }
 
-static kb_text name_place(const ka_rank_view *v, const ka_rank_cause *c)
-{
-    if (c->group != KA_NONE)
-        return ka_describe_cause(v, c);
-    kb_text text;
-    kb_snprintf(text.s, sizeof text.s, "rank %lld", (long long)v->model.facts[c->rank]->rank);
-    return text;
-}
-
-/* "rank 21 on node005", "group 3 (mesh_dp_shard), ranks 16-23 on node002" */
+/* "rank 21 (host node005, GPU 5)", "group 3 (mesh_dp_shard), ranks 16-23 on node002" */
 static void name_with_host(const ka_rank_view *v, const ka_rank_cause *c, char *text, size_t size)
 {
-    bool of_group = c->group != KA_NONE;
-    kineto_string host = of_group ? ka_host_of_group(&v->model, c->group) : ka_host_of_rank(&v->model, c->rank);
-    kb_snprintf(text, size, "%s%s%s%s%.*s", name_place(v, c).s, of_group ? ", ranks " : "",
-                of_group ? ka_list_members(&v->model, c->group).s : "", host.size ? " on " : "", (int)KB_MIN(host.size, 60u), host.data);
+    if (c->group == KA_NONE) {
+        kb_snprintf(text, size, "%s", ka_name_rank(&v->model, c->rank).s);
+        return;
+    }
+    kineto_string host = ka_host_of_group(&v->model, c->group);
+    kb_snprintf(text, size, "%s, ranks %s%s%.*s", ka_describe_cause(v, c).s, ka_list_members(&v->model, c->group).s,
+                host.size ? " on " : "", (int)KB_MIN(host.size, 60u), host.data);
 }
 
 static void say_cause(ka_finder *f, ka_found *x, const ka_rank_view *v, const ka_rank_cause *c)

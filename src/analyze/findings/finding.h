@@ -195,6 +195,7 @@ struct kineto_findings {
     ka_verdict verdicts[KA_FIND_COUNT];
     kineto_analysis *across; /* small tables that compare ranks; NULL: none of them is there */
     ka_rule_set chosen;
+    ka_rule_set lacking; /* chosen, but what they need of some trace was not kept */
     int64_t whole_ns; /* of all steps of all ranks; without steps: of all traces */
     uint32_t whole_count;
     int64_t step_ns; /* the mean of these */
@@ -212,6 +213,12 @@ const char *ka_finding_rule_id(ka_finding_rule rule);
 bool ka_finding_rule_matches(ka_finding_rule rule, const char *word, size_t size);
 /** Rules of a list of words with commas between; NULL: all. */
 kineto_status ka_parse_rules(const char *list, ka_rule_set *set, kineto_error *err);
+/** The rules that compare ranks: all that they need of a trace is what comparing ranks needs. */
+ka_rule_set ka_rules_of_ranks(void);
+/** All others. */
+ka_rule_set ka_rules_of_traces(void);
+/** Their ids with commas between, as kineto_findings_options.rules has them. @param text  of 200 bytes or more. */
+void ka_list_rules_of_ranks(char *text, size_t size);
 /** Tables that these rules read. */
 ka_table_set ka_tables_of_rules(ka_rule_set chosen);
 /** KA_NEEDS_... that the trace meets; the trace is neither of a device nor of its runtime. */
@@ -232,6 +239,8 @@ kineto_status ka_findings_create_across(kineto_analysis **out, kineto_error *err
 kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_findings_options *o,
                               const kineto_analysis_options *how, kineto_analysis **facts,
                               kineto_findings **out, kineto_error *err);
+/** Of a trace whose findings were kept: rules that compare ranks have not run yet; the others of f->lacking are skipped. */
+void ka_findings_skip_lacking(kineto_findings *f);
 /** findings_ranks.c: of a trace with several ranks, rank by rank. */
 kineto_status ka_find_in_ranks(const kineto_trace *trace, const kineto_findings_options *o,
                                const kineto_analysis_options *how, kineto_findings **out,

@@ -134,7 +134,7 @@ static bool overlaps_another(const kineto_findings *out, size_t index)
     return false;
 }
 
-bool ka_findings_know_overlaps(const kineto_findings *f) { return f->chosen == UINT64_MAX; }
+bool ka_findings_know_overlaps(const kineto_findings *f) { return f->chosen == UINT64_MAX && !f->lacking; }
 
 void ka_findings_sort(kineto_findings *out)
 {
@@ -257,8 +257,8 @@ static kineto_status copy_across_tables(const kineto_analysis *facts, kineto_ana
  * needs it computes it (ka_saved_by). */
 ka_table_set ka_findings_tables(ka_rule_set chosen)
 {
-    return ka_tables_of_rules(chosen) | across_tables | KA_TABLE_BIT(KA_TABLE_modules) |
-           KA_TABLE_BIT(KA_TABLE_memory);
+    ka_table_set of_capabilities = KA_TABLE_BIT(KA_TABLE_modules) | KA_TABLE_BIT(KA_TABLE_memory);
+    return ka_tables_of_rules(chosen) | across_tables | (chosen & ka_rules_of_traces() ? of_capabilities : 0);
 }
 
 /* Runs the rules of `out` over a trace that is taken as one rank. With `facts` the tables are passed

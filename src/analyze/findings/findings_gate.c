@@ -211,6 +211,12 @@ kineto_status kineto_findings_gate(const kineto_findings *findings, const char *
         explain_missing((ka_finding_rule)only, &findings->verdicts[only], because, because_bytes);
         return KINETO_OK;
     }
+    /* A gate of several rules does not pass either if one of them could not run for want of its input. */
+    for (uint32_t i = 0; i < KA_FIND_COUNT; i++)
+        if (g.rules & findings->lacking & UINT64_C(1) << i) {
+            explain_missing((ka_finding_rule)i, &findings->verdicts[i], because, because_bytes);
+            return KINETO_OK;
+        }
     *passed = true;
     return KINETO_OK;
 }

@@ -162,6 +162,8 @@ kineto_status kineto_findings_add(kineto_findings *to, const kineto_findings *fr
             !merge_finding(to, &from->found.data[i]))
             return kb_fail_memory(err, NULL);
     merge_verdicts(to, from);
+    to->lacking |= from->lacking;
+    ka_findings_skip_lacking(to);
     merge_steps(to, from);
     to->is_torch = to->is_torch || from->is_torch;
     to->quality = KB_MIN(to->quality, from->quality);

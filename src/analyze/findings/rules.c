@@ -138,6 +138,31 @@ kineto_status ka_parse_rules(const char *list, ka_rule_set *set, kineto_error *e
     return KINETO_OK;
 }
 
+ka_rule_set ka_rules_of_ranks(void)
+{
+    ka_rule_set set = 0;
+    for (uint32_t i = 0; i < KA_FIND_COUNT; i++)
+        set |= (ka_rule_set)(rules[i].needs == KA_NEEDS_RANKS) << i;
+    return set;
+}
+
+ka_rule_set ka_rules_of_traces(void)
+{
+    _Static_assert(KA_FIND_COUNT < 64, "a bit for each rule");
+    return (((ka_rule_set)1 << KA_FIND_COUNT) - 1) & ~ka_rules_of_ranks();
+}
+
+void ka_list_rules_of_ranks(char *text, size_t size)
+{
+    ka_rule_set set = ka_rules_of_ranks();
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < KA_FIND_COUNT; i++)
+        if (set >> i & 1)
+            used += (size_t)kb_snprintf(text + used, size - used, "%s%s", used ? "," : "", rules[i].id);
+    KB_ASSERT(used < size);
+}
+
 ka_table_set ka_tables_of_rules(ka_rule_set chosen)
 {
     ka_table_set set = 0;
@@ -265,6 +290,19 @@ static void run_rule(ka_finder *f, ka_finding_rule which)
     f->rule = which;
     rules[which].find(f);
     KB_ASSERT(verdict->outcome != KINETO_RULE_NOT_SELECTED);
+}
+
+/* The verdict of a rule that found something on some rank stays: what was found is true. */
+void ka_findings_skip_lacking(kineto_findings *f)
+{
+    static const char why[] = "not kept in these facts: 'ckineto facts --findings' keeps the findings of each trace";
+    for (uint32_t i = 0; i < KA_FIND_COUNT; i++) {
+        bool is_lacking = f->lacking >> i & 1, is_of_ranks = f->chosen & ka_rules_of_ranks() & (ka_rule_set)1 << i;
+        if (is_of_ranks && f->verdicts[i].outcome == KINETO_RULE_NOT_SELECTED)
+            f->verdicts[i] = (ka_verdict){KINETO_RULE_SKIPPED, kb_string(first_unmet_need(KA_NEEDS_RANKS, 0, false))};
+        else if (is_lacking && f->verdicts[i].outcome != KINETO_RULE_FOUND)
+            f->verdicts[i] = (ka_verdict){KINETO_RULE_SKIPPED, kb_string(why)};
+    }
 }
 
 void ka_run_rules(ka_finder *f, uint32_t needed)

@@ -67,6 +67,7 @@ typedef struct ka_rank_facts {
     atomic_uint references;
     int32_t rank, world_size;
     uint32_t host; /* of texts */
+    int64_t device; /* the only one that its work ran on; -1: not known, or several */
     int64_t start_ns, end_ns; /* first and last work */
     int64_t begin_ns;         /* of the first step, or of the first activity */
     int64_t latency_ns;       /* from a launch to its start, at least */

@@ -488,6 +488,19 @@ static void append_end(mapping *m)
 
 /* ---- all of a rank --------------------------------------------------------------------------- */
 
+/* -1: not known, or several. */
+static int64_t find_only_device(const ka_dataset *s)
+{
+    int64_t device = -1;
+    for (uint32_t i = 0; i < s->work_count; i++) {
+        int64_t of_work = s->streams[s->work[i].stream].device;
+        if (of_work < 0 || (device >= 0 && of_work != device))
+            return -1;
+        device = of_work;
+    }
+    return device;
+}
+
 /* Copies beside the computation do not belong to its chain. */
 static bool is_computation(const ka_work *w, uint32_t main_stream)
 {
@@ -600,6 +613,7 @@ kineto_status ka_rank_facts_create(const ka_dataset *s, ka_rank_facts **out, kin
     kineto_trace_identity(s->trace, NULL, &identity);
     m.out->rank = s->rank;
     m.out->world_size = identity.world_size;
+    m.out->device = find_only_device(s);
     m.out->is_dump = kt_is_of_flight_recorder(s->trace);
     (void)keep_text(&m, (kineto_string){"", 0});
     m.out->host = keep_text(&m, kb_string(identity.host));

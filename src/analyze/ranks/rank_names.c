@@ -107,6 +107,21 @@ kineto_string ka_host_of_rank(const ka_rank_model *m, uint32_t rank)
     return kb_intern_get(&m->facts[rank]->texts, m->facts[rank]->host);
 }
 
+ka_rank_name ka_name_rank(const ka_rank_model *m, uint32_t rank)
+{
+    ka_rank_name name;
+    kb_text place = {""}, device = {""};
+    kineto_string host = ka_host_of_rank(m, rank);
+    if (host.size)
+        kb_snprintf(place.s, sizeof place.s, "host %.*s", (int)KB_MIN(host.size, (size_t)50), host.data);
+    if (m->facts[rank]->device >= 0)
+        kb_snprintf(device.s, sizeof device.s, "%sGPU %lld", *place.s ? ", " : "", (long long)m->facts[rank]->device);
+    bool is_known = *place.s || *device.s;
+    kb_snprintf(name.s, sizeof name.s, "rank %d%s%s%s%s", m->facts[rank]->rank, is_known ? " (" : "", place.s, device.s,
+                is_known ? ")" : "");
+    return name;
+}
+
 kineto_string ka_host_of_group(const ka_rank_model *m, uint32_t group)
 {
     kineto_string host = {"", 0};

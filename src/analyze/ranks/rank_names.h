@@ -24,4 +24,10 @@ kb_text ka_describe_cause(const ka_rank_view *v, const ka_rank_cause *c);
 const char *ka_explain_unmatched(const ka_rank_view *v);
 /** 0 … 1: how sure it is that causes are what they are said to be. */
 double ka_cause_confidence(const ka_rank_view *v);
+/** "rank 21 (host node005, GPU 5)", with as much in parentheses as its trace tells. threads: any.
+ *  @param rank  an index of the model's ranks. */
+typedef struct ka_rank_name {
+    char s[128];
+} ka_rank_name;
+ka_rank_name ka_name_rank(const ka_rank_model *m, uint32_t rank);
 #endif

@@ -7,6 +7,7 @@
 #define KA_FACTS_FILE_H
 
 #include "analyze/facts/analyses.h"
+#include "analyze/findings/finding.h"
 #include "analyze/overview/overview.h"
 #include "analyze/ranks/rank_facts.h"
 #include "analyze/saved/facts_source.h"
@@ -23,9 +24,13 @@ typedef struct ka_trace_facts {
     ka_trace_health health;
     kineto_analysis *analysis; /* its wanted tables and its ranks; NULL: none, or those of … */
     kineto_overview *overview; /* all, with findings; NULL: none */
+    kineto_findings *found;    /* without an overview: findings, of all rules or of those that compare ranks; NULL: none */
+    ka_table_set tables;       /* of `analysis`: those that are written; 0: all that are wanted */
 } ka_trace_facts;
 /** Write it; the file appears whole or not at all. threads: one for each file. */
 kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, kineto_error *err);
+/** The sections of one trace. */
+void ka_put_trace_facts(ka_section_writer *w, const ka_trace_facts *facts);
 /** The same to an open sink, without closing it. */
 void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts);
 
@@ -58,7 +63,8 @@ kineto_status ka_facts_file_tables(ka_facts_file *f, uint32_t trace, ka_table_se
 /** Fill the wanted tables of `to`, which has no rows, and if rank_marks is wanted its ranks. A wanted table that the file
  *  lacks is KINETO_E_NOT_FOUND, unless it is made of others. */
 kineto_status ka_facts_file_load(ka_facts_file *f, uint32_t trace, kineto_analysis *to, kineto_error *err);
-/** Findings, of these rules, and the overview: of facts that were made with all. KINETO_E_NOT_FOUND: they are not there. */
+/** Findings, of these rules. Those that were not kept are in kineto_findings.lacking. The overview: of facts that were made with
+ *  all. KINETO_E_NOT_FOUND: they are not there. */
 kineto_status ka_facts_file_findings(ka_facts_file *f, uint32_t trace, ka_rule_set rules, kineto_findings **out,
                                      kineto_error *err);
 /** @param tables  also these, of the facts of the overview; 0: those that it shows. */
@@ -83,7 +89,7 @@ kineto_status ka_facts_file_rows(ka_facts_file *f, uint32_t rank_index, uint32_t
 /* ---- all of a run (facts_reduce.c) ------------------------------------------------------------- */
 
 /** Traces of several files in canonical order: by rank, start and path, each once. */
-typedef struct ka_facts_set ka_facts_set;
+typedef struct kineto_facts ka_facts_set; /* <ckineto/facts.h> */
 typedef struct ka_facts_entry {
     ka_facts_file *file;
     uint32_t trace; /* index in it */
@@ -94,6 +100,8 @@ kineto_status ka_facts_set_open(const char *const *paths, size_t count, ka_facts
 void ka_facts_set_destroy(ka_facts_set *s);
 uint32_t ka_facts_set_count(const ka_facts_set *s);
 ka_facts_entry ka_facts_set_entry(const ka_facts_set *s, uint32_t index);
+/** When the first trace begins; 0: there is none. */
+int64_t ka_facts_set_start_ns(const ka_facts_set *s);
 /** KINETO_OK: it could be read; else as ka_facts_file_error. */
 kineto_status ka_facts_set_error(const ka_facts_set *s, uint32_t index, kineto_error *message);
 /** As ka_facts_file_health. */
@@ -112,10 +120,15 @@ kineto_status ka_facts_set_tables(const ka_facts_set *s, ka_table_set *out, kine
  *  wanted. @param tables  0: those of options->tables, which may not be NULL then. */
 kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
                                    kineto_analysis **out, kineto_error *err);
+/** The same, but with the facts of all ranks in *out: not taken from the results of a run. @param tables  not 0. */
+kineto_status ka_facts_set_analyze_ranks(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
+                                         kineto_analysis **out, kineto_error *err);
+/** The error of facts without a table. */
+kineto_status ka_facts_fail_without_tables(kineto_error *err);
 /** The set as a survey of files, see <ckineto/files.h>. */
 kineto_status ka_facts_set_survey(const ka_facts_set *s, kineto_survey **out, kineto_error *err);
-/** Do all traces that could be read have findings? */
-bool ka_facts_set_has_findings(const ka_facts_set *s);
+/** Do all traces that could be read have an overview? */
+bool ka_facts_set_has_overview(const ka_facts_set *s);
 kineto_status ka_facts_set_find(const ka_facts_set *s, ka_rule_set rules, kineto_findings **out, kineto_error *err);
 kineto_status ka_facts_set_overview(const ka_facts_set *s, ka_table_set tables, kineto_overview **out,
                                     kineto_error *err);

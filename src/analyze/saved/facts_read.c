@@ -433,8 +433,6 @@ bool ka_facts_file_has_results(const ka_facts_file *f) { return f->results_at !=
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
-bool ka_facts_file_has_findings(const ka_facts_file *f, uint32_t trace) { return f->traces.data[trace].findings_at != 0; }
-
 /* @param repeated_steps  receives kineto_overview.repeated_steps; may be NULL. */
 static kineto_status read_findings(ka_facts_file *f, uint64_t at, kineto_findings *out, char *repeated_steps,
                                    size_t size, kineto_error *err)
@@ -443,7 +441,7 @@ static kineto_status read_findings(ka_facts_file *f, uint64_t at, kineto_finding
     kineto_string text;
     kineto_status status = at ? load_section(f, at, &r, err)
                               : kb_fail(err, KINETO_E_NOT_FOUND,
-                                        "%s: the facts have no findings; 'ckineto facts --all' keeps them", f->path);
+                                        "%s: the facts have no findings; 'ckineto facts --findings' keeps them", f->path);
     if (status)
         return status;
     for (uint32_t i = 0; i < KA_FIND_COUNT; i++)
@@ -590,9 +588,10 @@ static bool read_blocks(ka_byte_reader *r, stored_rank *rank)
     return true;
 }
 
-/* Files before this was known end here. */
+/* Files before this was known end here, or before the device. */
 static void read_rank_kind(ka_byte_reader *r, ka_rank_facts *out)
 {
+    out->device = -1;
     if (r->is_bad || r->at == r->end)
         return;
     uint64_t kind = ka_read_varint(r), unmatched = ka_read_varint(r);
@@ -600,6 +599,9 @@ static void read_rank_kind(ka_byte_reader *r, ka_rank_facts *out)
     out->is_dump = kind & KA_RANK_IS_DUMP;
     out->unmatched = (uint8_t)unmatched;
     r->is_bad |= unmatched > UINT8_MAX;
+    if (!r->is_bad && r->at < r->end)
+        out->device = (int64_t)ka_read_varint(r) - 1;
+    r->is_bad |= out->device < -1;
 }
 
 /* Do the blocks fill the section of the rows? */

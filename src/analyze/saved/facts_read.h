@@ -18,7 +18,6 @@ typedef struct ka_stored_block {
  *  many files. */
 void ka_facts_file_rest(ka_facts_file *f);
 bool ka_facts_file_has_error(const ka_facts_file *f, uint32_t trace);
-bool ka_facts_file_has_findings(const ka_facts_file *f, uint32_t trace);
 bool ka_facts_file_has_results(const ka_facts_file *f);
 /** The sections of a trace as they are; their checksums are compared on the way. */
 kineto_status ka_facts_file_copy(ka_facts_file *f, uint32_t trace, ka_section_writer *to, kineto_error *err);

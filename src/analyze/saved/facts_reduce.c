@@ -15,7 +15,7 @@ typedef struct set_entry {
     bool has_error;
 } set_entry;
 
-struct ka_facts_set {
+struct kineto_facts {
     KB_VEC(ka_facts_file *) files;
     KB_VEC(kineto_error) damaged; /* why files are not among them */
     KB_VEC(set_entry) entries;
@@ -190,6 +190,15 @@ void ka_facts_set_destroy(ka_facts_set *s)
 uint32_t ka_facts_set_count(const ka_facts_set *s) { return (uint32_t)s->entries.count; }
 ka_facts_entry ka_facts_set_entry(const ka_facts_set *s, uint32_t index) { return s->entries.data[index].at; }
 const ka_facts_source *ka_facts_set_source(const ka_facts_set *s, uint32_t index) { return s->entries.data[index].source; }
+
+int64_t ka_facts_set_start_ns(const ka_facts_set *s)
+{
+    int64_t start_ns = INT64_MAX;
+    for (size_t i = 0; i < s->entries.count; i++)
+        if (!s->entries.data[i].has_error)
+            start_ns = KB_MIN(start_ns, s->entries.data[i].source->start_ns);
+    return start_ns == INT64_MAX ? 0 : start_ns;
+}
 
 kineto_status ka_facts_set_error(const ka_facts_set *s, uint32_t index, kineto_error *message)
 {
@@ -367,13 +376,13 @@ static kineto_status add_entries(const ka_facts_set *s, const kineto_analysis_op
     return to->ranks->error.code;
 }
 
-kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
-                                   kineto_analysis **out, kineto_error *err)
+static kineto_status analyze_set(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
+                                 bool from_results, kineto_analysis **out, kineto_error *err)
 {
     kineto_status status = ka_facts_create_for(options, tables, out, err);
     if (status)
         return status;
-    if (has_results(s, *out)) {
+    if (from_results && has_results(s, *out)) {
         status = ka_facts_file_load_results(s->files.data[0], *out, err);
         ka_facts_file_rest(s->files.data[0]);
     } else {
@@ -387,14 +396,30 @@ kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_
     return status;
 }
 
+kineto_status ka_facts_set_analyze(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
+                                   kineto_analysis **out, kineto_error *err)
+{
+    return analyze_set(s, options, tables, true, out, err);
+}
+
+kineto_status ka_facts_set_analyze_ranks(const ka_facts_set *s, const kineto_analysis_options *options, ka_table_set tables,
+                                         kineto_analysis **out, kineto_error *err)
+{
+    return analyze_set(s, options, tables, false, out, err);
+}
+
+kineto_status ka_facts_fail_without_tables(kineto_error *err)
+{
+    return kb_fail(err, KINETO_E_NOT_FOUND, "the facts have no tables; 'ckineto facts --all' keeps them");
+}
+
 /* ---- findings -------------------------------------------------------------------------------- */
 
-bool ka_facts_set_has_findings(const ka_facts_set *s)
+bool ka_facts_set_has_overview(const ka_facts_set *s)
 {
     bool has = ka_facts_set_readable(s) > 0;
     for (size_t i = 0; i < s->entries.count && has; i++)
-        has = s->entries.data[i].has_error ||
-              ka_facts_file_has_findings(s->entries.data[i].at.file, s->entries.data[i].at.trace);
+        has = s->entries.data[i].has_error || kb_string_is(s->entries.data[i].source->options, "all");
     return has;
 }
 

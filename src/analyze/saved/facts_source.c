@@ -130,9 +130,15 @@ void ka_source_identity(const ka_facts_source *s, kineto_identity *out)
 
 uint64_t ka_hash_source_path(kineto_string path) { return kb_hash(path.data, path.size); }
 
+/* "default" < "findings" < "all": facts of more have those of less. */
+static int measure_options(kineto_string options)
+{
+    return kb_string_is(options, "all") ? 2 : kb_string_is(options, "findings");
+}
+
 bool ka_is_same_source(const ka_facts_source *made, const ka_facts_source *now)
 {
     return made->bytes == now->bytes && made->modified_ns == now->modified_ns &&
            kb_string_equal(made->path, now->path) && kb_string_equal(made->version, now->version) &&
-           (kb_string_equal(made->options, now->options) || kb_string_is(made->options, "all"));
+           measure_options(made->options) >= measure_options(now->options);
 }

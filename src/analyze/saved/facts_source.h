@@ -9,7 +9,7 @@
 typedef struct ka_facts_source {
     kineto_string version; /* of the ckineto that read it */
     kineto_string path;    /* absolute */
-    kineto_string options; /* what was asked for: "default", "all" */
+    kineto_string options; /* what was asked for: "default", "findings", "all" */
     uint64_t bytes;        /* of the file */
     int64_t modified_ns;   /* when the file was written, since the epoch */
     int64_t rank;          /* -1: not known, or several */
@@ -36,6 +36,6 @@ bool ka_describe_source_trace(const kineto_trace *trace, int32_t rank, kb_arena 
 void ka_source_identity(const ka_facts_source *s, kineto_identity *out);
 /** A number that is equal for equal paths. */
 uint64_t ka_hash_source_path(kineto_string path);
-/** Is the file still the one that was read, by this version and with these options, or all? */
+/** Is the file still the one that was read, by this version and with these options, or more? */
 bool ka_is_same_source(const ka_facts_source *made, const ka_facts_source *now);
 #endif

@@ -65,6 +65,7 @@ static void put_rank(ka_section_writer *w, const ka_rank_facts *f)
     write_blocks(&w->packer, f, &head, &rows);
     ka_write_varint(&head, (f->on_host ? KA_RANK_ON_HOST : 0) | (f->is_dump ? KA_RANK_IS_DUMP : 0));
     ka_write_varint(&head, f->unmatched);
+    ka_write_varint(&head, (uint64_t)(f->device + 1));
     ka_put_section(w, KA_SECTION_RANK, &head);
     ka_put_stored_section(w, KA_SECTION_ROWS, &rows);
     ka_byte_writer_free(&head);
@@ -99,40 +100,47 @@ static void put_health(ka_section_writer *w, const ka_trace_health *h)
 }
 
 /* All wanted tables that one trace has; the others are made of them once all ranks are there. */
-static void put_tables(ka_section_writer *w, const kineto_analysis *a)
+static void put_tables(ka_section_writer *w, const kineto_analysis *a, ka_table_set only)
 {
     ka_byte_writer content = {.no_memory = false};
-    ka_write_analysis(&content, a, ka_wanted_tables(a) & ~ka_reduced_tables());
+    ka_write_analysis(&content, a, ka_wanted_tables(a) & ~ka_reduced_tables() & (only ? only : ~(ka_table_set)0));
     ka_put_section(w, KA_SECTION_TABLES, &content);
     ka_byte_writer_free(&content);
 }
 
-static void put_findings(ka_section_writer *w, const kineto_overview *o)
+static void put_findings(ka_section_writer *w, const kineto_findings *found, const char *repeated_steps)
 {
     ka_byte_writer content = {.no_memory = false};
-    ka_write_findings(&content, o->found, o->repeated_steps);
+    ka_write_findings(&content, found, repeated_steps);
     ka_put_section(w, KA_SECTION_FINDINGS, &content);
     ka_byte_writer_free(&content);
+}
+
+void ka_put_trace_facts(ka_section_writer *w, const ka_trace_facts *facts)
+{
+    put_source(w, &facts->source);
+    if (facts->status) {
+        put_error(w, facts);
+        return;
+    }
+    const kineto_analysis *analysis = facts->overview ? facts->overview->facts : facts->analysis;
+    const ka_rank_set *ranks = analysis ? analysis->ranks : NULL;
+    put_health(w, &facts->health);
+    for (size_t i = 0; ranks && i < ranks->ranks.count; i++)
+        put_rank(w, ranks->ranks.data[i].facts);
+    if (analysis)
+        put_tables(w, analysis, facts->tables);
+    if (facts->overview)
+        put_findings(w, facts->overview->found, facts->overview->repeated_steps);
+    else if (facts->found)
+        put_findings(w, facts->found, "");
 }
 
 void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts)
 {
     ka_section_writer w = {.sink = sink};
     ka_begin_sections(&w, KA_FACTS_OF_TRACE);
-    put_source(&w, &facts->source);
-    if (facts->status) {
-        put_error(&w, facts);
-    } else {
-        const kineto_analysis *analysis = facts->overview ? facts->overview->facts : facts->analysis;
-        const ka_rank_set *ranks = analysis ? analysis->ranks : NULL;
-        put_health(&w, &facts->health);
-        for (size_t i = 0; ranks && i < ranks->ranks.count; i++)
-            put_rank(&w, ranks->ranks.data[i].facts);
-        if (analysis)
-            put_tables(&w, analysis);
-        if (facts->overview)
-            put_findings(&w, facts->overview);
-    }
+    ka_put_trace_facts(&w, facts);
     ka_end_sections(&w);
     ka_section_writer_free(&w);
 }

@@ -56,8 +56,11 @@ void ka_write_findings(ka_byte_writer *w, const kineto_findings *f, const char *
     ka_write_varint(w, f->evidence_limit);
     ka_write_varint(w, f->is_torch);
     write_double(w, f->quality);
-    ka_write_varint(w, KA_FIND_COUNT);
+    ka_rule_set kept = f->chosen & ka_rules_of_traces(); /* the others run when all ranks are there */
+    ka_write_varint(w, (uint64_t)__builtin_popcountll(kept));
     for (uint32_t i = 0; i < KA_FIND_COUNT; i++) {
+        if (!(kept >> i & 1))
+            continue;
         ka_write_text(w, kb_string(ka_finding_rule_id((ka_finding_rule)i)));
         ka_write_varint(w, f->verdicts[i].outcome);
         ka_write_text(w, f->verdicts[i].because);
@@ -149,6 +152,7 @@ static bool read_verdicts(ka_byte_reader *r, kineto_findings *f)
 {
     bool ok = true;
     uint64_t count = ka_read_count(r, 3);
+    f->lacking = f->chosen & ka_rules_of_traces();
     for (uint64_t i = 0; i < count && ok; i++) {
         ka_finding_rule rule;
         bool is_known = find_rule(ka_read_text(r), &rule);
@@ -157,7 +161,9 @@ static bool read_verdicts(ka_byte_reader *r, kineto_findings *f)
         r->is_bad |= outcome > UINT8_MAX;
         if (is_known && f->chosen >> rule & 1)
             f->verdicts[rule] = (ka_verdict){(uint8_t)outcome, because};
+        f->lacking &= is_known ? ~((ka_rule_set)1 << rule) : f->lacking;
     }
+    ka_findings_skip_lacking(f);
     return ok;
 }
 

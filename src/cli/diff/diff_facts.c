@@ -1,19 +1,39 @@
-/* The comparison of facts of two runs: the length of steps, what makes ranks slower, and damage. What names operators and
- * kernels, with confidence and gates, needs the traces. */
+/* The comparison of facts of two runs: the length of steps, what makes ranks slower, what differs across ranks, and damage.
+ * What names operators and kernels, with confidence and gates, needs the traces. The keys of the JSON object are an
+ * interface ("ckineto.diff_facts/1"). */
 #include "cli/diff/diff_facts.h"
-#include "analyze/diff/diff.h"
 #include "analyze/ranks/rank_set.h"
+#include "analyze/saved/facts_make.h"
+#include "analyze/saved/facts_paths.h"
 #include "cli/diff/diff.h"
 #include "cli/facts/facts_health.h"
+#include "cli/print.h"
 #include "cli/style.h"
+#include "export/export.h"
+
+#include <ckineto/export.h>
+#include <ckineto/facts.h>
+
+#include <errno.h>
+#include <unistd.h>
 
 /* One run. */
 typedef struct facts_side {
-    kineto_analysis *facts;
-    ka_facts_set *read; /* facts->ranks reads rows of it */
+    const char *path;
+    char folder[200]; /* of facts that were made of traces, temporary; "": none */
+    ka_facts_set *set_of_facts;
+    kineto_analysis *facts; /* causes and damage */
+    int64_t step_ns;        /* the median of all steps of all ranks; 0: there are none */
+    double run_steps;       /* of one rank; steps of all ranks are rows of the table */
     kc_health health;
     kc_file_set set;
 } facts_side;
+
+/* Both, and what differs between them. */
+typedef struct facts_diff {
+    facts_side sides[2];
+    kineto_analysis *differences;
+} facts_diff;
 
 /* A cause of either run; 0 ns: not in that one. */
 typedef struct cause_pair {
@@ -22,22 +42,6 @@ typedef struct cause_pair {
     int64_t saved_ns[2];
 } cause_pair;
 typedef KB_VEC(cause_pair) cause_list;
-
-static kineto_status read_side(char *path, facts_side *side, kineto_error *err)
-{
-    const kineto_analysis_options usual = {.size = sizeof usual};
-    ka_table_set there = 0;
-    kineto_status status = kc_open_facts(&path, 1, &side->read, err);
-    if (!status)
-        status = kc_add_facts_health(side->read, &side->health, &side->set, err);
-    if (!status)
-        status = ka_facts_set_tables(side->read, &there, err);
-    there &= KA_TABLE_BIT(KA_TABLE_steps);
-    if (!status)
-        status = ka_facts_set_analyze(
-            side->read, &usual, there | KA_TABLE_BIT(KA_TABLE_rank_causes) | KA_TABLE_BIT(KA_TABLE_rank_damage), &side->facts, err);
-    return status;
-}
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
@@ -57,20 +61,31 @@ static int64_t find_median_step(const kineto_analysis *a)
     return median;
 }
 
-/* Steps of all ranks are rows, so that a run has rows / ranks of them. */
-static double count_steps(const facts_side *side)
+/* Sets step_ns. Facts without the table of steps have none. */
+static kineto_status measure_step(facts_side *side, kineto_error *err)
 {
-    size_t ranks = side->facts->ranks ? side->facts->ranks->ranks.count : 0;
-    return (double)ka_table_rows(&side->facts->tables[KA_TABLE_steps]) / (double)KB_MAX(ranks, (size_t)1);
+    const kineto_analysis_options usual = {.size = sizeof usual};
+    kineto_analysis *steps = NULL;
+    ka_table_set there = 0;
+    kineto_status status = ka_facts_set_tables(side->set_of_facts, &there, err);
+    if (status || !(there & KA_TABLE_BIT(KA_TABLE_steps)))
+        return status;
+    status = ka_facts_set_analyze(side->set_of_facts, &usual, KA_TABLE_BIT(KA_TABLE_steps), &steps, err);
+    if (!status)
+        side->step_ns = find_median_step(steps);
+    if (!status && steps->ranks)
+        side->run_steps = (double)ka_table_rows(&steps->tables[KA_TABLE_steps]) / (double)KB_MAX(steps->ranks->ranks.count, (size_t)1);
+    kineto_analysis_destroy(steps);
+    return status;
 }
 
 static void print_steps(const facts_side sides[2], const kineto_analysis *differences, FILE *out)
 {
-    int64_t before = find_median_step(sides[0].facts), after = find_median_step(sides[1].facts);
+    int64_t before = sides[0].step_ns, after = sides[1].step_ns;
     if (!before || !after)
         return;
     double by_us = (double)kb_length_ns(before, after) / 1000;
-    bool follows = kc_diff_is_consequence(differences, by_us * count_steps(&sides[1]));
+    bool follows = kc_diff_is_consequence(differences, by_us * sides[1].run_steps);
     fprintf(out, "Median step of all ranks%s: %s before, %s after (%+.1f %%).\n", follows ? ", as a consequence" : "",
             kb_short_duration(before).s, kb_short_duration(after).s, 1e5 * by_us / (double)before);
 }
@@ -152,8 +167,38 @@ static kineto_status print_causes(const facts_side sides[2], uint64_t row_limit,
     return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }
 
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/* The object of a run: its name, which ranks there are, its median step, and its tables. */
+static void put_side(kb_json *j, const char *key, const facts_side *side)
+{
+    kb_json_key_z(j, key);
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "name", kb_string(side->path));
+    kb_json_put_uint(j, "traces", kc_count_facts(side->set_of_facts));
+    ke_put_coverage(j, &side->health.coverage);
+    if (side->step_ns)
+        kb_json_put_us(j, "median_step_us", side->step_ns);
+    kb_json_key_z(j, "facts");
+    ke_put_analysis(j, side->facts, 0, NULL);
+    kb_json_object_end(j);
+}
+
+/* Schema "ckineto.diff_facts/1": members may be added, never renamed or removed. */
+static void put_document(kb_json *j, const void *what)
+{
+    const facts_diff *d = what;
+    kb_json_document_begin(j, "ckineto.diff_facts/1");
+    put_side(j, "before", &d->sides[0]);
+    put_side(j, "after", &d->sides[1]);
+    kb_json_key_z(j, "facts");
+    ke_put_analysis(j, d->differences, 0, NULL);
+    kb_json_object_end(j);
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* What differs, in sentences. */
 static void print_side(const char *name, const facts_side *side, FILE *out)
 {
     char text[400];
@@ -166,54 +211,142 @@ static void print_side(const char *name, const facts_side *side, FILE *out)
                 kc_noun(damage, "place", "places"));
 }
 
-static kineto_status check_sides(char *const *paths, kineto_error *err)
+/* ---- facts of traces ------------------------------------------------------------------------- */
+
+#define FACTS_NAME "/run.ckrun"
+
+/* The callback of ka_facts_save_traces. */
+static void show_progress(uint32_t index, uint32_t count, const char *path, void *user)
 {
-    for (int i = 0; i < 2; i++) {
-        kc_operands_kind kind;
-        kineto_status status = kc_find_facts(paths + i, 1, &kind, NULL, err);
-        if (status)
-            return status;
-        if (kind == KC_OPERANDS_TRACES)
-            return kb_fail(err, KINETO_E_ARGUMENT,
-                           "%s has no facts: facts can only be compared with facts; 'ckineto facts' makes them", paths[i]);
-    }
+    (void)user;
+    kc_show_reading(index, count, path);
+}
+
+/* Makes the temporary folder of a side. */
+static kineto_status make_folder(facts_side *side, kineto_error *err)
+{
+    const char *wanted = kb_setting("TMPDIR");
+    int size = snprintf(side->folder, sizeof side->folder - sizeof FACTS_NAME, "%s/ckineto-facts-XXXXXX",
+                        wanted ? wanted : "/var/tmp");
+    if (size > 0 && (size_t)size < sizeof side->folder - sizeof FACTS_NAME && mkdtemp(side->folder))
+        return KINETO_OK;
+    side->folder[0] = '\0';
+    return kb_fail_os(err, errno, "cannot create a temporary folder in %s; set TMPDIR to another directory",
+                      wanted ? wanted : "/var/tmp");
+}
+
+static void remove_folder(const facts_side *side)
+{
+    char path[sizeof side->folder + sizeof FACTS_NAME];
+    if (!side->folder[0])
+        return;
+    snprintf(path, sizeof path, "%s" FACTS_NAME, side->folder);
+    (void)unlink(path);
+    (void)rmdir(side->folder);
+}
+
+/* Only one trace is in memory at a time. */
+static kineto_status make_side(char *path, facts_side *side, kineto_error *err)
+{
+    char made[sizeof side->folder + sizeof FACTS_NAME];
+    const char *name = made;
+    kineto_files *files = NULL;
+    kineto_status status = kineto_files_find((const char *const *)&path, 1, &files, err);
+    if (!status)
+        status = make_folder(side, err);
+    snprintf(made, sizeof made, "%s" FACTS_NAME, side->folder);
+    if (!status)
+        status = ka_facts_save_traces(files, &kc_reading, show_progress, made, err);
+    kc_show_reading(0, 0, NULL);
+    kineto_files_destroy(files);
+    return status ? status : ka_facts_set_open(&name, 1, &side->set_of_facts, err);
+}
+
+static kineto_status open_side(char *path, facts_side *side, kineto_error *err)
+{
+    ka_operands_kind kind;
+    kineto_status status = ka_find_facts(&path, 1, &kind, NULL, err);
+    if (status)
+        return status;
+    return kind == KA_OPERANDS_TRACES ? make_side(path, side, err) : ka_facts_open_paths(&path, 1, &side->set_of_facts, err);
+}
+
+/* ---- both sides ------------------------------------------------------------------------------ */
+
+/* Opens the facts of a run, and makes the tables that are shown. @param side  to be freed, also on failure. */
+static kineto_status read_side(char *path, facts_side *side, kineto_error *err)
+{
+    const kineto_analysis_options usual = {.size = sizeof usual};
+    side->path = path;
+    kineto_status status = open_side(path, side, err);
+    if (status)
+        return status;
+    ka_facts_set_limit_memory(side->set_of_facts, kc_reading.memory_bytes);
+    status = kc_add_facts_health(side->set_of_facts, &side->health, &side->set, err);
+    if (!status)
+        status = measure_step(side, err);
+    if (!status)
+        status = ka_facts_set_analyze(side->set_of_facts, &usual, KA_TABLE_BIT(KA_TABLE_rank_causes) | KA_TABLE_BIT(KA_TABLE_rank_damage),
+                                      &side->facts, err);
+    return status;
+}
+
+/* The text: both runs, the step, causes, what differs, and what facts cannot answer. */
+static kineto_status print_comparison(const facts_diff *d, uint64_t row_limit, FILE *out, kineto_error *err)
+{
+    if (kc_diff_has_origin(d->differences))
+        kc_diff_print_origin(d->differences, out);
+    print_steps(d->sides, d->differences, out);
+    fputc('\n', out);
+    kc_diff_print_ranks(d->differences, out);
+    print_side("before", &d->sides[0], out);
+    print_side("after", &d->sides[1], out);
+    kineto_status status = print_causes(d->sides, row_limit, out, err);
+    if (status)
+        return status;
+    kc_put_wrapped(out, kc_page_width(out), "\n", "", 0,
+                   kb_string("Operators, kernels, confidence and gates need the traces of both runs, without --ranks."));
     return KINETO_OK;
 }
 
-kineto_status kc_diff_facts(char *const *paths, uint64_t row_limit, FILE *out, kineto_error *err)
+/* Files first: an error of writing must not come after the text. */
+static kineto_status write_comparison(const facts_diff *d, const kc_diff_facts_output *to, kineto_error *err)
 {
-    facts_side sides[2] = {{.facts = NULL}};
-    kineto_analysis *differences = NULL;
-    kineto_status status = check_sides(paths, err);
-    for (int i = 0; i < 2 && !status; i++)
-        status = read_side(paths[i], &sides[i], err);
-    if (!status)
-        status = ka_diff_rank_sets(sides[0].facts->ranks, sides[1].facts->ranks, &differences, err);
-    if (!status) {
-        if (kc_diff_has_origin(differences))
-            kc_diff_print_origin(differences, out);
-        print_steps(sides, differences, out);
-        fputc('\n', out);
-        kc_diff_print_ranks(differences, out);
-        print_side("before", &sides[0], out);
-        print_side("after", &sides[1], out);
-        status = print_causes(sides, row_limit, out, err);
-    }
-    if (!status)
-        kc_put_wrapped(out, kc_page_width(out), "\n", "", 0,
-                       kb_string("Operators, kernels, confidence and gates need the traces: name them in place of their facts."));
-    kineto_analysis_destroy(differences);
+    kineto_status status = to->csv ? kineto_analysis_save_csv(d->differences, to->csv, err) : KINETO_OK;
+    if (!status && to->json)
+        status = kc_save_json(to->json, put_document, d, err);
+    bool is_printed = !to->json || strcmp(to->json, "-") != 0;
+    return status || !is_printed ? status : print_comparison(d, to->row_limit, stdout, err);
+}
+
+static void free_comparison(facts_diff *d)
+{
+    kineto_analysis_destroy(d->differences);
     for (int i = 0; i < 2; i++) {
-        kc_file_set_report(&sides[i].set);
-        kineto_analysis_destroy(sides[i].facts);
-        ka_facts_set_destroy(sides[i].read);
-        kc_health_free(&sides[i].health);
+        kc_file_set_report(&d->sides[i].set);
+        kineto_analysis_destroy(d->sides[i].facts);
+        kc_health_free(&d->sides[i].health);
+        ka_facts_set_destroy(d->sides[i].set_of_facts);
+        remove_folder(&d->sides[i]);
     }
+}
+
+kineto_status kc_diff_facts(char *const *paths, const kc_diff_facts_output *to, kineto_error *err)
+{
+    facts_diff d = {.differences = NULL};
+    kineto_status status = KINETO_OK;
+    for (int i = 0; i < 2 && !status; i++)
+        status = read_side(paths[i], &d.sides[i], err);
+    if (!status)
+        status = kineto_facts_diff(d.sides[0].set_of_facts, d.sides[1].set_of_facts, &d.differences, err);
+    if (!status)
+        status = write_comparison(&d, to, err);
+    free_comparison(&d);
     return status;
 }
 
 bool kc_diff_is_of_facts(char *const *paths, int count)
 {
-    kc_operands_kind kind;
-    return kc_find_facts(paths, count, &kind, NULL, NULL) == KINETO_OK && kind != KC_OPERANDS_TRACES;
+    ka_operands_kind kind;
+    return ka_find_facts(paths, count, &kind, NULL, NULL) == KINETO_OK && kind != KA_OPERANDS_TRACES;
 }

@@ -10,7 +10,22 @@ static void put_left_out(uint64_t rows, FILE *out)
         fprintf(out, "  … and %s more: 'ckineto analyze' has them\n", kc_count(rows - MAX_LINES).s);
 }
 
-/* "rank 21", or "group tp_3" of a link; the step, if it is only one. */
+/* " (host node005, GPU 5)", as far as it is known. */
+static void put_device(const ka_table *t, uint64_t row, FILE *out)
+{
+    kineto_string host = ka_text_at(t, row, KA_COL_rank_causes_host);
+    int64_t device = ka_cell_at(t, row, KA_COL_rank_causes_device).i;
+    bool has_device = device != KA_NO_INT;
+    if (!host.size && !has_device)
+        return;
+    fputs(host.size ? " (host " : " (", out);
+    kc_put_name(out, host, 0);
+    if (has_device)
+        fprintf(out, "%sGPU %lld", host.size ? ", " : "", (long long)device);
+    fputc(')', out);
+}
+
+/* "rank 21 (host node005, GPU 5)", or "group tp_3" of a link; the step, if it is only one. */
 static void put_place(const ka_table *t, uint64_t row, FILE *out)
 {
     int64_t rank = ka_cell_at(t, row, KA_COL_rank_causes_rank).i, step = ka_cell_at(t, row, KA_COL_rank_causes_step).i;
@@ -19,6 +34,8 @@ static void put_place(const ka_table *t, uint64_t row, FILE *out)
         fprintf(out, "rank %lld", (long long)rank);
     else
         fputs(group.size ? "group " : "group without a name", out);
+    if (rank != KA_NO_INT)
+        put_device(t, row, out);
     if (rank == KA_NO_INT && group.size)
         kc_put_name(out, group, 0);
     if (step != KA_NO_INT)

@@ -2,7 +2,7 @@
 #ifndef KC_FACTS_HEALTH_H
 #define KC_FACTS_HEALTH_H
 
-#include "cli/facts/facts_files.h"
+#include "analyze/saved/facts_paths.h"
 #include "cli/open_many.h"
 #include "cli/print_facts.h"
 

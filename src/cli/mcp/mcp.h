@@ -8,6 +8,7 @@
 #include "analyze/overview/coverage.h"
 #include "base/base.h"
 
+#include <ckineto/facts.h>
 #include <ckineto/files.h>
 #include <ckineto/overview.h>
 #include <ckineto/trace.h>
@@ -50,7 +51,7 @@ uint64_t kc_mcp_number(const kc_mcp_call *call, const char *name);
 bool kc_mcp_is_given(const kc_mcp_call *call, const char *name);
 /* Arguments that several tools have. */
 #define KC_MCP_PATH(name, about) {name, KC_MCP_TEXT, true, 0, 0, 0, NULL, about}
-#define KC_MCP_TRACE KC_MCP_PATH("path", "trace file, or folder with the traces of several ranks")
+#define KC_MCP_TRACE KC_MCP_PATH("path", "trace file, or folder with the traces of several ranks; or facts files of them (.ckfacts, .ckrun, a folder)")
 #define KC_MCP_OFFSET                                                                              \
     {"offset", KC_MCP_NUMBER, false, 0, UINT32_MAX, 0, NULL, "items to skip: more.offset of the last answer"}
 #define KC_MCP_LIMIT(initial)                                                                      \
@@ -111,10 +112,12 @@ typedef struct kc_mcp_trace {
     uint64_t identity; /* of the files: names, sizes, times */
     uint64_t serial;   /* of this reading; 0: free */
     uint64_t used;     /* when it was used last */
-    kineto_trace *trace;
+    kineto_trace *trace;       /* NULL: facts files, in … */
+    kineto_facts *run;
     ka_coverage coverage;      /* which ranks there are, and damaged files */
     kineto_overview *overview; /* NULL: not made yet */
-    kineto_analysis *facts;    /* of the table `table`, if that is not in the overview */
+    kineto_findings *found;    /* of facts files; NULL: not made yet */
+    kineto_analysis *facts;    /* of the table `table`, if that is not in the overview; of facts files "": all */
     char *table;
 } kc_mcp_trace;
 
@@ -126,10 +129,16 @@ typedef struct kc_mcp_server {
     uint64_t diff_of[2];
 } kc_mcp_server;
 
-/** The trace of a path, which stays open for later calls unless its file changes. Valid until the next call.
+/** The trace of a path, or facts files, which stay open for later calls unless a file changes. Valid until the next call.
  *  @param kept  serial of a trace that must not be closed for it; 0: none. */
 kineto_status kc_mcp_open(kc_mcp_server *server, const char *path, uint64_t kept, kc_mcp_trace **out,
                           kineto_error *err);
+/** The same for a tool that needs activities: facts files are KINETO_E_UNSUPPORTED. */
+kineto_status kc_mcp_open_trace(kc_mcp_call *call, kc_mcp_trace **out, kineto_error *err);
+/** Findings, borrowed. @param start_ns  receives the begin of the trace, or of the first one. */
+kineto_status kc_mcp_findings(kc_mcp_trace *t, const kineto_findings **out, int64_t *start_ns, kineto_error *err);
+/** All tables that facts files have, borrowed. */
+kineto_status kc_mcp_kept_tables(kc_mcp_trace *t, const kineto_analysis **out, kineto_error *err);
 kineto_status kc_mcp_overview(kc_mcp_trace *t, kineto_overview **out, kineto_error *err);
 /** A table of facts by name: which analysis has it, and its index there. */
 kineto_status kc_mcp_find_table(kc_mcp_trace *t, const char *name, const kineto_analysis **facts,

@@ -153,7 +153,7 @@ static kineto_status run_picture(kc_mcp_call *call, kineto_error *err)
     int64_t from, to;
     kc_mcp_trace *t;
     kc_picture p = {.cells = NULL};
-    kineto_status status = kc_mcp_open(call->server, kc_mcp_text(call, "path"), 0, &t, err);
+    kineto_status status = kc_mcp_open_trace(call, &t, err);
     if (!status)
         status = choose_window(call, t->trace, &from, &to, err);
     for (bool is_small = false; !status && !is_small; width /= 2) {

@@ -135,7 +135,7 @@ static kineto_status run_query(kc_mcp_call *call, kineto_error *err)
     kc_mcp_trace *t;
     ke_sql *sql = NULL;
     const char *text = kc_mcp_text(call, "sql");
-    kineto_status status = kc_mcp_open(call->server, kc_mcp_text(call, "path"), 0, &t, err);
+    kineto_status status = kc_mcp_open_trace(call, &t, err);
     if (!status)
         status = ke_sql_open(t->trace, &sql, err);
     if (!status)

@@ -76,7 +76,7 @@ static kineto_status run_slice(kc_mcp_call *call, kineto_error *err)
     kineto_selection how;
     kineto_status status = choose_new_path(call, path, err);
     if (!status)
-        status = kc_mcp_open(call->server, kc_mcp_text(call, "path"), 0, &t, err);
+        status = kc_mcp_open_trace(call, &t, err);
     if (!status)
         status = read_selection(call, t->trace, &how, err);
     if (!status)

@@ -88,9 +88,42 @@ static kineto_status put_table_name(kb_json *j, void *context, uint64_t index, u
     return KINETO_OK;
 }
 
+/* A table that facts files have. */
+static kineto_status put_kept_table(kb_json *j, void *context, uint64_t index, uint64_t limit, kineto_error *err)
+{
+    kineto_fact_table info;
+    (void)limit;
+    (void)err;
+    if (!kineto_analysis_table(context, (uint32_t)index, &info))
+        return KINETO_E_NOT_FOUND;
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "table", kb_string(info.name));
+    kb_json_put_uint(j, "rows", info.row_count);
+    kb_json_put_string(j, "title", kb_string(info.title));
+    kb_json_object_end(j);
+    return KINETO_OK;
+}
+
+static kineto_status list_kept_tables(kc_mcp_call *call, kc_mcp_trace *t, kineto_error *err)
+{
+    const kineto_analysis *facts;
+    kineto_status status = kc_mcp_kept_tables(t, &facts, err);
+    kb_json *j = status ? NULL : kc_mcp_begin(call, "ckineto.mcp_tables/1", err);
+    if (!j)
+        return err->code;
+    uint32_t count = kineto_analysis_table_count(facts);
+    kc_mcp_page page = kc_mcp_page_of(call, "tables", count, put_kept_table, (void *)(uintptr_t)facts);
+    page.limit = KB_MAX(page.limit, (uint64_t)count);
+    status = kc_mcp_put_page(call, &page, err);
+    kb_json_object_end(j);
+    return status;
+}
+
 static kineto_status list_tables(kc_mcp_call *call, kc_mcp_trace *t, kineto_error *err)
 {
     kineto_overview *overview;
+    if (!t->trace)
+        return list_kept_tables(call, t, err);
     kineto_status status = kc_mcp_overview(t, &overview, err);
     kb_json *j = status ? NULL : kc_mcp_begin(call, "ckineto.mcp_tables/1", err);
     if (!j)
@@ -148,7 +181,11 @@ static kineto_status compare_traces(kc_mcp_call *call, const kineto_analysis **o
         return KINETO_OK;
     kineto_analysis_destroy(server->diff);
     server->diff = NULL;
-    status = kineto_diff_run(t[0]->trace, t[1]->trace, &options, &server->diff, err);
+    if (!t[0]->trace != !t[1]->trace)
+        return kb_fail(err, KINETO_E_ARGUMENT, "%s: facts can only be compared with facts; 'ckineto facts' makes them of traces",
+                       t[t[0]->trace != NULL]->path);
+    status = t[0]->trace ? kineto_diff_run(t[0]->trace, t[1]->trace, &options, &server->diff, err)
+                         : kineto_facts_diff(t[0]->run, t[1]->run, &server->diff, err);
     for (size_t i = 0; i < 2; i++)
         server->diff_of[i] = t[i]->serial;
     *out = server->diff;

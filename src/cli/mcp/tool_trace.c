@@ -115,23 +115,21 @@ static kineto_status check_rule(const char *id, kineto_error *err)
 static kineto_status run_findings(kc_mcp_call *call, kineto_error *err)
 {
     kc_mcp_trace *t;
-    kineto_overview *overview;
     uint32_t steps;
     findings_page p = {.evidence = kc_mcp_number(call, "evidence"), .id = kc_mcp_text(call, "id")};
-    int64_t end_ns;
     kineto_status status = check_rule(p.id, err);
     if (!status)
         status = kc_mcp_open(call->server, kc_mcp_text(call, "path"), 0, &t, err);
     if (!status)
-        status = kc_mcp_overview(t, &overview, err);
+        status = kc_mcp_findings(t, &p.findings, &p.start_ns, err);
     kb_json *j = status ? NULL : kc_mcp_begin(call, "ckineto.mcp_findings/1", err);
     if (!j)
         return err->code;
-    p.findings = kineto_overview_findings(overview);
-    kineto_trace_window(t->trace, &p.start_ns, &end_ns);
     int64_t step_ns = kineto_findings_mean_step_ns(p.findings, &steps);
     kb_json_put_us(j, steps ? "step_us" : "whole_us", step_ns);
     kb_json_put_uint(j, "steps", steps);
+    if (p.findings->lacking)
+        kb_json_put_string(j, "note", kb_string("not all findings were kept in these facts: 'ckineto facts --findings' keeps them"));
     kc_mcp_page page =
         kc_mcp_page_of(call, "findings", p.id ? UINT64_MAX : kineto_findings_count(p.findings), put_finding, &p);
     status = kc_mcp_put_page(call, &page, err);

@@ -1,7 +1,8 @@
-/* The last traces that were used, which stay open: a client asks several questions about one trace. A trace is read
+/* The last traces and facts files that were used, which stay open: a client asks several questions about one trace. A trace is read
  * again when one of its files has changed. */
 #include "cli/mcp/mcp.h"
 #include "analyze/overview/overview.h"
+#include "analyze/saved/facts_paths.h"
 #include "cli/open_many.h"
 
 #include <errno.h>
@@ -22,26 +23,35 @@ static kineto_status check_path(const char *path, kineto_error *err)
     return KINETO_OK;
 }
 
-/* A hash of the names, sizes and times of all files of the path. */
-static kineto_status identify_files(const char *path, uint64_t *identity, kineto_error *err)
+static void add_to_identity(const char *name, uint64_t *identity)
 {
-    kineto_files *files;
-    kineto_status status = kineto_files_find(&path, 1, &files, err);
-    if (status)
-        return status;
+    struct stat s;
+    if (stat(name, &s) != 0)
+        s = (struct stat){0};
+    const uint64_t parts[] = {kb_hash(name, strlen(name)), (uint64_t)s.st_dev,         (uint64_t)s.st_ino,
+                              (uint64_t)s.st_size,         (uint64_t)s.st_mtim.tv_sec, (uint64_t)s.st_mtim.tv_nsec};
+    *identity = kb_hash_seeded(*identity, parts, sizeof parts);
+}
+
+/* A hash of the names, sizes and times of all files of the path. *of_facts: they are facts files. */
+static kineto_status identify_files(const char *path, uint64_t *identity, bool *of_facts, kineto_error *err)
+{
+    char *paths[] = {(char *)(uintptr_t)path};
+    ka_operands_kind kind;
+    ka_path_list list = {0};
+    kineto_files *files = NULL;
     *identity = kb_hash(path, strlen(path));
-    for (uint32_t i = 0; i < kineto_files_count(files); i++) {
-        const char *name = kineto_files_path(files, i);
-        struct stat s;
-        if (stat(name, &s) != 0)
-            s = (struct stat){0};
-        const uint64_t parts[] = {kb_hash(name, strlen(name)),   (uint64_t)s.st_dev,
-                                  (uint64_t)s.st_ino,            (uint64_t)s.st_size,
-                                  (uint64_t)s.st_mtim.tv_sec,    (uint64_t)s.st_mtim.tv_nsec};
-        *identity = kb_hash_seeded(*identity, parts, sizeof parts);
-    }
+    kineto_status status = ka_find_facts(paths, 1, &kind, &list, err);
+    *of_facts = !status && kind == KA_OPERANDS_FACTS;
+    for (size_t i = 0; i < list.list.count; i++)
+        add_to_identity(list.list.data[i], identity);
+    ka_path_list_free(&list);
+    if (!status && !*of_facts)
+        status = kineto_files_find(&path, 1, &files, err);
+    for (uint32_t i = 0; i < kineto_files_count(files); i++)
+        add_to_identity(kineto_files_path(files, i), identity);
     kineto_files_destroy(files);
-    return KINETO_OK;
+    return status;
 }
 
 /* ---- the cache ------------------------------------------------------------------------------- */
@@ -50,7 +60,9 @@ static kineto_status identify_files(const char *path, uint64_t *identity, kineto
 static void close_trace(kc_mcp_trace *t)
 {
     kineto_overview_destroy(t->overview);
+    kineto_findings_destroy(t->found);
     kineto_analysis_destroy(t->facts);
+    kineto_facts_destroy(t->run);
     kineto_trace_release(t->trace);
     ka_coverage_free(&t->coverage);
     free(t->path);
@@ -92,10 +104,11 @@ kineto_status kc_mcp_open(kc_mcp_server *server, const char *path, uint64_t kept
                           kineto_error *err)
 {
     uint64_t identity;
+    bool of_facts;
     char *names[] = {(char *)(uintptr_t)path, NULL};
     kineto_status status = check_path(path, err);
     if (!status)
-        status = identify_files(path, &identity, err);
+        status = identify_files(path, &identity, &of_facts, err);
     if (status)
         return status;
     kc_mcp_trace *t = choose_place(server, path, kept);
@@ -106,7 +119,8 @@ kineto_status kc_mcp_open(kc_mcp_server *server, const char *path, uint64_t kept
     }
     close_trace(t);
     close_others(server, kept);
-    status = kc_open_covered_traces(names, 1, -1, &t->coverage, &t->trace, err);
+    status = of_facts ? kineto_facts_open(&path, 1, kc_reading.memory_bytes, &t->run, err)
+                      : kc_open_covered_traces(names, 1, -1, &t->coverage, &t->trace, err);
     t->path = status ? NULL : strdup(path);
     if (!status && !t->path)
         status = kb_fail_memory(err, NULL);
@@ -119,14 +133,26 @@ kineto_status kc_mcp_open(kc_mcp_server *server, const char *path, uint64_t kept
     return KINETO_OK;
 }
 
+kineto_status kc_mcp_open_trace(kc_mcp_call *call, kc_mcp_trace **out, kineto_error *err)
+{
+    kineto_status status = kc_mcp_open(call->server, kc_mcp_text(call, "path"), 0, out, err);
+    if (!status && !(*out)->trace)
+        status = kb_fail(err, KINETO_E_UNSUPPORTED,
+                         "%s: facts have no activities: %s needs the traces themselves; findings, analyze and diff take facts",
+                         (*out)->path, call->tool->name);
+    return status;
+}
+
 /* ---- facts ----------------------------------------------------------------------------------- */
 
 kineto_status kc_mcp_overview(kc_mcp_trace *t, kineto_overview **out, kineto_error *err)
 {
     kineto_analysis_options options = {.size = sizeof options, .threads = kc_reading.memory_bytes ? 1 : 0};
     bool is_made = t->overview;
-    kineto_status status = is_made ? KINETO_OK : kineto_overview_create(t->trace, &options, &t->overview, err);
-    if (!status && !is_made && !ka_coverage_copy_bad_files(&t->overview->coverage, &t->coverage))
+    kineto_status status = is_made    ? KINETO_OK
+                           : t->trace ? kineto_overview_create(t->trace, &options, &t->overview, err)
+                                      : kineto_facts_overview(t->run, &t->overview, err);
+    if (!status && !is_made && t->trace && !ka_coverage_copy_bad_files(&t->overview->coverage, &t->coverage))
         status = kb_fail_memory(err, NULL);
     *out = t->overview;
     return status;
@@ -149,7 +175,24 @@ static kineto_status report_unknown_table(const char *name, kineto_error *err)
                    best ? "; did you mean '" : "", best ? best : "", best ? "'?" : "");
 }
 
-/* A table that the overview does not have, which is kept until another one is wanted. */
+/* Of facts that were not made with --all there is no overview, but findings of those that were kept. */
+kineto_status kc_mcp_findings(kc_mcp_trace *t, const kineto_findings **out, int64_t *start_ns, kineto_error *err)
+{
+    kineto_overview *overview;
+    int64_t end_ns;
+    if (!t->trace) {
+        kineto_status status = t->found ? KINETO_OK : kineto_facts_find(t->run, NULL, &t->found, err);
+        *out = t->found;
+        *start_ns = ka_facts_set_start_ns(t->run);
+        return status;
+    }
+    kineto_trace_window(t->trace, start_ns, &end_ns);
+    kineto_status status = kc_mcp_overview(t, &overview, err);
+    *out = status ? NULL : kineto_overview_findings(overview);
+    return status;
+}
+
+/* A table that the overview does not have, which is kept until another one is wanted. @param name  "": all of facts files. */
 static kineto_status analyze_table(kc_mcp_trace *t, const char *name, kineto_error *err)
 {
     kineto_analysis_options options = {.size = sizeof options,
@@ -161,7 +204,17 @@ static kineto_status analyze_table(kc_mcp_trace *t, const char *name, kineto_err
     free(t->table);
     t->facts = NULL;
     t->table = strdup(name);
-    return t->table ? kineto_analysis_run(t->trace, &options, &t->facts, err) : kb_fail_memory(err, NULL);
+    if (!t->table)
+        return kb_fail_memory(err, NULL);
+    return t->trace ? kineto_analysis_run(t->trace, &options, &t->facts, err)
+                    : kineto_facts_analyze(t->run, *name ? name : NULL, &t->facts, err);
+}
+
+kineto_status kc_mcp_kept_tables(kc_mcp_trace *t, const kineto_analysis **out, kineto_error *err)
+{
+    kineto_status status = analyze_table(t, "", err);
+    *out = t->facts;
+    return status;
 }
 
 kineto_status kc_mcp_find_table(kc_mcp_trace *t, const char *name, const kineto_analysis **facts,
@@ -169,10 +222,10 @@ kineto_status kc_mcp_find_table(kc_mcp_trace *t, const char *name, const kineto_
 {
     kineto_overview *overview;
     bool is_known = false;
-    kineto_status status = kc_mcp_overview(t, &overview, err);
+    kineto_status status = t->trace ? kc_mcp_overview(t, &overview, err) : KINETO_OK;
     if (status)
         return status;
-    *facts = kineto_overview_facts(overview);
+    *facts = t->trace ? kineto_overview_facts(overview) : NULL;
     *table = kineto_analysis_find_table(*facts, name);
     if (*table != UINT32_MAX)
         return KINETO_OK;

@@ -6,7 +6,6 @@
 #include "analyze/overview/overview.h"
 #include "analyze/ranks/rank_set.h"
 #include "analyze/tables/table.h"
-#include "cli/clocks.h"
 #include "cli/open_many.h"
 
 #include <ckineto/diff.h>
@@ -29,7 +28,7 @@ typedef struct report_work {
     kineto_files *files;
     kc_file_set set;
     KB_VEC(char *) readable; /* borrowed from `files` */
-    kc_clocks clocks;        /* of these */
+    ka_trace_clocks clocks;        /* of these */
     bool wants_health;
     uint64_t activities; /* of all */
     uint32_t count;
@@ -74,7 +73,7 @@ static kineto_status analyze_files(report_work *w, const kineto_files *files, ki
         if (!status && !w->first)
             w->first = kineto_trace_retain(trace);
         if (!kb_vec_push(&w->readable, (char *)(uintptr_t)path) ||
-            !kc_clocks_add(&w->clocks, path, kc_trace_rank(trace, path, i)))
+            !ka_trace_clocks_add(&w->clocks, path, kc_trace_rank(trace, path, i)))
             status = kb_fail_memory(err, NULL);
         kineto_trace_release(trace);
     }
@@ -111,7 +110,7 @@ static void align_clocks(report_work *w)
     const kineto_analysis *facts = kineto_overview_facts(w->seen);
     const ka_rank_view *v = facts && facts->ranks && !kc_no_align ? ka_rank_set_view(facts->ranks) : NULL;
     if (v && v->model.clocks.count > 1)
-        kc_clocks_set(&w->clocks, &v->model);
+        ka_trace_clocks_set(&w->clocks, &v->model);
 }
 
 /* The timeline shows all ranks next to each other, if they have at most activity_limit activities;
@@ -157,7 +156,7 @@ static void free_work(report_work *w)
     kineto_trace_release(w->first);
     kc_health_free(&w->health);
     kb_vec_free(&w->readable);
-    kc_clocks_free(&w->clocks);
+    ka_trace_clocks_free(&w->clocks);
     kineto_files_destroy(w->files);
 }
 
@@ -218,7 +217,7 @@ static kineto_status read_report_facts(report_work *w, kineto_error *err)
 {
     ka_facts_set *s = NULL;
     ka_table_set tables = 0;
-    kineto_status status = kc_open_facts(w->page->paths, w->page->count, &s, err);
+    kineto_status status = ka_facts_open_paths(w->page->paths, w->page->count, &s, err);
     uint32_t count = s ? ka_facts_set_count(s) : 0;
     if (!status)
         status = kc_add_facts_health(s, &w->health, &w->set, err);
@@ -236,10 +235,10 @@ kineto_status kc_report_print_text(const kc_report_page *page, uint64_t width, F
                                    kineto_error *err)
 {
     report_work w = {.page = page, .analyze = page->analyze, .wants_health = true};
-    kc_operands_kind kind;
-    kineto_status status = kc_find_facts(page->paths, page->count, &kind, NULL, err);
+    ka_operands_kind kind;
+    kineto_status status = ka_find_facts(page->paths, page->count, &kind, NULL, err);
     if (!status)
-        status = kind == KC_OPERANDS_TRACES ? read_report_traces(&w, err) : read_report_facts(&w, err);
+        status = kind == KA_OPERANDS_TRACES ? read_report_traces(&w, err) : read_report_facts(&w, err);
     store_is_read(page, !status);
     if (!status)
         kc_report_print(&w.health, kineto_overview_facts(w.seen), kineto_overview_findings(w.seen),

@@ -74,13 +74,15 @@ void kt_merger_free(kt_merger *m);
 typedef struct kt_open_hooks {
     const kt_merge_clocks *clocks; /* NULL: times are those of each file */
     /* Called for each trace that was opened. False: give up; *out stays NULL, and the status is KINETO_OK. */
-    bool (*opened)(void *context, const kineto_identity *identity);
+    bool (*opened)(void *context, const kineto_trace *trace, const char *path, const kineto_identity *identity);
+    /* A trace to release that was read before, so that the file is not opened; NULL: it is. NULL: no such trace. */
+    kineto_trace *(*reuse)(void *context, const char *path);
     void *context;
     /* Receives the survey of all files, to destroy; NULL on failure. Then named files that cannot be read are losses, too,
      * and of files with the same rank and activities only one is read. NULL: such files are errors. */
     kineto_survey **survey;
 } kt_open_hooks;
-/** kineto_trace_open_many with hooks; NULL: none. */
+/** kineto_trace_open_many with hooks; NULL: none. options->align is left to the caller. */
 kineto_status kt_open_many(const char *const *paths, size_t count, const kineto_open_many_options *options,
                            const kt_open_hooks *hooks, kineto_trace **out, kineto_error *err);
 

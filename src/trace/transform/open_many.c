@@ -1,5 +1,5 @@
-/* Opens several files as one trace, one file after the other (kineto_trace_open_many of
- * <ckineto/files.h>). With only_rank, files whose names state another rank stay closed; if a header
+/* Opens several files as one trace, one file after the other (for kineto_trace_open_many of <ckineto/files.h>, which
+ * finds their clocks: analyze/facts/trace_clocks.c). With only_rank, files whose names state another rank stay closed; if a header
  * contradicts its name, all files are opened after all. */
 #include "trace/transform/merge.h"
 
@@ -65,7 +65,7 @@ static kineto_status add_opened_trace(many_opener *o, kineto_trace *trace, const
     kineto_identity identity = {.size = sizeof identity};
     kineto_trace *part;
     kineto_trace_identity(trace, path, &identity);
-    if (o->hooks.opened && !o->hooks.opened(o->hooks.context, &identity)) {
+    if (o->hooks.opened && !o->hooks.opened(o->hooks.context, trace, path, &identity)) {
         o->gave_up = true;
         return KINETO_OK;
     }
@@ -84,11 +84,11 @@ static kineto_status add_opened_trace(many_opener *o, kineto_trace *trace, const
  * that the caller named is an error, unless the caller takes the survey. */
 static kineto_status open_listed_file(many_opener *o, uint32_t index, kineto_error *err)
 {
-    kineto_trace *trace;
     const char *path = kineto_files_path(o->files, index);
     if (o->how.progress)
         o->how.progress(index, kineto_files_count(o->files), path, o->how.user);
-    kineto_status status = kineto_trace_open_with(path, o->how.open, &trace, &o->last);
+    kineto_trace *trace = o->hooks.reuse ? o->hooks.reuse(o->hooks.context, path) : NULL;
+    kineto_status status = trace ? KINETO_OK : kineto_trace_open_with(path, o->how.open, &trace, &o->last);
     if (status == KINETO_OK) {
         status = add_opened_trace(o, trace, path, err);
         kineto_trace_release(trace);
@@ -139,17 +139,6 @@ static kineto_status merge_listed_files(many_opener *o, kineto_trace **out, kine
     kt_merger_free(&o->merger);
     free(paths);
     return status;
-}
-
-kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
-                                     const kineto_open_many_options *options, kineto_trace **out,
-                                     kineto_error *err)
-{
-    if (out)
-        *out = NULL;
-    if (!paths || !out)
-        return kb_fail_null(err, __func__, "paths, out", paths, out);
-    return kt_open_many(paths, count, options, NULL, out, err);
 }
 
 /* Two passes at most: by names first, if all of them state a rank, then without names. */

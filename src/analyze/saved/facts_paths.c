@@ -1,5 +1,5 @@
-/* Lists files below directories, and finds out which operands are facts. */
-#include "cli/facts/facts_files.h"
+/* Lists files below directories, and finds out which paths are facts. */
+#include "analyze/saved/facts_paths.h"
 #include "trace/files/identity.h"
 
 #include <dirent.h>
@@ -9,9 +9,9 @@
 /* Directories in one another. */
 #define MAX_DEPTH 32u
 /* Heads of ranks and buffers take this much, whatever is allowed. */
-#define KC_LEAST_FACTS_BYTES (UINT64_C(16) << 20)
+#define MIN_FACTS_BYTES (UINT64_C(16) << 20)
 
-bool kc_path_list_add(kc_path_list *l, const char *path)
+bool ka_path_list_add(ka_path_list *l, const char *path)
 {
     char *copy = strdup(path);
     if (copy && kb_vec_push(&l->list, copy))
@@ -20,29 +20,29 @@ bool kc_path_list_add(kc_path_list *l, const char *path)
     return false;
 }
 
-void kc_path_list_free(kc_path_list *l)
+void ka_path_list_free(ka_path_list *l)
 {
     for (size_t i = 0; i < l->list.count; i++)
         free(l->list.data[i]);
     kb_vec_free(&l->list);
 }
 
-bool kc_is_trace_path(const char *path, const char *name)
+bool ka_is_trace_path(const char *path, const char *name)
 {
     (void)path;
     return kt_is_trace_name(name);
 }
 
-bool kc_is_facts_path(const char *path, const char *name)
+bool ka_is_facts_path(const char *path, const char *name)
 {
     return name[0] != '.' && !kt_is_trace_name(name) && ka_is_facts_file(path);
 }
 
-static kineto_status list_directory(const char *directory, uint32_t depth, kc_file_test *is_wanted, kc_path_list *out,
+static kineto_status list_directory(const char *directory, uint32_t depth, ka_file_test *is_wanted, ka_path_list *out,
                                     kineto_error *err);
 
-static kineto_status list_entry(const char *directory, const char *name, uint32_t depth, kc_file_test *is_wanted,
-                                kc_path_list *out, kineto_error *err)
+static kineto_status list_entry(const char *directory, const char *name, uint32_t depth, ka_file_test *is_wanted,
+                                ka_path_list *out, kineto_error *err)
 {
     struct stat entry, target;
     size_t size = strlen(directory) + strlen(name) + 2;
@@ -55,13 +55,13 @@ static kineto_status list_entry(const char *directory, const char *name, uint32_
     if (lstat(path, &entry) == 0 && S_ISDIR(entry.st_mode) && name[0] != '.')
         status = list_directory(path, depth + 1, is_wanted, out, err);
     else if (stat(path, &target) == 0 && S_ISREG(target.st_mode) && is_wanted(path, name) &&
-             !kc_path_list_add(out, path))
+             !ka_path_list_add(out, path))
         status = kb_fail_memory(err, "list of files");
     free(path);
     return status;
 }
 
-static kineto_status list_directory(const char *directory, uint32_t depth, kc_file_test *is_wanted, kc_path_list *out,
+static kineto_status list_directory(const char *directory, uint32_t depth, ka_file_test *is_wanted, ka_path_list *out,
                                     kineto_error *err)
 {
     if (depth > MAX_DEPTH)
@@ -83,14 +83,14 @@ static bool is_directory(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-kineto_status kc_list_files(const char *path, kc_file_test *is_wanted, kc_path_list *out, kineto_error *err)
+kineto_status ka_list_files(const char *path, ka_file_test *is_wanted, ka_path_list *out, kineto_error *err)
 {
     if (is_directory(path))
         return list_directory(path, 0, is_wanted, out, err);
-    return kc_path_list_add(out, path) ? KINETO_OK : kb_fail_memory(err, "list of files");
+    return ka_path_list_add(out, path) ? KINETO_OK : kb_fail_memory(err, "list of files");
 }
 
-/* ---- facts among operands -------------------------------------------------------------------- */
+/* ---- facts among paths ---------------------------------------------------------------------- */
 
 /* A directory with traces is one of traces, also where facts are with them. Only the directory itself is searched for
  * traces, as the verbs that read them do. */
@@ -105,35 +105,35 @@ static bool has_traces(const char *directory)
     return found;
 }
 
-kineto_status kc_find_facts(char *const *paths, int count, kc_operands_kind *kind, kc_path_list *out,
+kineto_status ka_find_facts(char *const *paths, int count, ka_operands_kind *kind, ka_path_list *out,
                             kineto_error *err)
 {
     int with_facts = 0;
     kineto_status status = KINETO_OK;
     for (int i = 0; i < count && !status; i++) {
-        kc_path_list of_one = {0};
+        ka_path_list of_one = {0};
         bool is_place = is_directory(paths[i]);
         if (is_place && !has_traces(paths[i]))
-            status = kc_list_files(paths[i], kc_is_facts_path, &of_one, err);
-        else if (!is_place && ka_is_facts_file(paths[i]) && !kc_path_list_add(&of_one, paths[i]))
+            status = ka_list_files(paths[i], ka_is_facts_path, &of_one, err);
+        else if (!is_place && ka_is_facts_file(paths[i]) && !ka_path_list_add(&of_one, paths[i]))
             status = kb_fail_memory(err, NULL);
         with_facts += of_one.list.count > 0;
         for (size_t k = 0; out && k < of_one.list.count && !status; k++)
-            if (!kc_path_list_add(out, of_one.list.data[k]))
+            if (!ka_path_list_add(out, of_one.list.data[k]))
                 status = kb_fail_memory(err, NULL);
-        kc_path_list_free(&of_one);
+        ka_path_list_free(&of_one);
     }
-    *kind = !with_facts ? KC_OPERANDS_TRACES : with_facts == count ? KC_OPERANDS_FACTS : KC_OPERANDS_MIXED;
+    *kind = !with_facts ? KA_OPERANDS_TRACES : with_facts == count ? KA_OPERANDS_FACTS : KA_OPERANDS_MIXED;
     return status;
 }
 
-kineto_status kc_open_facts(char *const *paths, int count, ka_facts_set **out, kineto_error *err)
+kineto_status ka_facts_open_paths(char *const *paths, int count, ka_facts_set **out, kineto_error *err)
 {
-    kc_path_list files = {0};
-    kc_operands_kind kind;
+    ka_path_list files = {0};
+    ka_operands_kind kind;
     *out = NULL;
-    kineto_status status = kc_find_facts(paths, count, &kind, &files, err);
-    if (!status && kind == KC_OPERANDS_MIXED)
+    kineto_status status = ka_find_facts(paths, count, &kind, &files, err);
+    if (!status && kind == KA_OPERANDS_MIXED)
         status = kb_fail(err, KINETO_E_ARGUMENT,
                          "traces and facts cannot be compared in one command: make facts of all of them with "
                          "'ckineto facts'");
@@ -141,13 +141,13 @@ kineto_status kc_open_facts(char *const *paths, int count, ka_facts_set **out, k
         status = kb_fail(err, KINETO_E_NOT_FOUND, "%s: no facts files there; 'ckineto facts' makes them of traces", paths[0]);
     if (!status)
         status = ka_facts_set_open((const char *const *)files.list.data, files.list.count, out, err);
-    kc_path_list_free(&files);
+    ka_path_list_free(&files);
     return status;
 }
 
-kineto_status kc_check_facts_memory(uint64_t bytes, kineto_error *err)
+kineto_status ka_check_facts_memory(uint64_t bytes, kineto_error *err)
 {
-    return !bytes || bytes >= KC_LEAST_FACTS_BYTES
+    return !bytes || bytes >= MIN_FACTS_BYTES
                ? KINETO_OK
-               : kb_fail(err, KINETO_E_ARGUMENT, "--mem %s is too little to compare ranks: 16M is the least", kb_bytes(bytes).s);
+               : kb_fail(err, KINETO_E_ARGUMENT, "a limit of %s of memory is too little to compare ranks: 16M is the least", kb_bytes(bytes).s);
 }
