@@ -131,7 +131,7 @@ void rank_generators_start(const rank_job *job, rank_generator *of, ka_rank_sour
         f->end_ns = on_clock(r, job->steps * step_ns(job));
         (void)kb_vec_push(&f->groups, make_group(f, false, r / HOST_RANKS, HOST_RANKS));
         (void)kb_vec_push(&f->groups, make_group(f, true, r % HOST_RANKS, job->ranks / HOST_RANKS));
-        sources[r] = (ka_rank_source){f, job->steps * job->rows_of_step + 1, read_rows, g};
+        sources[r] = (ka_rank_source){.head = f, .row_count = job->steps * job->rows_of_step + 1, .read = read_rows, .context = g};
     }
 }
 

@@ -17,7 +17,7 @@ ka_rank_source ka_rank_source_of(const ka_rank_facts *facts)
         const ka_rank_facts *facts;
         void *context;
     } of = {.facts = facts};
-    return (ka_rank_source){facts, (uint32_t)facts->rows.count, copy_rows, of.context};
+    return (ka_rank_source){.head = facts, .row_count = (uint32_t)facts->rows.count, .read = copy_rows, .context = of.context};
 }
 
 const ka_comm *ka_rank_source_rows(const ka_rank_source *s)

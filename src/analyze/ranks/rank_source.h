@@ -10,6 +10,8 @@ typedef struct ka_rank_source {
     /** Rows `first` to `first + count`, which the rank has. Called with growing `first` in each of several passes
      *  over the run. threads: one. @return a failure ends the comparison, with the source's error. */
     kineto_status (*read)(void *context, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err);
+    /** The same, but only step, group, sequence, op, elements and flags of each row; NULL: `read` is as fast. */
+    kineto_status (*read_calls)(void *context, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err);
     void *context;
 } ka_rank_source;
 

@@ -3,7 +3,7 @@
  * sample has whole collectives and does not depend on the order of reading. */
 #include "analyze/ranks/rank_windows.h"
 
-#define CHUNK_ROWS 4096u
+#define CHUNK_ROWS 256u /* as many as sources read at once */
 
 typedef struct surveying {
     const ka_rank_source *sources;
@@ -73,12 +73,8 @@ static void thin_sample(surveying *s)
     }
 }
 
-static bool add_surveyed_row(surveying *s, uint32_t rank, const ka_comm *c)
+static bool add_sampled_row(surveying *s, uint32_t rank, const ka_comm *c)
 {
-    if (!ka_sign_row(s->m, &s->signer, rank, global_group(s->m, rank, c->group), c))
-        return false;
-    if (!is_sampled(s, rank, c))
-        return true;
     while (s->count >= s->capacity && s->mask < UINT64_MAX / 2)
         thin_sample(s);
     if (!is_sampled(s, rank, c))
@@ -87,17 +83,32 @@ static bool add_surveyed_row(surveying *s, uint32_t rank, const ka_comm *c)
     return kb_vec_push(&s->samples[rank].rows, *c);
 }
 
-static kineto_status survey_rank(surveying *s, uint32_t rank, kineto_error *err)
+/* What the rows are is enough, but for those of the sample, whose times are needed. */
+static kineto_status survey_rows(surveying *s, uint32_t rank, uint32_t at, uint32_t count, kineto_error *err)
 {
     const ka_rank_source *source = &s->sources[rank];
-    for (uint32_t at = 0, n; at < source->row_count; at += n) {
-        n = KB_MIN(CHUNK_ROWS, source->row_count - at);
-        kineto_status status = source->read(source->context, at, n, s->chunk, err);
+    ka_comm *rows = s->chunk;
+    bool ok = true, has_sampled = false;
+    kineto_status status = (source->read_calls ? source->read_calls : source->read)(source->context, at, count, rows, err);
+    for (uint32_t i = 0; !status && ok && i < count; i++) {
+        ok = ka_sign_row(s->m, &s->signer, rank, global_group(s->m, rank, rows[i].group), &rows[i]);
+        has_sampled |= is_sampled(s, rank, &rows[i]);
+    }
+    if (!status && ok && has_sampled && source->read_calls)
+        status = source->read(source->context, at, count, rows, err);
+    for (uint32_t i = 0; !status && ok && has_sampled && i < count; i++)
+        ok = !is_sampled(s, rank, &rows[i]) || add_sampled_row(s, rank, &rows[i]);
+    return status || ok ? status : kb_fail_memory(err, "ranks");
+}
+
+static kineto_status survey_rank(surveying *s, uint32_t rank, kineto_error *err)
+{
+    uint32_t rows = s->sources[rank].row_count;
+    for (uint32_t at = 0, n; at < rows; at += n) {
+        n = KB_MIN(CHUNK_ROWS, rows - at);
+        kineto_status status = survey_rows(s, rank, at, n, err);
         if (status)
             return status;
-        for (uint32_t i = 0; i < n; i++)
-            if (!add_surveyed_row(s, rank, &s->chunk[i]))
-                return kb_fail_memory(err, "ranks");
     }
     return ka_set_role(s->m, rank, &s->signer, &s->roles) ? KINETO_OK : kb_fail_memory(err, "ranks");
 }

@@ -184,11 +184,11 @@ static void encode_names(row_block *b, uint32_t i)
     note_group(b, i);
 }
 
-static void decode_names(row_block *b, uint32_t i)
+/* @return the last row of its group before it. */
+static const ka_comm *decode_call(row_block *b, uint32_t i)
 {
     ka_comm *row = &b->rows[i];
     const ka_comm *before = i ? row - 1 : NULL;
-    uint32_t at = b->first + i;
     row->flags = (uint8_t)b->cells[COLUMN_FLAGS][i];
     row->op = (uint8_t)b->cells[COLUMN_OP][i];
     row->group = (uint32_t)b->cells[COLUMN_GROUP][i] - 1;
@@ -196,12 +196,20 @@ static void decode_names(row_block *b, uint32_t i)
     const ka_comm *last = find_last_of_group(b, i);
     row->sequence = (uint32_t)undo_difference(b->cells[COLUMN_SEQUENCE][i], predict_sequence(row, last));
     row->elements = (uint64_t)undo_difference(b->cells[COLUMN_ELEMENTS][i], predict_elements(last));
+    note_group(b, i);
+    return last;
+}
+
+static void decode_names(row_block *b, uint32_t i)
+{
+    ka_comm *row = &b->rows[i];
+    uint32_t at = b->first + i;
+    const ka_comm *last = decode_call(b, i);
     row->received = (uint64_t)undo_difference(b->cells[COLUMN_RECEIVED][i], (int64_t)row->elements);
     row->previous = (int32_t)undo_difference(b->cells[COLUMN_PREVIOUS][i], predict_previous(b, i, last));
     row->after = undo_row(b->cells[COLUMN_AFTER][i], at);
     row->wait_row = undo_row(b->cells[COLUMN_WAIT_ROW][i], at);
     row->sync_row = undo_row(b->cells[COLUMN_SYNC_ROW][i], at);
-    note_group(b, i);
 }
 
 /* An unknown late_ns is 0; as it is the smallest number, no other is lost. */
@@ -362,5 +370,25 @@ bool ka_decode_rows(const void *bytes, size_t size, ka_row_coding of, uint32_t f
     }
     for (uint32_t i = 0; i < count; i++)
         decode_times(&b, i);
+    return true;
+}
+
+bool ka_decode_calls(const void *bytes, size_t size, uint32_t count, ka_comm *rows)
+{
+    ka_byte_reader r = ka_read_from(bytes, size);
+    row_block b;
+    KB_ASSERT(count && count <= KA_BLOCK_ROWS);
+    b.first = 0;
+    b.count = count;
+    b.rows = rows;
+    (void)ka_read_fixed(&r, 8);
+    memset(b.last_of, 0, sizeof b.last_of);
+    for (uint32_t c = 0; c <= COLUMN_ELEMENTS; c++)
+        read_column(&r, b.cells[c], count);
+    if (r.is_bad)
+        return false;
+    memset(rows, 0, count * sizeof *rows);
+    for (uint32_t i = 0; i < count; i++)
+        (void)decode_call(&b, i);
     return true;
 }
