@@ -21,7 +21,7 @@ static double read_all(const ka_rank_source *sources, uint32_t count)
     for (uint32_t r = 0; r < count; r++)
         for (uint32_t at = 0, n; at < sources[r].row_count; at += n) {
             n = KB_MIN((uint32_t)KB_COUNT(rows), sources[r].row_count - at);
-            (void)sources[r].read(sources[r].context, at, n, rows, NULL);
+            (void)sources[r].read(sources[r].context, 0, at, n, rows, NULL);
         }
     return bench_process_ns() - begin;
 }

@@ -80,11 +80,11 @@ static ka_comm make_row(const rank_generator *g, uint32_t row)
     return c;
 }
 
-static kineto_status read_rows(void *context, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
+static kineto_status read_rows(void *context, uint32_t lane, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
 {
     const rank_generator *g = context;
     uint32_t end = g->job.steps * g->job.rows_of_step;
-    (void)err;
+    (void)lane, (void)err;
     for (uint32_t i = 0; i < count; i++) {
         out[i] = make_row(g, first + i == end ? end - 1 : first + i);
         if (first + i + 1 == end)
@@ -156,6 +156,6 @@ ka_rank_facts *rank_generator_facts(rank_generator *g)
         return NULL;
     }
     f->rows.count = count;
-    (void)read_rows(g, 0, count, f->rows.data, NULL);
+    (void)read_rows(g, 0, 0, count, f->rows.data, NULL);
     return f;
 }

@@ -179,6 +179,8 @@ typedef struct ka_role_signer {
     uint32_t step;
 } ka_role_signer;
 bool ka_sign_row(const ka_rank_model *m, ka_role_signer *s, uint32_t rank, uint32_t group, const ka_comm *c);
-/** @param roles  signature → role. False: out of memory. */
-bool ka_set_role(ka_rank_model *m, uint32_t rank, ka_role_signer *s, kb_map *roles);
+/** The signature of a rank whose rows were all signed; the signer is ready for the next one. */
+uint64_t ka_finish_sign(ka_role_signer *s);
+/** Ranks one after the other. @param roles  signature → role. False: out of memory. */
+bool ka_set_role(ka_rank_model *m, uint32_t rank, uint64_t sign, kb_map *roles);
 #endif

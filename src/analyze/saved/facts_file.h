@@ -64,7 +64,7 @@ kineto_status ka_facts_file_findings(ka_facts_file *f, uint32_t trace, ka_rule_s
 /** @param tables  also these, of the facts of the overview; 0: those that it shows. */
 kineto_status ka_facts_file_overview(ka_facts_file *f, uint32_t trace, ka_table_set tables, kineto_overview **out,
                                      kineto_error *err);
-/** Decodes rows; one for the ranks of all files that are compared. threads: one. NULL: out of memory. */
+/** Decodes rows; one for the ranks of all files that are compared. threads: one for each lane. NULL: out of memory. */
 typedef struct ka_row_reader ka_row_reader;
 ka_row_reader *ka_row_reader_create(void);
 void ka_row_reader_destroy(ka_row_reader *reader);

@@ -11,14 +11,10 @@ kineto_status ka_fail_damaged(const ka_facts_file *f, const char *what, uint64_t
                    what, (unsigned long long)at);
 }
 
-kineto_status ka_read_file_bytes(ka_facts_file *f, uint64_t at, void *out, size_t size, kineto_error *err)
+kineto_status ka_read_descriptor(const ka_facts_file *f, int fd, uint64_t at, void *out, size_t size, kineto_error *err)
 {
-    if (f->fd < 0)
-        f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    if (f->fd < 0)
-        return kb_fail_os(err, errno, "cannot open %s", f->path);
     for (size_t done = 0; done < size;) {
-        ssize_t got = pread(f->fd, (char *)out + done, size - done, (off_t)(at + done));
+        ssize_t got = pread(fd, (char *)out + done, size - done, (off_t)(at + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -29,6 +25,14 @@ kineto_status ka_read_file_bytes(ka_facts_file *f, uint64_t at, void *out, size_
         done += (size_t)got;
     }
     return KINETO_OK;
+}
+
+kineto_status ka_read_file_bytes(ka_facts_file *f, uint64_t at, void *out, size_t size, kineto_error *err)
+{
+    if (f->fd < 0)
+        f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    return f->fd < 0 ? kb_fail_os(err, errno, "cannot open %s", f->path)
+                     : ka_read_descriptor(f, f->fd, at, out, size, err);
 }
 
 /* Is the section within the file, and in reason? */
@@ -46,7 +50,7 @@ kineto_status ka_read_head_at(ka_facts_file *f, uint64_t at, ka_section_head *he
     return KINETO_OK;
 }
 
-kineto_status ka_unpack_part(ka_facts_file *f, ka_section_unpacker *u, const ka_packed_part *part, void *out,
+kineto_status ka_unpack_part(const ka_facts_file *f, ka_section_unpacker *u, const ka_packed_part *part, void *out,
                              kineto_error *err)
 {
     kineto_status status;

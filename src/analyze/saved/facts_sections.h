@@ -53,6 +53,8 @@ struct ka_facts_file {
 
 /** KINETO_E_FORMAT, with the path and the place. */
 kineto_status ka_fail_damaged(const ka_facts_file *f, const char *what, uint64_t at, kineto_error *err);
+/** By a descriptor of the file. */
+kineto_status ka_read_descriptor(const ka_facts_file *f, int fd, uint64_t at, void *out, size_t size, kineto_error *err);
 kineto_status ka_read_file_bytes(ka_facts_file *f, uint64_t at, void *out, size_t size, kineto_error *err);
 /** The section is within the file. */
 kineto_status ka_read_head_at(ka_facts_file *f, uint64_t at, ka_section_head *head, kineto_error *err);
@@ -65,7 +67,7 @@ typedef struct ka_packed_part {
     uint64_t at;                /* in the file, for errors */
 } ka_packed_part;
 /** @param u  NULL: none is kept. @param out  room for part->bytes. */
-kineto_status ka_unpack_part(ka_facts_file *f, ka_section_unpacker *u, const ka_packed_part *part, void *out,
+kineto_status ka_unpack_part(const ka_facts_file *f, ka_section_unpacker *u, const ka_packed_part *part, void *out,
                              kineto_error *err);
 
 /** Takes what it needs of a section: texts are gone when the next one is read. False: out of memory, or r->is_bad. */

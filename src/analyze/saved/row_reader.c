@@ -2,8 +2,14 @@
  * turn: what a block has beyond these stays with the rank, packed, so that no block is read twice in a pass. */
 #include "analyze/saved/facts_sections.h"
 
-struct ka_row_reader {
-    ka_facts_file *file;        /* of the last block: its descriptor may be open; NULL: none */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+/* What a thread reads with. */
+typedef struct reader_lane {
+    const ka_facts_file *file;  /* whose descriptor is open; NULL: none */
+    int fd;
     const ka_stored_rank *rank; /* whose block is in memory; NULL: none */
     uint32_t block, first, count; /* its number, and its rows */
     const uint8_t *bytes;       /* decompressed */
@@ -12,18 +18,33 @@ struct ka_row_reader {
     ka_comm rows[KA_BLOCK_ROWS];
     KB_VEC(uint8_t) stored, unpacked, room;
     ka_section_unpacker unpacker;
+} reader_lane;
+
+struct ka_row_reader {
+    reader_lane lanes[KA_LANES];
 };
 
 ka_row_reader *ka_row_reader_create(void) { return calloc(1, sizeof(ka_row_reader)); }
 
+/* Files are not left open, as there may be thousands. */
+static void close_descriptor(reader_lane *lane)
+{
+    if (lane->file)
+        close(lane->fd);
+    lane->file = NULL;
+    lane->rank = NULL;
+}
+
 void ka_row_reader_destroy(ka_row_reader *reader)
 {
-    if (!reader)
-        return;
-    kb_vec_free(&reader->stored);
-    kb_vec_free(&reader->unpacked);
-    kb_vec_free(&reader->room);
-    ka_section_unpacker_free(&reader->unpacker);
+    for (uint32_t i = 0; reader && i < KA_LANES; i++) {
+        reader_lane *lane = &reader->lanes[i];
+        close_descriptor(lane);
+        kb_vec_free(&lane->stored);
+        kb_vec_free(&lane->unpacked);
+        kb_vec_free(&lane->room);
+        ka_section_unpacker_free(&lane->unpacker);
+    }
     free(reader);
 }
 
@@ -31,10 +52,9 @@ void ka_forget_rows(ka_facts_file *f)
 {
     for (size_t i = 0; i < f->ranks.count; i++)
         ka_packed_rows_free(&f->ranks.data[i].ahead);
-    if (f->reader && f->reader->file == f) {
-        f->reader->file = NULL;
-        f->reader->rank = NULL;
-    }
+    for (uint32_t i = 0; f->reader && i < KA_LANES; i++)
+        if (f->reader->lanes[i].file == f)
+            close_descriptor(&f->reader->lanes[i]);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -55,20 +75,24 @@ static bool are_rows_sound(const ka_stored_rank *rank, uint32_t first, uint32_t 
     return true;
 }
 
-/* Files are not left open, as there may be thousands. */
-static void change_file(ka_row_reader *reader, ka_facts_file *f)
+static kineto_status open_descriptor(reader_lane *lane, const ka_facts_file *f, kineto_error *err)
 {
-    if (reader->file && reader->file != f && !ka_facts_file_is_run(reader->file))
-        ka_facts_file_rest(reader->file);
-    reader->file = f;
+    if (lane->file == f)
+        return KINETO_OK;
+    close_descriptor(lane);
+    lane->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    if (lane->fd < 0)
+        return kb_fail_os(err, errno, "cannot open %s", f->path);
+    lane->file = f;
+    return KINETO_OK;
 }
 
 /* The bytes of a block, decompressed. */
-static kineto_status read_block(ka_row_reader *reader, ka_facts_file *f, const ka_stored_rank *rank,
+static kineto_status read_block(reader_lane *reader, const ka_facts_file *f, const ka_stored_rank *rank,
                                 const ka_stored_block *b, kineto_error *err)
 {
     const ka_packed_part part = {reader->stored.data, b->stored_bytes, b->bytes, rank->rows_at + KA_SECTION_HEAD_BYTES + b->at};
-    kineto_status status = ka_read_file_bytes(f, part.at, reader->stored.data, b->stored_bytes, err);
+    kineto_status status = ka_read_descriptor(f, reader->fd, part.at, reader->stored.data, b->stored_bytes, err);
     if (!status && ka_crc32c(0, reader->stored.data, b->stored_bytes) != b->crc)
         status = ka_fail_damaged(f, "the checksum of rows is wrong", part.at, err);
     if (!status && b->bytes)
@@ -78,17 +102,19 @@ static kineto_status read_block(ka_row_reader *reader, ka_facts_file *f, const k
     return status;
 }
 
-static kineto_status load_block(ka_row_reader *reader, const ka_stored_rank *rank, uint32_t block, kineto_error *err)
+static kineto_status load_block(reader_lane *reader, const ka_stored_rank *rank, uint32_t block, kineto_error *err)
 {
     const ka_stored_block *b = &rank->blocks.data[block];
     if (reader->rank == rank && reader->block == block)
         return KINETO_OK;
-    change_file(reader, rank->file);
     reader->rank = NULL;
     reader->has_rows = false;
+    kineto_status status = open_descriptor(reader, rank->file, err);
+    if (status)
+        return status;
     if (!kb_vec_reserve(&reader->stored, b->stored_bytes + 1) || !kb_vec_reserve(&reader->unpacked, b->bytes + 1))
         return kb_fail_memory(err, rank->file->path);
-    kineto_status status = read_block(reader, rank->file, rank, b, err);
+    status = read_block(reader, rank->file, rank, b, err);
     reader->rank = status ? NULL : rank;
     reader->block = block;
     reader->first = block * KA_BLOCK_ROWS;
@@ -97,7 +123,7 @@ static kineto_status load_block(ka_row_reader *reader, const ka_stored_rank *ran
 }
 
 /* The block that has a row, with all its rows. */
-static kineto_status decode_block_of(ka_row_reader *reader, const ka_stored_rank *rank, uint32_t row, kineto_error *err)
+static kineto_status decode_block_of(reader_lane *reader, const ka_stored_rank *rank, uint32_t row, kineto_error *err)
 {
     kineto_status status = load_block(reader, rank, row / KA_BLOCK_ROWS, err);
     if (status || reader->has_rows)
@@ -110,7 +136,7 @@ static kineto_status decode_block_of(ka_row_reader *reader, const ka_stored_rank
 /* ---- any rows -------------------------------------------------------------------------------- */
 
 /* As many as one block has. @param done  receives how many. */
-static kineto_status copy_rows(ka_row_reader *reader, const ka_stored_rank *rank, uint32_t row, uint32_t most, ka_comm *out,
+static kineto_status copy_rows(reader_lane *reader, const ka_stored_rank *rank, uint32_t row, uint32_t most, ka_comm *out,
                                uint32_t *done, kineto_error *err)
 {
     kineto_status status = decode_block_of(reader, rank, row, err);
@@ -136,14 +162,14 @@ kineto_status ka_facts_file_rows(ka_facts_file *f, uint32_t rank_index, uint32_t
     if (first > rank->row_count || count > rank->row_count - first)
         return kb_fail(err, KINETO_E_ARGUMENT, "%s: rank %u has %u rows", f->path, rank_index, rank->row_count);
     for (uint32_t done = 0, n = 0; done < count && !status; done += n)
-        status = copy_rows(f->reader, rank, first + done, count - done, out + done, &n, err);
+        status = copy_rows(&f->reader->lanes[0], rank, first + done, count - done, out + done, &n, err);
     return status;
 }
 
 /* ---- a source of rows ------------------------------------------------------------------------ */
 
 /* The rows of the block after those that were asked for. */
-static kineto_status keep_ahead(ka_row_reader *reader, ka_stored_rank *rank, uint32_t row, kineto_error *err)
+static kineto_status keep_ahead(reader_lane *reader, ka_stored_rank *rank, uint32_t row, kineto_error *err)
 {
     uint32_t at = row - reader->first, left = reader->count - at;
     if (!left)
@@ -154,10 +180,10 @@ static kineto_status keep_ahead(ka_row_reader *reader, ka_stored_rank *rank, uin
     return KINETO_OK;
 }
 
-static kineto_status read_rank_rows(void *context, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
+static kineto_status read_rank_rows(void *context, uint32_t lane, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
 {
     ka_stored_rank *rank = context;
-    ka_row_reader *reader = rank->file->reader;
+    reader_lane *reader = &rank->file->reader->lanes[lane];
     kineto_status status = KINETO_OK;
     uint32_t done = 0, n = 0;
     if (rank->ahead.count && rank->ahead.first == first) {
@@ -172,10 +198,10 @@ static kineto_status read_rank_rows(void *context, uint32_t first, uint32_t coun
     return status ? status : keep_ahead(reader, rank, first + count, err);
 }
 
-static kineto_status read_rank_calls(void *context, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
+static kineto_status read_rank_calls(void *context, uint32_t lane, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
 {
     const ka_stored_rank *rank = context;
-    ka_row_reader *reader = rank->file->reader;
+    reader_lane *reader = &rank->file->reader->lanes[lane];
     for (uint32_t done = 0, n; done < count; done += n) {
         uint32_t row = first + done;
         ka_comm calls[KA_BLOCK_ROWS];

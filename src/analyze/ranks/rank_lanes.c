@@ -1,0 +1,28 @@
+/* Runs one half of some work on a thread of its own. */
+#include "analyze/ranks/rank_lanes.h"
+
+#define MIN_ROWS 2048u /* starting a thread takes as long as some of these */
+
+typedef struct lane_part {
+    ka_lane_work work;
+    void *context;
+    uint32_t first, end;
+} lane_part;
+
+static void *run_second_lane(void *argument)
+{
+    const lane_part *p = argument;
+    p->work(p->context, 1, p->first, p->end);
+    return NULL;
+}
+
+void ka_run_lanes(ka_lane_work work, void *context, uint32_t count, size_t rows)
+{
+    lane_part second = {work, context, count / KA_LANES, count};
+    pthread_t thread;
+    bool is_split = count >= KA_LANES && rows >= MIN_ROWS && kb_os_cpus() > 1 &&
+                    kb_thread_start(&thread, run_second_lane, &second) == 0;
+    work(context, 0, 0, is_split ? second.first : count);
+    if (is_split)
+        pthread_join(thread, NULL);
+}
