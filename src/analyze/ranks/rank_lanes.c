@@ -1,6 +1,8 @@
 /* Runs one half of some work on a thread of its own. */
 #include "analyze/ranks/rank_lanes.h"
 
+#include <sys/mman.h>
+
 #define MIN_ROWS 2048u /* starting a thread takes as long as some of these */
 
 typedef struct lane_part {
@@ -25,4 +27,15 @@ void ka_run_lanes(ka_lane_work work, void *context, uint32_t count, size_t rows)
     work(context, 0, 0, is_split ? second.first : count);
     if (is_split)
         pthread_join(thread, NULL);
+}
+
+void *ka_allocate_large(size_t bytes)
+{
+    const size_t page = (size_t)2 << 20;
+    if (bytes < 4 * page)
+        return malloc(bytes);
+    void *memory = aligned_alloc(page, (bytes + page - 1) / page * page);
+    if (memory)
+        (void)madvise(memory, bytes, MADV_HUGEPAGE);
+    return memory;
 }

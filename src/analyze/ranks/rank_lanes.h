@@ -11,4 +11,7 @@ typedef void (*ka_lane_work)(void *context, uint32_t lane, uint32_t first, uint3
 /** Call `work` for all of 0 … count - 1, in consecutive parts, and return when all are done. @param rows  how much it is:
  *  little, or a machine with one CPU, is done by the calling thread, as lane 0. */
 void ka_run_lanes(ka_lane_work work, void *context, uint32_t count, size_t rows);
+
+/** Memory that is accessed in no order: in large pages where the system has them. To be freed. NULL: out of memory. */
+void *ka_allocate_large(size_t bytes);
 #endif

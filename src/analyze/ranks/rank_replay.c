@@ -130,20 +130,39 @@ static bool list_alone(ka_replay *r)
     return true;
 }
 
+static bool allocate_replay(ka_replay *r, const ka_rank_model *m)
+{
+    size_t rows = (size_t)m->row_count + 1, ranks = (size_t)m->rank_count + 1;
+    r->m = m;
+    r->shift = NULL;
+    r->alone.count = 0;
+    if (r->capacity < rows) {
+        free(r->rows);
+        r->rows = ka_allocate_large(rows * sizeof *r->rows);
+        r->capacity = r->rows ? rows : 0;
+    }
+    r->next = r->next ? r->next : malloc(ranks * sizeof *r->next);
+    r->last = r->last ? r->last : malloc(((size_t)m->domain_count + 1) * sizeof *r->last);
+    r->latency_ns = r->latency_ns ? r->latency_ns : malloc(ranks * sizeof *r->latency_ns);
+    return r->rows && r->next && r->last && r->latency_ns;
+}
+
+static void take_ranks(void *context, uint32_t lane, uint32_t first, uint32_t end)
+{
+    ka_replay *r = context;
+    (void)lane;
+    for (uint32_t rank = first; rank < end; rank++) {
+        r->latency_ns[rank] = r->m->facts[rank]->latency_ns;
+        for (uint32_t row = r->m->base[rank]; row < r->m->base[rank + 1]; row++)
+            take_row(r, rank, row);
+    }
+}
+
 bool ka_replay_create(ka_replay *r, const ka_rank_model *m)
 {
-    *r = (ka_replay){.m = m};
-    r->rows = malloc(((size_t)m->row_count + 1) * sizeof *r->rows);
-    r->next = malloc(((size_t)m->rank_count + 1) * sizeof *r->next);
-    r->last = malloc(((size_t)m->domain_count + 1) * sizeof *r->last);
-    r->latency_ns = malloc(((size_t)m->rank_count + 1) * sizeof *r->latency_ns);
-    if (!r->rows || !r->next || !r->last || !r->latency_ns || !list_alone(r))
+    if (!allocate_replay(r, m) || !list_alone(r))
         return false;
-    for (uint32_t rank = 0; rank < m->rank_count; rank++)
-        r->latency_ns[rank] = m->facts[rank]->latency_ns;
-    for (uint32_t rank = 0; rank < m->rank_count; rank++)
-        for (uint32_t row = m->base[rank]; row < m->base[rank + 1]; row++)
-            take_row(r, rank, row);
+    ka_run_lanes(take_ranks, r, m->rank_count, m->row_count);
     return true;
 }
 

@@ -201,7 +201,7 @@ static bool is_done(const windowing *w)
 static bool allocate_buffers(windowing *w)
 {
     size_t n = (size_t)w->count + 1;
-    w->rows = malloc(n * w->capacity * sizeof *w->rows);
+    w->rows = ka_allocate_large(n * w->capacity * sizeof *w->rows);
     w->buffers = calloc(n, sizeof *w->buffers);
     w->window = calloc(n, sizeof *w->window);
     w->until_ns = calloc((size_t)w->v->model.domain_count + n, sizeof *w->until_ns);

@@ -46,7 +46,7 @@ static void list_numbers(const ka_comm *c, const ka_comm *before, uint32_t numbe
     out[8] = ka_zigzag(c->sync_ns);
     out[9] = ka_zigzag(c->wait_ns);
     out[10] = differ((int64_t)c->elements, (int64_t)before->elements);
-    out[11] = differ((int64_t)c->received, (int64_t)c->elements);
+    out[11] = differ((int64_t)c->received, (int64_t)before->received);
     out[12] = (uint32_t)(c->group + 1);
     out[13] = differ(c->sequence, before->sequence);
     out[14] = differ(c->previous, before->previous);
@@ -54,7 +54,7 @@ static void list_numbers(const ka_comm *c, const ka_comm *before, uint32_t numbe
     out[16] = c->wait_row == KA_NO_COMM ? 0 : differ(c->wait_row, number) + 1;
     out[17] = differ(c->sync_row, before->sync_row);
     out[18] = differ(c->step, before->step);
-    out[19] = (uint64_t)c->op << 8 | c->flags;
+    out[19] = (uint64_t)(c->op ^ before->op) << 8 | (uint64_t)(c->flags ^ before->flags);
 }
 
 static void read_numbers(const uint64_t in[NUMBERS], const ka_comm *before, uint32_t number, ka_comm *c)
@@ -70,7 +70,7 @@ static void read_numbers(const uint64_t in[NUMBERS], const ka_comm *before, uint
     c->sync_ns = ka_unzigzag(in[8]);
     c->wait_ns = ka_unzigzag(in[9]);
     c->elements = (uint64_t)restore(in[10], (int64_t)before->elements);
-    c->received = (uint64_t)restore(in[11], (int64_t)c->elements);
+    c->received = (uint64_t)restore(in[11], (int64_t)before->received);
     c->group = (uint32_t)in[12] - 1;
     c->sequence = (uint32_t)restore(in[13], before->sequence);
     c->previous = (int32_t)restore(in[14], before->previous);
@@ -78,8 +78,8 @@ static void read_numbers(const uint64_t in[NUMBERS], const ka_comm *before, uint
     c->wait_row = in[16] ? (int32_t)restore(in[16] - 1, number) : KA_NO_COMM;
     c->sync_row = (int32_t)restore(in[17], before->sync_row);
     c->step = (uint32_t)restore(in[18], before->step);
-    c->op = (uint8_t)(in[19] >> 8);
-    c->flags = (uint8_t)in[19];
+    c->op = (uint8_t)(in[19] >> 8 ^ before->op);
+    c->flags = (uint8_t)(in[19] ^ before->flags);
 }
 
 /* ---- numbers as bytes ------------------------------------------------------------------------ */
