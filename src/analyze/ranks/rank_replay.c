@@ -361,21 +361,34 @@ void ka_replay_take_shifts(const ka_replay *r, ka_replay_shift *out)
     }
 }
 
+/* Rows wait for others of their rank only. */
+static void start_rank(ka_replay *r, uint32_t rank)
+{
+    const ka_rank_model *m = r->m;
+    for (uint32_t row = m->base[rank]; row < m->base[rank + 1]; row++) {
+        r->rows[row].waited = INT64_MIN;
+        r->rows[row].end = m->end_ns[row]; /* of rows that are of no instance */
+        r->rows[row].is_ended = false;
+    }
+    place_context(r, rank);
+    for (uint32_t row = m->base[rank]; row < m->base[rank + 1]; row++)
+        if (m->instance_of[row] == KA_NONE)
+            pass_end(r, &r->rows[row]);
+}
+
+static void start_ranks(void *replay, uint32_t lane, uint32_t first, uint32_t end)
+{
+    (void)lane;
+    for (uint32_t rank = first; rank < end; rank++)
+        start_rank(replay, rank);
+}
+
 static void start_again(ka_replay *r)
 {
     const ka_rank_model *m = r->m;
     for (uint32_t i = 0; i < m->domain_count; i++)
         r->last[i] = 0;
-    for (uint32_t row = 0; row < m->row_count; row++) {
-        r->rows[row].waited = INT64_MIN;
-        r->rows[row].end = m->end_ns[row]; /* of rows that are of no instance */
-        r->rows[row].is_ended = false;
-    }
-    for (uint32_t i = 0; i < m->rank_count; i++)
-        place_context(r, i);
-    for (uint32_t row = 0; row < m->row_count; row++)
-        if (m->instance_of[row] == KA_NONE)
-            pass_end(r, &r->rows[row]);
+    ka_run_lanes(start_ranks, r, m->rank_count, m->row_count);
 }
 
 int64_t ka_replay_run(ka_replay *r)

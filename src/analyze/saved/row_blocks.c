@@ -292,10 +292,11 @@ static void write_column(const uint64_t *cells, uint32_t count, ka_byte_writer *
     }
 }
 
-/* As many plain cells as can be read by words. */
+enum { VARINT_BYTES = 10 };
+
+/* As many cells as can be read by words. @return cells. */
 static uint32_t read_plain_cells(ka_byte_reader *r, uint64_t *cells, uint32_t count)
 {
-    enum { VARINT_BYTES = 10 };
     ka_byte_reader local = *r; /* in registers */
     uint32_t i = 0;
     if (KA_READS_WORDS)
@@ -305,18 +306,37 @@ static uint32_t read_plain_cells(ka_byte_reader *r, uint64_t *cells, uint32_t co
     return i;
 }
 
+/* The same of a column with runs; all cells are 0 before. */
+static uint32_t read_run_cells(ka_byte_reader *r, uint64_t *cells, uint32_t count)
+{
+    ka_byte_reader local = *r;
+    uint32_t i = 0;
+    while (KA_READS_WORDS && i < count && local.end - local.at >= 2 * VARINT_BYTES) {
+        cells[i++] = ka_read_varint_word(&local);
+        if (cells[i - 1])
+            continue;
+        uint64_t more = ka_read_varint_word(&local);
+        local.is_bad |= more > count - i;
+        i += (uint32_t)KB_MIN(more, count - i);
+    }
+    *r = local;
+    return i;
+}
+
 static void read_column(ka_byte_reader *r, uint64_t *cells, uint32_t count)
 {
     uint64_t kind = ka_read_fixed(r, 1);
     r->is_bad |= kind > COLUMN_RUNS;
-    for (uint32_t i = kind == COLUMN_PLAIN ? read_plain_cells(r, cells, count) : 0; i < count && !r->is_bad; i++) {
+    if (kind == COLUMN_RUNS)
+        memset(cells, 0, count * sizeof *cells);
+    uint32_t i = kind == COLUMN_RUNS ? read_run_cells(r, cells, count) : read_plain_cells(r, cells, count);
+    for (; i < count && !r->is_bad; i++) {
         cells[i] = ka_read_varint(r);
         if (cells[i] || kind != COLUMN_RUNS)
             continue;
         uint64_t more = ka_read_varint(r);
         r->is_bad |= more >= count - i;
-        for (; more && !r->is_bad; more--)
-            cells[++i] = 0;
+        i += r->is_bad ? 0 : (uint32_t)more;
     }
 }
 
