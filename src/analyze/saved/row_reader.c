@@ -186,6 +186,7 @@ static kineto_status read_rank_rows(void *context, uint32_t lane, uint32_t first
     reader_lane *reader = &rank->file->reader->lanes[lane];
     kineto_status status = KINETO_OK;
     uint32_t done = 0, n = 0;
+    KB_ASSERT(first + count <= rank->row_count);
     if (rank->ahead.count && rank->ahead.first == first) {
         done = KB_MIN(count, rank->ahead.count);
         ka_unpack_rows(&rank->ahead, done, out);
@@ -202,6 +203,7 @@ static kineto_status read_rank_calls(void *context, uint32_t lane, uint32_t firs
 {
     const ka_stored_rank *rank = context;
     reader_lane *reader = &rank->file->reader->lanes[lane];
+    KB_ASSERT(first + count <= rank->row_count);
     for (uint32_t done = 0, n; done < count; done += n) {
         uint32_t row = first + done;
         ka_comm calls[KA_BLOCK_ROWS];
