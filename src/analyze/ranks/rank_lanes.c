@@ -1,10 +1,15 @@
-/* Runs one half of some work on a thread of its own. */
+/* Runs one half of some work on a thread of its own.
+ *
+ * A thread is started for each call and joined at its end: with some thousand rows this is a small part of the work, and
+ * no thread is left that a fork, or the end of the program, would have to stop. The halves share no data that either of
+ * them writes, so that nothing is locked, and results are the same as those of one thread. */
 #include "analyze/ranks/rank_lanes.h"
 
 #include <sys/mman.h>
 
 #define MIN_ROWS 2048u /* starting a thread takes as long as some of these */
 
+/* What the second thread does; lives on the stack of the caller, which waits for it. */
 typedef struct lane_part {
     ka_lane_work work;
     void *context;

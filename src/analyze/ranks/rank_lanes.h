@@ -1,4 +1,7 @@
-/* Work on many ranks by two threads, each of which takes a half of them: results do not depend on how many there are. */
+/* Work on many ranks by two threads, each of which takes a half of them: results do not depend on how many there are.
+ *
+ * The work of a lane may write what belongs to its ranks (their rows, their buffers), and what it has for each lane. It
+ * reads everything else. Failures are kept for each lane, and returned by the caller in the order of lanes. */
 #ifndef KA_RANK_LANES_H
 #define KA_RANK_LANES_H
 

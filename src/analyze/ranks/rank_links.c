@@ -32,6 +32,7 @@ static double transfer_of(const slow_search *s, const ka_instance *x)
     return (double)least;
 }
 
+/* A ka_lane_work by instances: their rows lie far apart in memory, and are read once here. */
 static void measure_transfers(void *context, uint32_t lane, uint32_t first, uint32_t end)
 {
     slow_search *s = context;

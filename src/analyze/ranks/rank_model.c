@@ -14,6 +14,7 @@ static void free_rows(ka_rank_model *m)
     m->row_capacity = 0;
 }
 
+/* As many as the largest window so far has. */
 static bool allocate_rows(ka_rank_model *m)
 {
     size_t n = (size_t)m->row_count + 1;
@@ -107,6 +108,7 @@ static void time_instance(const ka_rank_model *m, ka_instance *x)
         x->arrival_ns = KB_MIN(x->arrival_ns, x->end_ns);
 }
 
+/* A ka_lane_work by instances. */
 static void time_instances(void *model, uint32_t lane, uint32_t first, uint32_t end)
 {
     ka_rank_model *m = model;

@@ -130,6 +130,7 @@ static bool list_alone(ka_replay *r)
     return true;
 }
 
+/* Rows grow with the largest window; all else depends on the ranks of the run, which stay. */
 static bool allocate_replay(ka_replay *r, const ka_rank_model *m)
 {
     size_t rows = (size_t)m->row_count + 1, ranks = (size_t)m->rank_count + 1;
@@ -147,6 +148,7 @@ static bool allocate_replay(ka_replay *r, const ka_rank_model *m)
     return r->rows && r->next && r->last && r->latency_ns;
 }
 
+/* A ka_lane_work: rows of some ranks with their recorded lengths. */
 static void take_ranks(void *context, uint32_t lane, uint32_t first, uint32_t end)
 {
     ka_replay *r = context;
@@ -376,6 +378,7 @@ static void start_rank(ka_replay *r, uint32_t rank)
             pass_end(r, &r->rows[row]);
 }
 
+/* A ka_lane_work. */
 static void start_ranks(void *replay, uint32_t lane, uint32_t first, uint32_t end)
 {
     (void)lane;

@@ -127,6 +127,7 @@ static kineto_status survey_rows(survey_lane *l, uint32_t lane, uint32_t rank, u
     return status;
 }
 
+/* Lanes sample by their own masks. The mask of all is at least as large, so that no row of the sample is lost. */
 static void survey_ranks(void *context, uint32_t lane, uint32_t first, uint32_t end)
 {
     surveying *s = context;
@@ -162,7 +163,8 @@ static bool start_survey(surveying *s)
     return find_wanted_groups(s);
 }
 
-/* Roles, and one sample of what the lanes have read. */
+/* Roles, and one sample of what the lanes have read: by the first mask that is enough for all rows, which does not depend
+ * on how they were split. */
 static kineto_status join_lanes(surveying *s, kineto_error *err)
 {
     kb_map roles = {0};

@@ -146,6 +146,7 @@ static void find_place_middles(const ka_replay *r, const bucketing *b, uint32_t 
         middles[k] = select_middle(of[k], n);
 }
 
+/* Places by lane: each has memory of its own for the values of a bucket. */
 typedef struct middle_search {
     ka_usual *u;
     const ka_replay *r;

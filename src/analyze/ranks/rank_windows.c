@@ -72,6 +72,7 @@ typedef struct filling {
     kineto_error err[KA_LANES];
 } filling;
 
+/* A ka_lane_work: each buffer is filled as far as it goes. */
 static void fill_lane(void *context, uint32_t lane, uint32_t first, uint32_t end)
 {
     filling *f = context;

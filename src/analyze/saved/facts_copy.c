@@ -1,4 +1,6 @@
-/* Sections as they are, for those who join files: copied, compared, checked. */
+/* Sections as they are, for those who join files: copied, compared, checked.
+ *
+ * Nothing is decoded or decompressed: a section of a version that is not known is copied like any other. */
 #include "analyze/saved/facts_sections.h"
 
 /* The content of a section as it is in the file. @param to  NULL: only its checksum is compared. */

@@ -1,4 +1,6 @@
-/* Reads the heads of ranks: all but their rows, and where the blocks of these are. */
+/* Reads the heads of ranks: all but their rows, and where the blocks of these are.
+ *
+ * Ranks are given to an analysis with all their rows in memory, or as sources that read rows when they are needed. */
 #include "analyze/ranks/rank_set.h"
 #include "analyze/saved/facts_sections.h"
 

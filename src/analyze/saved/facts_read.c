@@ -1,4 +1,6 @@
-/* Reads what facts files have of each trace: whether it could be read, its tables, findings and the overview. */
+/* Reads what facts files have of each trace: whether it could be read, its tables, findings and the overview.
+ *
+ * A decode_… function is a ka_section_decoder: it takes what is needed of one section. */
 #include "analyze/ranks/rank_set.h"
 #include "analyze/saved/analysis_section.h"
 #include "analyze/saved/facts_sections.h"

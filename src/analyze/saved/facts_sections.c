@@ -1,4 +1,7 @@
-/* Reads the bytes of facts files, and their sections. */
+/* Reads the bytes of facts files, and their sections.
+ *
+ * All that is decoded passes ka_decode_section: head, version, size and checksum are checked there, and so is that the
+ * decoder could read the content. Messages name the file and the byte at which the section begins. */
 #include "analyze/saved/facts_sections.h"
 
 #include <errno.h>
@@ -74,6 +77,7 @@ kineto_status ka_check_section_version(ka_facts_file *f, const ka_section_head *
                    trace ? f->traces.data[trace - 1].source.version.data : "that wrote it");
 }
 
+/* The bytes of a section as they are in the file, in f->stored, if their checksum is right. */
 static kineto_status read_stored(ka_facts_file *f, uint64_t at, const ka_section_head *head, kineto_error *err)
 {
     if (head->bytes > KA_MAX_SECTION_BYTES || head->is_compressed > 1 ||

@@ -1,10 +1,14 @@
-/* Packs rows. A row is a word with the sizes of its numbers, 3 bits each, and their bytes; no branch depends on a size. */
+/* Packs rows. A row is a word with the sizes of its numbers, 3 bits each, and their bytes; no branch depends on a size.
+ *
+ * Each number is written as a whole word, and the next one begins where its bytes end: what is written beyond them is
+ * overwritten. Reading masks the bytes that are not of the number. So 8 bytes follow the last number. */
 #include "analyze/saved/packed_rows.h"
 #include "analyze/saved/byte_coding.h"
 
 /* Numbers of a row; 3 bits of each fit into the word. */
 enum { NUMBERS = 20, WORD_BYTES = 8, ROW_BYTES_MAX = WORD_BYTES * (NUMBERS + 1) };
 
+/* Little-endian on every machine; compilers make one instruction of it. */
 static void put_word(uint8_t *p, uint64_t v)
 {
     for (int i = 0; i < WORD_BYTES; i++)

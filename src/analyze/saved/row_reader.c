@@ -1,5 +1,8 @@
 /* Reads the rows of ranks out of facts files, block by block. The comparison of ranks reads a few rows of each rank in
- * turn: what a block has beyond these stays with the rank, packed, so that no block is read twice in a pass. */
+ * turn: what a block has beyond these stays with the rank, packed, so that no block is read twice in a pass.
+ *
+ * A lane has one block in memory: as it is stored, decompressed, and its rows. Only the last step is left out where
+ * calls are enough. It opens files by itself, so that two lanes can read ranks of the same file. */
 #include "analyze/saved/facts_sections.h"
 
 #include <errno.h>
@@ -102,6 +105,7 @@ static kineto_status read_block(reader_lane *reader, const ka_facts_file *f, con
     return status;
 }
 
+/* Bytes of a block of a rank, unless they are there already. */
 static kineto_status load_block(reader_lane *reader, const ka_stored_rank *rank, uint32_t block, kineto_error *err)
 {
     const ka_stored_block *b = &rank->blocks.data[block];
@@ -180,6 +184,7 @@ static kineto_status keep_ahead(reader_lane *reader, ka_stored_rank *rank, uint3
     return KINETO_OK;
 }
 
+/* ka_rank_source.read: the packed rows first, then blocks. */
 static kineto_status read_rank_rows(void *context, uint32_t lane, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
 {
     ka_stored_rank *rank = context;
@@ -199,6 +204,7 @@ static kineto_status read_rank_rows(void *context, uint32_t lane, uint32_t first
     return status ? status : keep_ahead(reader, rank, first + count, err);
 }
 
+/* ka_rank_source.read_calls. The bytes stay: `read` of the same rows need not read the file again. */
 static kineto_status read_rank_calls(void *context, uint32_t lane, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
 {
     const ka_stored_rank *rank = context;
