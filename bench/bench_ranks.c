@@ -44,7 +44,7 @@ static kineto_status save_facts(rank_generator *g, const char *folder, kineto_er
     if (!status && (!rows || !ka_rank_set_put(&facts.analysis->ranks, rows)))
         status = KINETO_E_MEMORY;
     if (!status)
-        status = ka_facts_file_save(path, &facts, err);
+        status = ka_facts_file_save(path, &facts, NULL, err);
     if (rows)
         kb_vec_free(&rows->rows); /* the rest is the generator's */
     kineto_analysis_destroy(facts.analysis);

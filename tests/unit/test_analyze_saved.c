@@ -174,7 +174,7 @@ static char *make_file(uint32_t rows, size_t *size)
     facts.health.coverage.rank_count = 1;
     facts.analysis = a;
     assert_int_equal(kb_sink_open_memory(KB_COMPRESS_NONE, &sink, &err), 0);
-    ka_facts_file_write(sink, &facts);
+    ka_facts_file_write(sink, &facts, NULL);
     assert_int_equal(kb_sink_take(sink, &data, size, &err), 0);
     assert_int_equal(kb_sink_close(sink, &err), 0);
     kineto_analysis_destroy(a);

@@ -24,10 +24,11 @@ typedef struct ka_trace_facts {
     kineto_analysis *analysis; /* its wanted tables and its ranks; NULL: none, or those of … */
     kineto_overview *overview; /* all, with findings; NULL: none */
 } ka_trace_facts;
-/** Write it; the file appears whole or not at all. threads: one for each file. */
-kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, kineto_error *err);
+/** Write it; the file appears whole or not at all. @param packer  of all files that one thread writes, which saves what
+ *  compressing needs at first; NULL: of this one. threads: one for each file and packer. */
+kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, ka_section_packer *packer, kineto_error *err);
 /** The same to an open sink, without closing it. */
-void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts);
+void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts, ka_section_packer *packer);
 
 /* ---- reading (facts_open.c, facts_read.c, facts_ranks.c) ------------------------------------------------------------------- */
 
