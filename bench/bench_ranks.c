@@ -21,7 +21,7 @@ static double read_all(const ka_rank_source *sources, uint32_t count)
     for (uint32_t r = 0; r < count; r++)
         for (uint32_t at = 0, n; at < sources[r].row_count; at += n) {
             n = KB_MIN((uint32_t)KB_COUNT(rows), sources[r].row_count - at);
-            (void)sources[r].read(sources[r].context, at, n, rows, NULL);
+            (void)sources[r].read(sources[r].context, 0, at, n, rows, NULL);
         }
     return bench_process_ns() - begin;
 }
@@ -44,7 +44,7 @@ static kineto_status save_facts(rank_generator *g, const char *folder, kineto_er
     if (!status && (!rows || !ka_rank_set_put(&facts.analysis->ranks, rows)))
         status = KINETO_E_MEMORY;
     if (!status)
-        status = ka_facts_file_save(path, &facts, err);
+        status = ka_facts_file_save(path, &facts, NULL, err);
     if (rows)
         kb_vec_free(&rows->rows); /* the rest is the generator's */
     kineto_analysis_destroy(facts.analysis);

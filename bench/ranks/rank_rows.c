@@ -80,11 +80,11 @@ static ka_comm make_row(const rank_generator *g, uint32_t row)
     return c;
 }
 
-static kineto_status read_rows(void *context, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
+static kineto_status read_rows(void *context, uint32_t lane, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
 {
     const rank_generator *g = context;
     uint32_t end = g->job.steps * g->job.rows_of_step;
-    (void)err;
+    (void)lane, (void)err;
     for (uint32_t i = 0; i < count; i++) {
         out[i] = make_row(g, first + i == end ? end - 1 : first + i);
         if (first + i + 1 == end)
@@ -131,7 +131,7 @@ void rank_generators_start(const rank_job *job, rank_generator *of, ka_rank_sour
         f->end_ns = on_clock(r, job->steps * step_ns(job));
         (void)kb_vec_push(&f->groups, make_group(f, false, r / HOST_RANKS, HOST_RANKS));
         (void)kb_vec_push(&f->groups, make_group(f, true, r % HOST_RANKS, job->ranks / HOST_RANKS));
-        sources[r] = (ka_rank_source){f, job->steps * job->rows_of_step + 1, read_rows, g};
+        sources[r] = (ka_rank_source){.head = f, .row_count = job->steps * job->rows_of_step + 1, .read = read_rows, .context = g};
     }
 }
 
@@ -156,6 +156,6 @@ ka_rank_facts *rank_generator_facts(rank_generator *g)
         return NULL;
     }
     f->rows.count = count;
-    (void)read_rows(g, 0, count, f->rows.data, NULL);
+    (void)read_rows(g, 0, 0, count, f->rows.data, NULL);
     return f;
 }

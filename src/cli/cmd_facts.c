@@ -104,6 +104,7 @@ typedef struct facts_work {
     ka_path_list made; /* names of facts files in the directory, when the command began */
     kb_map by_hash;    /* hash of a path → place in `made` + 1, of the last such; their order is that of `next` */
     KB_VEC(uint64_t) next;
+    ka_section_packer packer;
     uint32_t written, kept, failed; /* failed: of these the traces that could not be read */
 } facts_work;
 
@@ -229,7 +230,7 @@ static kineto_status make_facts(facts_work *w, uint32_t index, kineto_error *err
             *err = why;
         if (!status) {
             name_facts(&facts.source, name, strlen(output) + 256);
-            status = ka_facts_file_save(name, &facts, err);
+            status = ka_facts_file_save(name, &facts, &w->packer, err);
         }
         if (!status) {
             remove_replaced(w, &facts.source, name);
@@ -287,6 +288,7 @@ static int finish_facts(facts_work *w, kineto_status status, const kineto_error 
     ka_path_list_free(&w->made);
     kb_map_free(&w->by_hash);
     kb_vec_free(&w->next);
+    ka_section_packer_free(&w->packer);
     return kc_finish_stdout("facts", result);
 }
 

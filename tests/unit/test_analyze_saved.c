@@ -2,6 +2,7 @@
  * with sections that this version does not know, and files of version 1, can be read. */
 #include "analyze/ranks/rank_set.h"
 #include "analyze/saved/facts_file.h"
+#include "analyze/saved/packed_rows.h"
 #include "analyze/saved/row_blocks.h"
 #include "unit.h"
 
@@ -89,6 +90,56 @@ static void test_blocks_come_back(void **unused)
     }
 }
 
+/* Calls alone are those of the rows. */
+static void test_calls_are_those_of_rows(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 1; seed < 60; seed++) {
+        uint32_t count = 1 + (uint32_t)(seed * 53 % KA_BLOCK_ROWS);
+        ka_rank_facts *f = make_rank(count, seed);
+        ka_byte_writer w = {.no_memory = false};
+        ka_comm calls[KA_BLOCK_ROWS];
+        ka_encode_rows(f, 0, count, &w);
+        assert_true(ka_decode_calls(w.bytes.data, w.bytes.count, count, calls));
+        for (uint32_t i = 0; i < count; i++) {
+            const ka_comm *c = &f->rows.data[i];
+            const ka_comm expected = {.elements = c->elements, .group = c->group, .sequence = c->sequence, .step = c->step,
+                                      .op = c->op, .flags = c->flags};
+            assert_same_row(&expected, &calls[i]);
+        }
+        ka_byte_writer_free(&w);
+        ka_rank_facts_release(f);
+    }
+}
+
+/* Any rows, taken out in parts of any size. */
+static void test_packed_rows_come_back(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 1; seed < 60; seed++) {
+        uint64_t state = seed;
+        uint32_t count = 1 + (uint32_t)(seed * 41 % KA_BLOCK_ROWS), first = (uint32_t)(seed * 7);
+        ka_rank_facts *f = make_rank(first + count, seed);
+        uint8_t *room = malloc(ka_packed_rows_room(count));
+        ka_packed_rows packed = {.bytes = NULL};
+        ka_comm rows[KA_BLOCK_ROWS];
+        for (int round = 0; round < 2; round++) { /* the second one replaces what is left */
+            assert_true(ka_pack_rows(&packed, f->rows.data + first, first, count, room));
+            for (uint32_t done = 0, n; done < count && !(round == 0 && done > count / 2); done += n) {
+                n = 1 + (uint32_t)(next_random(&state) % (count - done));
+                assert_int_equal(packed.first, first + done);
+                assert_int_equal(packed.count, count - done);
+                ka_unpack_rows(&packed, n, rows + done);
+                for (uint32_t i = done; i < done + n; i++)
+                    assert_same_row(&f->rows.data[first + i], &rows[i]);
+            }
+        }
+        assert_null(packed.bytes);
+        free(room);
+        ka_rank_facts_release(f);
+    }
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static char path[64];
@@ -123,7 +174,7 @@ static char *make_file(uint32_t rows, size_t *size)
     facts.health.coverage.rank_count = 1;
     facts.analysis = a;
     assert_int_equal(kb_sink_open_memory(KB_COMPRESS_NONE, &sink, &err), 0);
-    ka_facts_file_write(sink, &facts);
+    ka_facts_file_write(sink, &facts, NULL);
     assert_int_equal(kb_sink_take(sink, &data, size, &err), 0);
     assert_int_equal(kb_sink_close(sink, &err), 0);
     kineto_analysis_destroy(a);
@@ -197,6 +248,47 @@ static void test_windows_of_rows(void **unused)
     ka_facts_file_close(f);
     ka_rank_facts_release(expected);
     free(data);
+}
+
+/* What is compared in windows: rows in growing parts, in several passes, by any lane. */
+static void test_sources_of_rows(void **unused)
+{
+    (void)unused;
+    enum { ROWS = 1500 };
+    size_t size;
+    ka_facts_file *f;
+    kineto_error err = {.message = ""};
+    kineto_analysis *a;
+    static ka_comm rows[ROWS];
+    const kineto_analysis_options usual = {.size = sizeof usual};
+    char *data = make_file(ROWS, &size);
+    ka_rank_facts *expected = make_rank(ROWS, 5);
+    ka_row_reader *reader = ka_row_reader_create();
+    write_file(data, size);
+    free(data);
+    assert_int_equal(ka_facts_file_open(path, &f, &err), 0);
+    ka_facts_file_keep_rows(f, reader);
+    assert_int_equal(ka_facts_create_for(&usual, KA_TABLE_BIT(KA_TABLE_rank_marks), &a, &err), 0);
+    assert_int_equal(ka_facts_file_load(f, 0, a, &err), 0);
+    const ka_rank_source *s = &a->ranks->ranks.data[0].source;
+    assert_int_equal(s->row_count, ROWS);
+    for (uint64_t seed = 1; seed < 40; seed++) {
+        uint64_t state = seed;
+        uint32_t most = 1 + (uint32_t)(next_random(&state) % 600), last = ROWS / 2 * (1 + (uint32_t)seed % 2);
+        for (uint32_t at = 0, n; at < last; at += n) { /* a pass may end early */
+            n = 1 + (uint32_t)(next_random(&state) % most);
+            n = KB_MIN(n, last - at);
+            if (next_random(&state) % 4 == 0)
+                assert_int_equal(s->read_calls(s->context, (uint32_t)(next_random(&state) % KA_LANES), at, n, rows, &err), 0);
+            assert_int_equal(s->read(s->context, (uint32_t)(next_random(&state) % KA_LANES), at, n, rows, &err), 0);
+            for (uint32_t i = 0; i < n; i++)
+                assert_same_row(&expected->rows.data[at + i], &rows[i]);
+        }
+    }
+    kineto_analysis_destroy(a);
+    ka_facts_file_close(f);
+    ka_row_reader_destroy(reader);
+    ka_rank_facts_release(expected);
 }
 
 /* Each byte is covered by a checksum. */
@@ -294,7 +386,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_come_back),
+        cmocka_unit_test(test_calls_are_those_of_rows),
+        cmocka_unit_test(test_packed_rows_come_back),
         cmocka_unit_test(test_windows_of_rows),
+        cmocka_unit_test(test_sources_of_rows),
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_versions),
     };

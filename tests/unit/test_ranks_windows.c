@@ -116,9 +116,9 @@ static void healthy_runs_have_no_cause(void **state)
     }
 }
 
-static kineto_status fail_to_read(void *context, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
+static kineto_status fail_to_read(void *context, uint32_t lane, uint32_t first, uint32_t count, ka_comm *out, kineto_error *err)
 {
-    (void)context, (void)first, (void)count, (void)out;
+    (void)context, (void)lane, (void)first, (void)count, (void)out;
     return kb_fail(err, KINETO_E_IO, "rank3.facts: cannot be read");
 }
 

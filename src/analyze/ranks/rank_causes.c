@@ -364,9 +364,9 @@ static bool search_window(searching *s)
 
 bool ka_cause_search_add(ka_cause_search *all, const ka_rank_model *m)
 {
-    searching s = {.m = m, .all = all};
+    searching s = {.m = m, .all = all, .replay = all->replay};
     bool ok = search_window(&s);
-    ka_replay_free(&s.replay);
+    all->replay = s.replay;
     ka_usual_free(&s.usual);
     free(s.slow);
     free(s.device_excess);
@@ -395,6 +395,7 @@ bool ka_cause_search_create(ka_cause_search *s, const ka_rank_model *m)
 
 void ka_cause_search_free(ka_cause_search *s)
 {
+    ka_replay_free(&s->replay);
     free(s->device_steps);
     free(s->host_steps);
     free(s->device_excess);

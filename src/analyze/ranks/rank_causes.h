@@ -67,6 +67,7 @@ typedef struct ka_cause_search {
     int64_t noise_length_ns; /* of the windows that noise_ns is of */
     ka_tracked_cause tracked[KA_MAX_TRACKED];
     uint32_t tracked_count;
+    ka_replay replay;        /* of the last window: its memory is used again */
     bool is_sparse;          /* the next windows are searched for large causes only, to save time */
 } ka_cause_search;
 

@@ -314,15 +314,21 @@ int64_t ka_align_time(const ka_rank_model *m, uint32_t rank, int64_t ns)
     return m->clocks.count < 2 ? at : correct_time(m, &m->clocks.data[m->clock_of[rank]], at);
 }
 
-void ka_move_rows(ka_rank_model *m)
+static void move_rows(void *model, uint32_t lane, uint32_t first, uint32_t end)
 {
-    if (m->clocks.count < 2)
-        return;
-    for (uint32_t row = 0; row < m->row_count; row++) {
+    ka_rank_model *m = model;
+    (void)lane;
+    for (uint32_t row = first; row < end; row++) {
         const ka_rank_clock *c = &m->clocks.data[m->clock_of[m->rank_of[row]]];
         m->start_ns[row] = correct_time(m, c, m->start_ns[row]);
         m->end_ns[row] = correct_time(m, c, m->end_ns[row]);
     }
+}
+
+void ka_move_rows(ka_rank_model *m)
+{
+    if (m->clocks.count > 1)
+        ka_run_lanes(move_rows, m, m->row_count, m->row_count);
 }
 
 static bool allocate_fit(fitting *f)

@@ -11,6 +11,8 @@ typedef struct slow_search {
     const ka_rank_model *m;
     const ka_replay *replay;
     double *slow;
+    double *transfer_ns; /* by instance: of its fastest rank */
+    bool *spans_hosts;   /* by instance */
 } slow_search;
 
 /* Does a group lie within one host? Transfers within and between hosts are not alike. */
@@ -28,6 +30,17 @@ static double transfer_of(const slow_search *s, const ka_instance *x)
     for (uint32_t i = 0; i < x->count; i++)
         least = KB_MIN(least, s->replay->rows[s->m->members[x->first + i]].transfer_ns);
     return (double)least;
+}
+
+/* A ka_lane_work by instances: their rows lie far apart in memory, and are read once here. */
+static void measure_transfers(void *context, uint32_t lane, uint32_t first, uint32_t end)
+{
+    slow_search *s = context;
+    (void)lane;
+    for (uint32_t i = first; i < end; i++) {
+        s->transfer_ns[i] = transfer_of(s, &s->m->instances.data[i]);
+        s->spans_hosts[i] = spans_hosts(s->m, &s->m->instances.data[i]);
+    }
 }
 
 /* Transfers of one group of an instance's kind and size. */
@@ -50,12 +63,12 @@ static bool place_transfers(const slow_search *s, transfer_search *t)
     for (size_t i = 0; ok && i < m->instances.count; i++) {
         const ka_instance *x = &m->instances.data[i];
         t->of[i] = KA_NONE;
-        bool is_link = spans_hosts(m, x) || !m->facts[m->rank_of[m->members[x->first]]]->on_host;
+        bool is_link = s->spans_hosts[i] || !m->facts[m->rank_of[m->members[x->first]]]->on_host;
         if (!ka_is_joined(x) || !(x->flags & KA_INSTANCE_WHOLE) || !is_link) /* processes of one host have no link between them */
             continue;
         const ka_comm *c = ka_model_row(m, m->members[x->first]);
         uint64_t key[] = {m->groups.data[x->group].kind, x->op, x->op == KA_OP_ALL_TO_ALL ? 0 : c->elements,
-                          x->size, spans_hosts(m, x), 0};
+                          x->size, s->spans_hosts[i], 0};
         uint64_t *like = kb_map_insert(&likes, kb_hash(key, sizeof key), likes.count, NULL);
         key[5] = 1 + (uint64_t)x->group;
         bool created;
@@ -78,7 +91,7 @@ static bool describe_transfers(const slow_search *s, transfer_search *t)
     bool ok = list && middle && spread;
     for (size_t i = 0; ok && i < n; i++)
         if (t->of[i] != KA_NONE)
-            list[count++] = (ka_valued){t->of[i], transfer_of(s, &s->m->instances.data[i])};
+            list[count++] = (ka_valued){t->of[i], s->transfer_ns[i]};
     if (ok && count) {
         ka_find_middles(list, count, middle);
         for (size_t i = 0; i < count; i++)
@@ -102,10 +115,9 @@ static void mark_slow_transfers(slow_search *s, const transfer_search *t)
     for (size_t i = 0; i < s->m->instances.count; i++) {
         if (t->of[i] == KA_NONE)
             continue;
-        const ka_instance *x = &s->m->instances.data[i];
         const transfers *g = &t->groups.data[t->of[i]];
         double usual = t->usual[g->like], far = FAR_DEVIATIONS * t->spread[g->like] + FAR_NS;
-        double more = transfer_of(s, x) - usual;
+        double more = s->transfer_ns[i] - usual;
         s->slow[i] = more > 0 && (more > far || g->middle - usual > far) ? more : 0;
     }
 }
@@ -118,11 +130,11 @@ static bool add_link_use(const slow_search *s, const transfer_search *t, ka_link
         groups[t->groups.data[i].like]++;
     for (size_t i = 0; groups && i < m->instances.count; i++) {
         const ka_instance *x = &m->instances.data[i];
-        bool is_link = spans_hosts(m, x) || !m->facts[m->rank_of[m->members[x->first]]]->on_host;
+        bool is_link = s->spans_hosts[i] || !m->facts[m->rank_of[m->members[x->first]]]->on_host;
         if (t->of[i] != KA_NONE && groups[t->groups.data[t->of[i]].like] > 1)
             use[x->group].is_compared = true;
         else if (is_link && ka_is_joined(x) && x->count > 1 && ka_is_synchronizing(x->op))
-            use[x->group].lone_ns += fmax(transfer_of(s, x), 0);
+            use[x->group].lone_ns += fmax(s->transfer_ns[i], 0);
     }
     free(groups);
     return groups != NULL;
@@ -131,15 +143,22 @@ static bool add_link_use(const slow_search *s, const transfer_search *t, ka_link
 bool ka_find_slow_transfers(const ka_replay *r, double *slow, ka_link_use *use)
 {
     size_t n = r->m->instances.count;
-    slow_search s = {.m = r->m, .replay = r, .slow = slow};
+    slow_search s = {.m = r->m, .replay = r, .slow = slow,
+                     .transfer_ns = malloc((n + 1) * sizeof *s.transfer_ns),
+                     .spans_hosts = malloc((n + 1) * sizeof *s.spans_hosts)};
     transfer_search t = {.of = malloc((n + 1) * sizeof *t.of),
                          .usual = calloc(n + 1, sizeof *t.usual),
                          .spread = calloc(n + 1, sizeof *t.spread)};
-    bool ok = t.of && t.usual && t.spread && place_transfers(&s, &t) && describe_transfers(&s, &t);
+    bool ok = t.of && t.usual && t.spread && s.transfer_ns && s.spans_hosts;
+    if (ok)
+        ka_run_lanes(measure_transfers, &s, (uint32_t)n, r->m->row_count);
+    ok = ok && place_transfers(&s, &t) && describe_transfers(&s, &t);
     if (ok)
         mark_slow_transfers(&s, &t);
     ok = ok && add_link_use(&s, &t, use);
     kb_vec_free(&t.groups);
+    free(s.transfer_ns);
+    free(s.spans_hosts);
     free(t.of);
     free(t.usual);
     free(t.spread);

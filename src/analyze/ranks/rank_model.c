@@ -1,9 +1,27 @@
 /* Makes the model of ranks of their facts. */
 #include "analyze/ranks/rank_model.h"
 
+static void free_rows(ka_rank_model *m)
+{
+    free(m->rank_of);
+    free(m->instance_of);
+    free(m->group_of);
+    free(m->start_ns);
+    free(m->end_ns);
+    free(m->members);
+    m->rank_of = m->instance_of = m->group_of = m->members = NULL;
+    m->start_ns = m->end_ns = NULL;
+    m->row_capacity = 0;
+}
+
+/* As many as the largest window so far has. */
 static bool allocate_rows(ka_rank_model *m)
 {
     size_t n = (size_t)m->row_count + 1;
+    if (n <= m->row_capacity)
+        return true;
+    free_rows(m);
+    m->row_capacity = n;
     m->rank_of = malloc(n * sizeof *m->rank_of);
     m->instance_of = malloc(n * sizeof *m->instance_of);
     m->group_of = malloc(n * sizeof *m->group_of);
@@ -13,9 +31,11 @@ static bool allocate_rows(ka_rank_model *m)
     return m->rank_of && m->instance_of && m->group_of && m->start_ns && m->end_ns && m->members;
 }
 
-static void list_rows(ka_rank_model *m)
+static void list_rows(void *model, uint32_t lane, uint32_t first, uint32_t end)
 {
-    for (uint32_t r = 0; r < m->rank_count; r++)
+    ka_rank_model *m = model;
+    (void)lane;
+    for (uint32_t r = first; r < end; r++)
         for (uint32_t row = m->base[r]; row < m->base[r + 1]; row++) {
             const ka_comm *c = &m->facts[r]->rows.data[row - m->base[r]];
             uint32_t context = m->window ? m->window[r].context : 0;
@@ -48,9 +68,11 @@ static void find_origin(ka_rank_model *m)
     m->origin_ns = m->origin_ns == INT64_MAX ? 0 : m->origin_ns;
 }
 
-static void place_rows(ka_rank_model *m)
+static void place_rows(void *model, uint32_t lane, uint32_t first, uint32_t end)
 {
-    for (uint32_t row = 0; row < m->row_count; row++) {
+    ka_rank_model *m = model;
+    (void)lane;
+    for (uint32_t row = first; row < end; row++) {
         const ka_comm *c = ka_model_row(m, row);
         m->start_ns[row] = ka_add_ns(c->start_ns, -m->origin_ns);
         m->end_ns[row] = ka_add_ns(c->end_ns, -m->origin_ns);
@@ -86,11 +108,19 @@ static void time_instance(const ka_rank_model *m, ka_instance *x)
         x->arrival_ns = KB_MIN(x->arrival_ns, x->end_ns);
 }
 
+/* A ka_lane_work by instances. */
+static void time_instances(void *model, uint32_t lane, uint32_t first, uint32_t end)
+{
+    ka_rank_model *m = model;
+    (void)lane;
+    for (uint32_t i = first; i < end; i++)
+        time_instance(m, &m->instances.data[i]);
+}
+
 /* Instances in the order of arrival, which no wait goes against. */
 static void order_instances(ka_rank_model *m)
 {
-    for (size_t i = 0; i < m->instances.count; i++)
-        time_instance(m, &m->instances.data[i]);
+    ka_run_lanes(time_instances, m, (uint32_t)m->instances.count, m->row_count);
     if (m->instances.count)
         qsort(m->instances.data, m->instances.count, sizeof *m->instances.data, compare_arrivals);
     for (size_t i = 0; i < m->instances.count; i++)
@@ -153,13 +183,13 @@ bool ka_rank_model_load(ka_rank_model *m)
     m->row_count = m->base[m->rank_count];
     if (!allocate_rows(m))
         return false;
-    list_rows(m);
+    ka_run_lanes(list_rows, m, m->rank_count, m->row_count);
     if (!ka_match_ranks(m) || (!m->is_aligned && !leave_out_strangers(m)))
         return false;
     if (!m->is_placed)
         find_origin(m);
     m->is_placed = true;
-    place_rows(m);
+    ka_run_lanes(place_rows, m, m->row_count, m->row_count);
     if (m->is_aligned)
         ka_move_rows(m);
     else if (!ka_align_clocks(m))
@@ -174,21 +204,13 @@ bool ka_rank_model_load(ka_rank_model *m)
 
 void ka_rank_model_unload(ka_rank_model *m)
 {
-    free(m->rank_of);
-    free(m->instance_of);
-    free(m->group_of);
-    free(m->start_ns);
-    free(m->end_ns);
-    free(m->members);
-    m->rank_of = m->instance_of = m->group_of = m->members = NULL;
-    m->start_ns = m->end_ns = NULL;
     m->row_count = 0;
     m->instances.count = 0;
 }
 
 void ka_rank_model_free(ka_rank_model *m)
 {
-    ka_rank_model_unload(m);
+    free_rows(m);
     free(m->facts);
     free(m->base);
     free(m->global);

@@ -5,6 +5,7 @@
 #define KA_RANK_MODEL_H
 
 #include "analyze/ranks/rank_facts.h"
+#include "analyze/ranks/rank_lanes.h"
 
 enum {
     KA_INSTANCE_WHOLE = 1,    /* each member has one row, and these agree */
@@ -59,6 +60,7 @@ typedef struct ka_rank_model {
     uint32_t *global_base;       /* by rank: its first one in `global` */
     uint32_t *base;              /* by rank: its first row; and the end */
     uint32_t row_count;
+    size_t row_capacity; /* of the arrays by row */
     uint32_t *rank_of, *instance_of, *group_of; /* by row; index of instances or KA_NONE … */
     int64_t *start_ns, *end_ns;                 /* aligned, from origin_ns */
     uint32_t *members;                          /* rows of instances */
@@ -86,7 +88,7 @@ bool ka_rank_model_open(const ka_rank_facts *const *facts, uint32_t count, ka_ra
 /** Takes in the rows that facts have now. Clocks and roles are those of the rows that are loaded first.
  *  False: out of memory. */
 bool ka_rank_model_load(ka_rank_model *m);
-/** Forgets rows and instances. */
+/** Forgets rows and instances; their memory is kept for the next ones. */
 void ka_rank_model_unload(ka_rank_model *m);
 void ka_rank_model_free(ka_rank_model *m);
 /** Index of a rank among the facts, which are in the order of ranks; KA_NONE: it has none. */
@@ -179,6 +181,8 @@ typedef struct ka_role_signer {
     uint32_t step;
 } ka_role_signer;
 bool ka_sign_row(const ka_rank_model *m, ka_role_signer *s, uint32_t rank, uint32_t group, const ka_comm *c);
-/** @param roles  signature → role. False: out of memory. */
-bool ka_set_role(ka_rank_model *m, uint32_t rank, ka_role_signer *s, kb_map *roles);
+/** The signature of a rank whose rows were all signed; the signer is ready for the next one. */
+uint64_t ka_finish_sign(ka_role_signer *s);
+/** Ranks one after the other. @param roles  signature → role. False: out of memory. */
+bool ka_set_role(ka_rank_model *m, uint32_t rank, uint64_t sign, kb_map *roles);
 #endif

@@ -130,20 +130,41 @@ static bool list_alone(ka_replay *r)
     return true;
 }
 
+/* Rows grow with the largest window; all else depends on the ranks of the run, which stay. */
+static bool allocate_replay(ka_replay *r, const ka_rank_model *m)
+{
+    size_t rows = (size_t)m->row_count + 1, ranks = (size_t)m->rank_count + 1;
+    r->m = m;
+    r->shift = NULL;
+    r->alone.count = 0;
+    if (r->capacity < rows) {
+        free(r->rows);
+        r->rows = ka_allocate_large(rows * sizeof *r->rows);
+        r->capacity = r->rows ? rows : 0;
+    }
+    r->next = r->next ? r->next : malloc(ranks * sizeof *r->next);
+    r->last = r->last ? r->last : malloc(((size_t)m->domain_count + 1) * sizeof *r->last);
+    r->latency_ns = r->latency_ns ? r->latency_ns : malloc(ranks * sizeof *r->latency_ns);
+    return r->rows && r->next && r->last && r->latency_ns;
+}
+
+/* A ka_lane_work: rows of some ranks with their recorded lengths. */
+static void take_ranks(void *context, uint32_t lane, uint32_t first, uint32_t end)
+{
+    ka_replay *r = context;
+    (void)lane;
+    for (uint32_t rank = first; rank < end; rank++) {
+        r->latency_ns[rank] = r->m->facts[rank]->latency_ns;
+        for (uint32_t row = r->m->base[rank]; row < r->m->base[rank + 1]; row++)
+            take_row(r, rank, row);
+    }
+}
+
 bool ka_replay_create(ka_replay *r, const ka_rank_model *m)
 {
-    *r = (ka_replay){.m = m};
-    r->rows = malloc(((size_t)m->row_count + 1) * sizeof *r->rows);
-    r->next = malloc(((size_t)m->rank_count + 1) * sizeof *r->next);
-    r->last = malloc(((size_t)m->domain_count + 1) * sizeof *r->last);
-    r->latency_ns = malloc(((size_t)m->rank_count + 1) * sizeof *r->latency_ns);
-    if (!r->rows || !r->next || !r->last || !r->latency_ns || !list_alone(r))
+    if (!allocate_replay(r, m) || !list_alone(r))
         return false;
-    for (uint32_t rank = 0; rank < m->rank_count; rank++)
-        r->latency_ns[rank] = m->facts[rank]->latency_ns;
-    for (uint32_t rank = 0; rank < m->rank_count; rank++)
-        for (uint32_t row = m->base[rank]; row < m->base[rank + 1]; row++)
-            take_row(r, rank, row);
+    ka_run_lanes(take_ranks, r, m->rank_count, m->row_count);
     return true;
 }
 
@@ -342,21 +363,35 @@ void ka_replay_take_shifts(const ka_replay *r, ka_replay_shift *out)
     }
 }
 
+/* Rows wait for others of their rank only. */
+static void start_rank(ka_replay *r, uint32_t rank)
+{
+    const ka_rank_model *m = r->m;
+    for (uint32_t row = m->base[rank]; row < m->base[rank + 1]; row++) {
+        r->rows[row].waited = INT64_MIN;
+        r->rows[row].end = m->end_ns[row]; /* of rows that are of no instance */
+        r->rows[row].is_ended = false;
+    }
+    place_context(r, rank);
+    for (uint32_t row = m->base[rank]; row < m->base[rank + 1]; row++)
+        if (m->instance_of[row] == KA_NONE)
+            pass_end(r, &r->rows[row]);
+}
+
+/* A ka_lane_work. */
+static void start_ranks(void *replay, uint32_t lane, uint32_t first, uint32_t end)
+{
+    (void)lane;
+    for (uint32_t rank = first; rank < end; rank++)
+        start_rank(replay, rank);
+}
+
 static void start_again(ka_replay *r)
 {
     const ka_rank_model *m = r->m;
     for (uint32_t i = 0; i < m->domain_count; i++)
         r->last[i] = 0;
-    for (uint32_t row = 0; row < m->row_count; row++) {
-        r->rows[row].waited = INT64_MIN;
-        r->rows[row].end = m->end_ns[row]; /* of rows that are of no instance */
-        r->rows[row].is_ended = false;
-    }
-    for (uint32_t i = 0; i < m->rank_count; i++)
-        place_context(r, i);
-    for (uint32_t row = 0; row < m->row_count; row++)
-        if (m->instance_of[row] == KA_NONE)
-            pass_end(r, &r->rows[row]);
+    ka_run_lanes(start_ranks, r, m->rank_count, m->row_count);
 }
 
 int64_t ka_replay_run(ka_replay *r)

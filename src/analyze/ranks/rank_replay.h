@@ -26,6 +26,7 @@ typedef struct ka_replay_shift {
 typedef struct ka_replay {
     const ka_rank_model *m;
     ka_replay_row *rows;
+    size_t capacity; /* of `rows` */
     uint32_t *next; /* by rank: the first row without `host` and `ready` */
     KB_VEC(uint32_t) alone; /* rows of instances that are not whole, by start */
     int64_t *latency_ns; /* by rank: from a launch to its start */
@@ -33,7 +34,8 @@ typedef struct ka_replay {
     int64_t *last;  /* by domain: when its last rank is done */
 } ka_replay;
 
-/** @param r  to be freed, also on failure. False: out of memory. */
+/** @param r  all 0, or of other rows of the run, whose memory is used again; to be freed, also on failure. False: out of
+ *  memory. */
 bool ka_replay_create(ka_replay *r, const ka_rank_model *m);
 void ka_replay_free(ka_replay *r);
 /** The lengths of the trace again, but transfers, of the rows of a rank. */

@@ -46,12 +46,17 @@ bool ka_sign_row(const ka_rank_model *m, ka_role_signer *s, uint32_t rank, uint3
     return true;
 }
 
-bool ka_set_role(ka_rank_model *m, uint32_t rank, ka_role_signer *s, kb_map *roles)
+uint64_t ka_finish_sign(ka_role_signer *s)
 {
     uint64_t sign = s->signs.count ? most_frequent(s->signs.data, s->signs.count) : 0;
+    s->signs.count = 0;
+    return sign;
+}
+
+bool ka_set_role(ka_rank_model *m, uint32_t rank, uint64_t sign, kb_map *roles)
+{
     uint64_t *role = kb_map_insert(roles, sign, roles->count, NULL);
     m->role[rank] = role ? (uint32_t)*role : 0;
-    s->signs.count = 0;
     return role != NULL;
 }
 
@@ -63,7 +68,7 @@ bool ka_find_roles(ka_rank_model *m)
     for (uint32_t r = 0; r < m->rank_count && ok; r++) {
         for (uint32_t row = m->base[r]; row < m->base[r + 1] && ok; row++)
             ok = ka_sign_row(m, &s, r, m->group_of[row], ka_model_row(m, row));
-        ok = ok && ka_set_role(m, r, &s, &roles);
+        ok = ok && ka_set_role(m, r, ka_finish_sign(&s), &roles);
     }
     kb_vec_free(&s.signs);
     kb_map_free(&roles);

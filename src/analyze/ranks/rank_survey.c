@@ -3,18 +3,27 @@
  * sample has whole collectives and does not depend on the order of reading. */
 #include "analyze/ranks/rank_windows.h"
 
-#define CHUNK_ROWS 4096u
+#define CHUNK_ROWS 256u /* as many as sources read at once */
+
+/* Some of the ranks, one after the other. */
+typedef struct survey_lane {
+    struct surveying *all;
+    uint64_t mask; /* a row whose key has one of these bits is not in the sample */
+    size_t count;  /* rows of the sample */
+    ka_role_signer signer;
+    ka_comm chunk[CHUNK_ROWS];
+    kineto_status status;
+    kineto_error err;
+} survey_lane;
 
 typedef struct surveying {
     const ka_rank_source *sources;
     ka_rank_model *m;
     ka_rank_facts *samples; /* by rank: as the heads, with the rows of the sample */
+    uint64_t *signs;        /* by rank: of its role */
     bool *is_wanted;        /* by group */
-    size_t count, capacity; /* rows of the sample */
-    uint64_t mask;
-    ka_role_signer signer;
-    kb_map roles;
-    ka_comm *chunk;
+    size_t capacity;        /* rows of the sample */
+    survey_lane *lanes;
 } surveying;
 
 /* ---- which groups span hosts ----------------------------------------------------------------- */
@@ -51,71 +60,129 @@ static uint32_t global_group(const ka_rank_model *m, uint32_t rank, uint32_t gro
     return group < m->facts[rank]->groups.count ? m->global[m->global_base[rank] + group] : KA_NONE;
 }
 
-static bool is_sampled(const surveying *s, uint32_t rank, const ka_comm *c)
+static bool is_sampled(const surveying *s, uint64_t mask, uint32_t rank, const ka_comm *c)
 {
     uint32_t group = global_group(s->m, rank, c->group);
-    return group != KA_NONE && s->is_wanted[group] && !(ka_instance_key(group, c) & s->mask);
+    return group != KA_NONE && s->is_wanted[group] && !(ka_instance_key(group, c) & mask);
 }
 
-/* Half of what is sampled so far. */
-static void thin_sample(surveying *s)
+/* What is sampled so far of these ranks, by another mask. @return rows. */
+static size_t thin_sample(surveying *s, uint64_t mask, uint32_t first, uint32_t end)
 {
-    s->mask = s->mask * 2 + 1;
-    s->count = 0;
-    for (uint32_t r = 0; r < s->m->rank_count; r++) {
+    size_t count = 0;
+    for (uint32_t r = first; r < end; r++) {
         ka_rank_facts *f = &s->samples[r];
         size_t kept = 0;
         for (size_t i = 0; i < f->rows.count; i++)
-            if (is_sampled(s, r, &f->rows.data[i]))
+            if (is_sampled(s, mask, r, &f->rows.data[i]))
                 f->rows.data[kept++] = f->rows.data[i];
         f->rows.count = kept;
-        s->count += kept;
+        count += kept;
     }
+    return count;
 }
 
-static bool add_surveyed_row(surveying *s, uint32_t rank, const ka_comm *c)
+/* The first mask by which the sample of these ranks, `count` rows by `mask`, has its size. */
+static uint64_t fit_mask(surveying *s, uint64_t mask, size_t *count, uint32_t first, uint32_t end)
 {
-    if (!ka_sign_row(s->m, &s->signer, rank, global_group(s->m, rank, c->group), c))
-        return false;
-    if (!is_sampled(s, rank, c))
-        return true;
-    while (s->count >= s->capacity && s->mask < UINT64_MAX / 2)
-        thin_sample(s);
-    if (!is_sampled(s, rank, c))
-        return true;
-    s->count++;
-    return kb_vec_push(&s->samples[rank].rows, *c);
+    while (*count > s->capacity && mask < UINT64_MAX / 2) {
+        mask = mask * 2 + 1;
+        *count = thin_sample(s, mask, first, end);
+    }
+    return mask;
 }
 
-static kineto_status survey_rank(surveying *s, uint32_t rank, kineto_error *err)
+/* ---- one pass over the rows ------------------------------------------------------------------ */
+
+/* What the rows are is enough, but for those of the sample, whose times are needed. */
+static kineto_status read_surveyed_rows(survey_lane *l, uint32_t lane, uint32_t rank, uint32_t at, uint32_t count, bool *has_sampled)
 {
+    const surveying *s = l->all;
     const ka_rank_source *source = &s->sources[rank];
-    for (uint32_t at = 0, n; at < source->row_count; at += n) {
-        n = KB_MIN(CHUNK_ROWS, source->row_count - at);
-        kineto_status status = source->read(source->context, at, n, s->chunk, err);
-        if (status)
-            return status;
-        for (uint32_t i = 0; i < n; i++)
-            if (!add_surveyed_row(s, rank, &s->chunk[i]))
-                return kb_fail_memory(err, "ranks");
+    kineto_status status =
+        (source->read_calls ? source->read_calls : source->read)(source->context, lane, at, count, l->chunk, &l->err);
+    *has_sampled = false;
+    for (uint32_t i = 0; !status && i < count; i++) {
+        const ka_comm *c = &l->chunk[i];
+        if (!ka_sign_row(s->m, &l->signer, rank, global_group(s->m, rank, c->group), c))
+            status = kb_fail_memory(&l->err, "ranks");
+        *has_sampled |= is_sampled(s, l->mask, rank, c);
     }
-    return ka_set_role(s->m, rank, &s->signer, &s->roles) ? KINETO_OK : kb_fail_memory(err, "ranks");
+    if (status || !*has_sampled || !source->read_calls)
+        return status;
+    return source->read(source->context, lane, at, count, l->chunk, &l->err);
+}
+
+static kineto_status survey_rows(survey_lane *l, uint32_t lane, uint32_t rank, uint32_t at, uint32_t count)
+{
+    bool has_sampled;
+    kineto_status status = read_surveyed_rows(l, lane, rank, at, count, &has_sampled);
+    for (uint32_t i = 0; !status && has_sampled && i < count; i++) {
+        if (!is_sampled(l->all, l->mask, rank, &l->chunk[i]))
+            continue;
+        l->count++;
+        if (!kb_vec_push(&l->all->samples[rank].rows, l->chunk[i]))
+            status = kb_fail_memory(&l->err, "ranks");
+    }
+    return status;
+}
+
+/* Lanes sample by their own masks. The mask of all is at least as large, so that no row of the sample is lost. */
+static void survey_ranks(void *context, uint32_t lane, uint32_t first, uint32_t end)
+{
+    surveying *s = context;
+    survey_lane *l = &s->lanes[lane];
+    for (uint32_t r = first; r < end && !l->status; r++) {
+        uint32_t rows = s->sources[r].row_count;
+        for (uint32_t at = 0, n; at < rows && !l->status; at += n) {
+            n = KB_MIN(CHUNK_ROWS, rows - at);
+            l->status = survey_rows(l, lane, r, at, n);
+            l->mask = fit_mask(s, l->mask, &l->count, first, r + 1);
+        }
+        s->signs[r] = ka_finish_sign(&l->signer);
+    }
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static bool start_survey(surveying *s)
 {
-    s->samples = calloc((size_t)s->m->rank_count + 1, sizeof *s->samples);
+    size_t ranks = (size_t)s->m->rank_count + 1;
+    s->samples = calloc(ranks, sizeof *s->samples);
+    s->signs = calloc(ranks, sizeof *s->signs);
     s->is_wanted = calloc(s->m->groups.count + 1, sizeof *s->is_wanted);
-    s->chunk = malloc(CHUNK_ROWS * sizeof *s->chunk);
-    if (!s->samples || !s->is_wanted || !s->chunk)
+    s->lanes = calloc(KA_LANES, sizeof *s->lanes);
+    if (!s->samples || !s->signs || !s->is_wanted || !s->lanes)
         return false;
+    for (uint32_t i = 0; i < KA_LANES; i++)
+        s->lanes[i].all = s;
     for (uint32_t r = 0; r < s->m->rank_count; r++) {
         memcpy(&s->samples[r], s->m->facts[r], sizeof *s->samples);
         memset(&s->samples[r].rows, 0, sizeof s->samples[r].rows);
     }
     return find_wanted_groups(s);
+}
+
+/* Roles, and one sample of what the lanes have read: by the first mask that is enough for all rows, which does not depend
+ * on how they were split. */
+static kineto_status join_lanes(surveying *s, kineto_error *err)
+{
+    kb_map roles = {0};
+    uint64_t mask = 0;
+    bool ok = true;
+    for (uint32_t i = 0; i < KA_LANES; i++) {
+        if (s->lanes[i].status && err)
+            *err = s->lanes[i].err;
+        if (s->lanes[i].status)
+            return s->lanes[i].status;
+        mask = KB_MAX(mask, s->lanes[i].mask);
+    }
+    size_t count = thin_sample(s, mask, 0, s->m->rank_count);
+    (void)fit_mask(s, mask, &count, 0, s->m->rank_count);
+    for (uint32_t r = 0; r < s->m->rank_count && ok; r++)
+        ok = ka_set_role(s->m, r, s->signs[r], &roles);
+    kb_map_free(&roles);
+    return ok ? KINETO_OK : kb_fail_memory(err, "ranks");
 }
 
 static bool fit_sample(surveying *s)
@@ -131,20 +198,30 @@ static bool fit_sample(surveying *s)
     return ok;
 }
 
+static void free_survey(surveying *s)
+{
+    for (uint32_t r = 0; s->samples && r < s->m->rank_count; r++)
+        kb_vec_free(&s->samples[r].rows);
+    for (uint32_t i = 0; s->lanes && i < KA_LANES; i++)
+        kb_vec_free(&s->lanes[i].signer.signs);
+    free(s->samples);
+    free(s->signs);
+    free(s->is_wanted);
+    free(s->lanes);
+}
+
 kineto_status ka_survey_ranks(const ka_rank_source *sources, ka_rank_model *m, size_t rows, kineto_error *err)
 {
     surveying s = {.sources = sources, .m = m, .capacity = rows};
-    kineto_status status = start_survey(&s) ? KINETO_OK : kb_fail_memory(err, "ranks");
-    for (uint32_t r = 0; !status && r < m->rank_count; r++)
-        status = survey_rank(&s, r, err);
+    size_t all = 0;
+    for (uint32_t r = 0; r < m->rank_count; r++)
+        all += sources[r].row_count;
+    bool ok = start_survey(&s);
+    if (ok)
+        ka_run_lanes(survey_ranks, &s, m->rank_count, all);
+    kineto_status status = ok ? join_lanes(&s, err) : kb_fail_memory(err, "ranks");
     if (!status && !fit_sample(&s))
         status = kb_fail_memory(err, "ranks");
-    for (uint32_t r = 0; s.samples && r < m->rank_count; r++)
-        kb_vec_free(&s.samples[r].rows);
-    free(s.samples);
-    free(s.is_wanted);
-    free(s.chunk);
-    kb_vec_free(&s.signer.signs);
-    kb_map_free(&s.roles);
+    free_survey(&s);
     return status;
 }

@@ -96,7 +96,7 @@ static double select_middle(double *v, size_t n)
 typedef struct bucketing {
     uint32_t most;          /* rows of a bucket */
     uint32_t *rows, *first; /* first: by place, and the end */
-    double *room;           /* for the largest bucket, of each length */
+    double *room[KA_LANES]; /* for the largest bucket, of each length */
 } bucketing;
 
 static bool sort_buckets(const ka_usual *u, bucketing *b)
@@ -117,20 +117,22 @@ static bool sort_buckets(const ka_usual *u, bucketing *b)
         if (u->place[row] != KA_NONE)
             b->rows[--b->first[u->place[row]]] = row;
     b->most = most;
-    b->room = malloc(LENGTHS * ((size_t)most + 1) * sizeof *b->room);
-    return b->room != NULL;
+    for (uint32_t i = 0; i < KA_LANES; i++)
+        if (!(b->room[i] = malloc(LENGTHS * ((size_t)most + 1) * sizeof **b->room)))
+            return false;
+    return true;
 }
 
 static double known_length(int64_t ns) { return ns == KA_UNKNOWN_NUMBER ? 0 : (double)ns; }
 
 /* All lengths of the rows of a place, which lie far apart in memory, in one pass. */
-static void find_place_middles(const ka_replay *r, const bucketing *b, uint32_t place, double middles[LENGTHS])
+static void find_place_middles(const ka_replay *r, const bucketing *b, uint32_t lane, uint32_t place, double middles[LENGTHS])
 {
     size_t n = b->first[place + 1] - b->first[place];
     const uint32_t *rows = &b->rows[b->first[place]];
     double *of[LENGTHS];
     for (size_t k = 0; k < LENGTHS; k++)
-        of[k] = b->room + k * b->most;
+        of[k] = b->room[lane] + k * b->most;
     for (size_t i = 0; i < n; i++) {
         const ka_replay_row *x = &r->rows[rows[i]];
         if (i + 8 < n)
@@ -144,11 +146,20 @@ static void find_place_middles(const ka_replay *r, const bucketing *b, uint32_t 
         middles[k] = select_middle(of[k], n);
 }
 
-static void find_all_middles(ka_usual *u, const ka_replay *r, const bucketing *b)
+/* Places by lane: each has memory of its own for the values of a bucket. */
+typedef struct middle_search {
+    ka_usual *u;
+    const ka_replay *r;
+    const bucketing *b;
+} middle_search;
+
+static void find_all_middles(void *context, uint32_t lane, uint32_t first, uint32_t end)
 {
-    for (uint32_t i = 0; i < u->place_count; i++) {
+    const middle_search *s = context;
+    ka_usual *u = s->u;
+    for (uint32_t i = first; i < end; i++) {
         double middles[LENGTHS];
-        find_place_middles(r, b, i, middles);
+        find_place_middles(s->r, s->b, lane, i, middles);
         u->work[i] = middles[0];
         u->late[i] = middles[1];
         u->host[i] = middles[2];
@@ -260,10 +271,11 @@ bool ka_find_usual(const ka_replay *r, ka_usual *u)
         ok = sort_buckets(u, &b);
     }
     if (u->work && ok)
-        find_all_middles(u, r, &b);
+        ka_run_lanes(find_all_middles, &(middle_search){u, r, &b}, u->place_count, r->m->row_count);
     free(b.rows);
     free(b.first);
-    free(b.room);
+    for (uint32_t i = 0; i < KA_LANES; i++)
+        free(b.room[i]);
     return u->work && ok && find_usual_loads(u, r);
 }
 

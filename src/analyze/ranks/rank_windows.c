@@ -66,17 +66,35 @@ static bool has_more(const windowing *w, uint32_t r)
     return w->buffers[r].first + w->buffers[r].held < w->sources[r].row_count;
 }
 
-static kineto_status fill_buffers(windowing *w)
+typedef struct filling {
+    windowing *w;
+    kineto_status status[KA_LANES];
+    kineto_error err[KA_LANES];
+} filling;
+
+/* A ka_lane_work: each buffer is filled as far as it goes. */
+static void fill_lane(void *context, uint32_t lane, uint32_t first, uint32_t end)
 {
-    for (uint32_t r = 0; r < w->count; r++) {
-        rank_buffer *b = &w->buffers[r];
-        const ka_rank_source *s = &w->sources[r];
-        uint32_t n = KB_MIN(w->capacity - b->held, s->row_count - b->first - b->held);
-        kineto_status status = n ? s->read(s->context, b->first + b->held, n, b->rows + b->held, w->err) : KINETO_OK;
-        if (status)
-            return status;
+    filling *f = context;
+    for (uint32_t r = first; r < end && !f->status[lane]; r++) {
+        rank_buffer *b = &f->w->buffers[r];
+        const ka_rank_source *s = &f->w->sources[r];
+        uint32_t at = b->first + b->held, n = KB_MIN(f->w->capacity - b->held, s->row_count - at);
+        f->status[lane] = n ? s->read(s->context, lane, at, n, b->rows + b->held, &f->err[lane]) : KINETO_OK;
         b->held += n;
     }
+}
+
+static kineto_status fill_buffers(windowing *w)
+{
+    filling f = {.w = w};
+    ka_run_lanes(fill_lane, &f, w->count, (size_t)w->count * w->capacity);
+    for (uint32_t i = 0; i < KA_LANES; i++)
+        if (f.status[i]) {
+            if (w->err)
+                *w->err = f.err[i];
+            return f.status[i];
+        }
     return KINETO_OK;
 }
 
@@ -184,7 +202,7 @@ static bool is_done(const windowing *w)
 static bool allocate_buffers(windowing *w)
 {
     size_t n = (size_t)w->count + 1;
-    w->rows = malloc(n * w->capacity * sizeof *w->rows);
+    w->rows = ka_allocate_large(n * w->capacity * sizeof *w->rows);
     w->buffers = calloc(n, sizeof *w->buffers);
     w->window = calloc(n, sizeof *w->window);
     w->until_ns = calloc((size_t)w->v->model.domain_count + n, sizeof *w->until_ns);

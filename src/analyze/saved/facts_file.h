@@ -27,14 +27,15 @@ typedef struct ka_trace_facts {
     kineto_findings *found;    /* without an overview: findings, of all rules or of those that compare ranks; NULL: none */
     ka_table_set tables;       /* of `analysis`: those that are written; 0: all that are wanted */
 } ka_trace_facts;
-/** Write it; the file appears whole or not at all. threads: one for each file. */
-kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, kineto_error *err);
+/** Write it; the file appears whole or not at all. @param packer  of all files that one thread writes, which saves what
+ *  compressing needs at first; NULL: of this one. threads: one for each file and packer. */
+kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, ka_section_packer *packer, kineto_error *err);
 /** The sections of one trace. */
 void ka_put_trace_facts(ka_section_writer *w, const ka_trace_facts *facts);
 /** The same to an open sink, without closing it. */
-void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts);
+void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts, ka_section_packer *packer);
 
-/* ---- reading (facts_read.c) ------------------------------------------------------------------- */
+/* ---- reading (facts_open.c, facts_read.c, facts_ranks.c) ------------------------------------------------------------------- */
 
 /** A facts file, or the file of a run. One thread at a time. Sections are read when they are needed, and their
  *  checksums compared then; after an error other sections can still be read. */
@@ -70,9 +71,13 @@ kineto_status ka_facts_file_findings(ka_facts_file *f, uint32_t trace, ka_rule_s
 /** @param tables  also these, of the facts of the overview; 0: those that it shows. */
 kineto_status ka_facts_file_overview(ka_facts_file *f, uint32_t trace, ka_table_set tables, kineto_overview **out,
                                      kineto_error *err);
+/** Decodes rows; one for the ranks of all files that are compared. threads: one for each lane. NULL: out of memory. */
+typedef struct ka_row_reader ka_row_reader;
+ka_row_reader *ka_row_reader_create(void);
+void ka_row_reader_destroy(ka_row_reader *reader);
 /** From now on the ranks that are loaded have no rows in memory: these are read when ranks are compared, until when the
- *  file must stay. */
-void ka_facts_file_keep_rows(ka_facts_file *f);
+ *  file must stay. @param reader  must outlive the file. */
+void ka_facts_file_keep_rows(ka_facts_file *f, ka_row_reader *reader);
 /** The same of the tables over all ranks of a run. */
 kineto_status ka_facts_file_load_results(ka_facts_file *f, kineto_analysis *to, kineto_error *err);
 

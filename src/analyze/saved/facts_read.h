@@ -4,16 +4,6 @@
 
 #include "analyze/saved/facts_file.h"
 
-/** Where a block of rows is: in the section, from its begin. */
-typedef struct ka_stored_block {
-    uint64_t at;
-    uint32_t stored_bytes, bytes, crc; /* bytes: decompressed; 0: it is not compressed */
-} ka_stored_block;
-/* More than any block has. */
-#define KA_MAX_BLOCK_BYTES (1u << 17)
-/* Less than any block has. */
-#define KA_MIN_BLOCK_BYTES 16u
-
 /** Give up the descriptor and the memory of the sections that were read, until the next one is read: for lists of
  *  many files. */
 void ka_facts_file_rest(ka_facts_file *f);

@@ -20,6 +20,7 @@ struct kineto_facts {
     KB_VEC(kineto_error) damaged; /* why files are not among them */
     KB_VEC(set_entry) entries;
     uint64_t memory_bytes; /* ka_facts_set_limit_memory */
+    ka_row_reader *reader; /* of rows that stay in the files */
 };
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -164,6 +165,8 @@ kineto_status ka_facts_set_open(const char *const *paths, size_t count, ka_facts
     *out = calloc(1, sizeof **out);
     if (!*out)
         return kb_fail_memory(err, NULL);
+    (*out)->reader = ka_row_reader_create();
+    status = (*out)->reader ? KINETO_OK : kb_fail_memory(err, NULL);
     for (size_t i = 0; i < count && !status; i++)
         status = add_file(*out, paths[i], err);
     if (!status)
@@ -181,6 +184,7 @@ void ka_facts_set_destroy(ka_facts_set *s)
         return;
     for (size_t i = 0; i < s->files.count; i++)
         ka_facts_file_close(s->files.data[i]);
+    ka_row_reader_destroy(s->reader);
     kb_vec_free(&s->files);
     kb_vec_free(&s->damaged);
     kb_vec_free(&s->entries);
@@ -330,7 +334,7 @@ static kineto_status choose_place_of_rows(const ka_facts_set *s, size_t *bytes, 
     kineto_status status = count_rows(s, &rows, err);
     *bytes = (size_t)(limit > fixed + FIXED_BYTES ? limit - fixed : FIXED_BYTES);
     for (size_t i = 0; !status && rows * ROW_BYTES > *bytes && i < s->files.count; i++)
-        ka_facts_file_keep_rows(s->files.data[i]);
+        ka_facts_file_keep_rows(s->files.data[i], s->reader);
     return status;
 }
 

@@ -136,21 +136,25 @@ void ka_put_trace_facts(ka_section_writer *w, const ka_trace_facts *facts)
         put_findings(w, facts->found, "");
 }
 
-void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts)
+void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts, ka_section_packer *packer)
 {
-    ka_section_writer w = {.sink = sink};
+    ka_section_packer own = {.zstd = NULL};
+    ka_section_writer w = {.sink = sink, .packer = packer ? *packer : own};
     ka_begin_sections(&w, KA_FACTS_OF_TRACE);
     ka_put_trace_facts(&w, facts);
     ka_end_sections(&w);
-    ka_section_writer_free(&w);
+    if (packer)
+        *packer = w.packer;
+    else
+        ka_section_writer_free(&w);
 }
 
-kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, kineto_error *err)
+kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, ka_section_packer *packer, kineto_error *err)
 {
     kb_sink *sink;
     kineto_status status = kb_sink_open_remakeable_file(path, &sink, err);
     if (status)
         return status;
-    ka_facts_file_write(sink, facts);
+    ka_facts_file_write(sink, facts, packer);
     return kb_sink_close(sink, err);
 }

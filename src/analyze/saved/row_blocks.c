@@ -184,11 +184,11 @@ static void encode_names(row_block *b, uint32_t i)
     note_group(b, i);
 }
 
-static void decode_names(row_block *b, uint32_t i)
+/* @return the last row of its group before it. */
+static const ka_comm *decode_call(row_block *b, uint32_t i)
 {
     ka_comm *row = &b->rows[i];
     const ka_comm *before = i ? row - 1 : NULL;
-    uint32_t at = b->first + i;
     row->flags = (uint8_t)b->cells[COLUMN_FLAGS][i];
     row->op = (uint8_t)b->cells[COLUMN_OP][i];
     row->group = (uint32_t)b->cells[COLUMN_GROUP][i] - 1;
@@ -196,12 +196,20 @@ static void decode_names(row_block *b, uint32_t i)
     const ka_comm *last = find_last_of_group(b, i);
     row->sequence = (uint32_t)undo_difference(b->cells[COLUMN_SEQUENCE][i], predict_sequence(row, last));
     row->elements = (uint64_t)undo_difference(b->cells[COLUMN_ELEMENTS][i], predict_elements(last));
+    note_group(b, i);
+    return last;
+}
+
+static void decode_names(row_block *b, uint32_t i)
+{
+    ka_comm *row = &b->rows[i];
+    uint32_t at = b->first + i;
+    const ka_comm *last = decode_call(b, i);
     row->received = (uint64_t)undo_difference(b->cells[COLUMN_RECEIVED][i], (int64_t)row->elements);
     row->previous = (int32_t)undo_difference(b->cells[COLUMN_PREVIOUS][i], predict_previous(b, i, last));
     row->after = undo_row(b->cells[COLUMN_AFTER][i], at);
     row->wait_row = undo_row(b->cells[COLUMN_WAIT_ROW][i], at);
     row->sync_row = undo_row(b->cells[COLUMN_SYNC_ROW][i], at);
-    note_group(b, i);
 }
 
 /* An unknown late_ns is 0; as it is the smallest number, no other is lost. */
@@ -284,10 +292,11 @@ static void write_column(const uint64_t *cells, uint32_t count, ka_byte_writer *
     }
 }
 
-/* As many plain cells as can be read by words. */
+enum { VARINT_BYTES = 10 };
+
+/* As many cells as can be read by words. @return cells. */
 static uint32_t read_plain_cells(ka_byte_reader *r, uint64_t *cells, uint32_t count)
 {
-    enum { VARINT_BYTES = 10 };
     ka_byte_reader local = *r; /* in registers */
     uint32_t i = 0;
     if (KA_READS_WORDS)
@@ -297,18 +306,37 @@ static uint32_t read_plain_cells(ka_byte_reader *r, uint64_t *cells, uint32_t co
     return i;
 }
 
+/* The same of a column with runs; all cells are 0 before. */
+static uint32_t read_run_cells(ka_byte_reader *r, uint64_t *cells, uint32_t count)
+{
+    ka_byte_reader local = *r;
+    uint32_t i = 0;
+    while (KA_READS_WORDS && i < count && local.end - local.at >= 2 * VARINT_BYTES) {
+        cells[i++] = ka_read_varint_word(&local);
+        if (cells[i - 1])
+            continue;
+        uint64_t more = ka_read_varint_word(&local);
+        local.is_bad |= more > count - i;
+        i += (uint32_t)KB_MIN(more, count - i);
+    }
+    *r = local;
+    return i;
+}
+
 static void read_column(ka_byte_reader *r, uint64_t *cells, uint32_t count)
 {
     uint64_t kind = ka_read_fixed(r, 1);
     r->is_bad |= kind > COLUMN_RUNS;
-    for (uint32_t i = kind == COLUMN_PLAIN ? read_plain_cells(r, cells, count) : 0; i < count && !r->is_bad; i++) {
+    if (kind == COLUMN_RUNS)
+        memset(cells, 0, count * sizeof *cells);
+    uint32_t i = kind == COLUMN_RUNS ? read_run_cells(r, cells, count) : read_plain_cells(r, cells, count);
+    for (; i < count && !r->is_bad; i++) {
         cells[i] = ka_read_varint(r);
         if (cells[i] || kind != COLUMN_RUNS)
             continue;
         uint64_t more = ka_read_varint(r);
         r->is_bad |= more >= count - i;
-        for (; more && !r->is_bad; more--)
-            cells[++i] = 0;
+        i += r->is_bad ? 0 : (uint32_t)more;
     }
 }
 
@@ -362,5 +390,25 @@ bool ka_decode_rows(const void *bytes, size_t size, ka_row_coding of, uint32_t f
     }
     for (uint32_t i = 0; i < count; i++)
         decode_times(&b, i);
+    return true;
+}
+
+bool ka_decode_calls(const void *bytes, size_t size, uint32_t count, ka_comm *rows)
+{
+    ka_byte_reader r = ka_read_from(bytes, size);
+    row_block b;
+    KB_ASSERT(count && count <= KA_BLOCK_ROWS);
+    b.first = 0;
+    b.count = count;
+    b.rows = rows;
+    (void)ka_read_fixed(&r, 8);
+    memset(b.last_of, 0, sizeof b.last_of);
+    for (uint32_t c = 0; c <= COLUMN_ELEMENTS; c++)
+        read_column(&r, b.cells[c], count);
+    if (r.is_bad)
+        return false;
+    memset(rows, 0, count * sizeof *rows);
+    for (uint32_t i = 0; i < count; i++)
+        (void)decode_call(&b, i);
     return true;
 }

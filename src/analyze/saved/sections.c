@@ -26,11 +26,18 @@ static size_t compress_section(ka_section_packer *p, const void *data, size_t si
     return ZSTD_isError(made) ? 0 : made;
 }
 
-bool ka_unpack_section(const void *stored, size_t stored_bytes, void *data, size_t size, kineto_status *status)
+bool ka_unpack_section(ka_section_unpacker *u, const void *stored, size_t stored_bytes, void *data, size_t size,
+                       kineto_status *status)
 {
     *status = KINETO_OK;
-    return ZSTD_decompress(data, size, stored, stored_bytes) == size;
+    if (!u)
+        return ZSTD_decompress(data, size, stored, stored_bytes) == size;
+    u->zstd = u->zstd ? u->zstd : ZSTD_createDCtx();
+    *status = u->zstd ? KINETO_OK : KINETO_E_MEMORY;
+    return u->zstd && ZSTD_decompressDCtx(u->zstd, data, size, stored, stored_bytes) == size;
 }
+
+void ka_section_unpacker_free(ka_section_unpacker *u) { ZSTD_freeDCtx(u->zstd); }
 
 void ka_section_packer_free(ka_section_packer *p)
 {
@@ -44,13 +51,15 @@ static size_t compress_section(ka_section_packer *p, const void *data, size_t si
     return 0;
 }
 
-bool ka_unpack_section(const void *stored, size_t stored_bytes, void *data, size_t size, kineto_status *status)
+bool ka_unpack_section(ka_section_unpacker *u, const void *stored, size_t stored_bytes, void *data, size_t size,
+                       kineto_status *status)
 {
-    (void)stored, (void)stored_bytes, (void)data, (void)size;
+    (void)u, (void)stored, (void)stored_bytes, (void)data, (void)size;
     *status = KINETO_E_UNSUPPORTED;
     return false;
 }
 
+void ka_section_unpacker_free(ka_section_unpacker *u) { (void)u; }
 void ka_section_packer_free(ka_section_packer *p) { ka_byte_writer_free(&p->packed); }
 #endif
 

@@ -49,8 +49,15 @@ typedef struct ka_section_packer {
 void ka_section_packer_free(ka_section_packer *p);
 /** The bytes to store, borrowed from the packer or from `data`. @param is_compressed  receives which. */
 const void *ka_pack_section(ka_section_packer *p, const void *data, size_t size, size_t *stored, bool *is_compressed);
-/** The inverse, into exactly `size` bytes. False: damage. KINETO_E_UNSUPPORTED in *status: no zstd in this build. */
-bool ka_unpack_section(const void *stored, size_t stored_bytes, void *data, size_t size, kineto_status *status);
+/** Keeps what decompressing needs from one section to the next; one thread at a time. */
+typedef struct ka_section_unpacker {
+    void *zstd; /* NULL: no context yet */
+} ka_section_unpacker;
+void ka_section_unpacker_free(ka_section_unpacker *u);
+/** The inverse, into exactly `size` bytes. @param u  NULL: nothing is kept. False: damage. In *status else:
+ *  KINETO_E_UNSUPPORTED: no zstd in this build; KINETO_E_MEMORY. */
+bool ka_unpack_section(ka_section_unpacker *u, const void *stored, size_t stored_bytes, void *data, size_t size,
+                       kineto_status *status);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
