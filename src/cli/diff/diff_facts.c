@@ -24,7 +24,7 @@ typedef struct facts_side {
     ka_facts_set *set_of_facts;
     kineto_analysis *facts; /* causes and damage */
     int64_t step_ns;        /* the median of all steps of all ranks; 0: there are none */
-    double run_steps;       /* of one rank; steps of all ranks are rows of the table */
+    uint64_t step_rows;     /* steps of all ranks */
     kc_health health;
     kc_file_set set;
 } facts_side;
@@ -73,10 +73,17 @@ static kineto_status measure_step(facts_side *side, kineto_error *err)
     status = ka_facts_set_analyze(side->set_of_facts, &usual, KA_TABLE_BIT(KA_TABLE_steps), &steps, err);
     if (!status)
         side->step_ns = find_median_step(steps);
-    if (!status && steps->ranks)
-        side->run_steps = (double)ka_table_rows(&steps->tables[KA_TABLE_steps]) / (double)KB_MAX(steps->ranks->ranks.count, (size_t)1);
+    if (!status)
+        side->step_rows = ka_table_rows(&steps->tables[KA_TABLE_steps]);
     kineto_analysis_destroy(steps);
     return status;
+}
+
+/* Of a run: those of a rank. */
+static double count_steps(const facts_side *side)
+{
+    size_t ranks = side->facts->ranks ? side->facts->ranks->ranks.count : 0;
+    return (double)side->step_rows / (double)KB_MAX(ranks, (size_t)1);
 }
 
 static void print_steps(const facts_side sides[2], const kineto_analysis *differences, FILE *out)
@@ -85,7 +92,7 @@ static void print_steps(const facts_side sides[2], const kineto_analysis *differ
     if (!before || !after)
         return;
     double by_us = (double)kb_length_ns(before, after) / 1000;
-    bool follows = kc_diff_is_consequence(differences, by_us * sides[1].run_steps);
+    bool follows = kc_diff_is_consequence(differences, by_us * count_steps(&sides[1]));
     fprintf(out, "Median step of all ranks%s: %s before, %s after (%+.1f %%).\n", follows ? ", as a consequence" : "",
             kb_short_duration(before).s, kb_short_duration(after).s, 1e5 * by_us / (double)before);
 }
