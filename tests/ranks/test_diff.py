@@ -3,6 +3,7 @@ missing, clocks that cannot be aligned, and nothing where only noise differs.
 
 test_diff.py, with CKINETO in the environment
 """
+import html
 import json
 import os
 import shutil
@@ -78,7 +79,7 @@ class Diff(unittest.TestCase):
                 self.diff("--markdown", "comment.md", before, after)
                 with open(os.path.join(self.root, "comment.md"), encoding="utf-8") as file:
                     comment = file.read().splitlines()
-                self.assertRegex(comment[0], rf"^\*\*Origin:\*\* only (after|before): {named}")
+                self.assertRegex(html.unescape(comment[0]), rf"^\*\*Origin:\*\* only (after|before): {named}")
                 self.assertRegex(comment[2], "^Largest change, as a consequence: ")
 
     def facts_diff(self, before, after):
