@@ -17,16 +17,11 @@ static int64_t of_all_steps(const ka_finder *f, const ka_rank_view *v, int64_t n
 
 /* "rank 21 computes longer than the ranks of its role", "group 3 (mesh_dp_shard)": equal in findings of the same fault, so
  * without numbers that change. */
-static kb_text name_fault(const ka_rank_view *v, const ka_rank_cause *c)
+static ka_link_text name_fault(const ka_rank_view *v, const ka_rank_cause *c)
 {
-    kb_text text;
-    const ka_rank_group *g = c->group == KA_NONE ? NULL : &v->model.groups.data[c->group];
-    if (g) {
-        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, 30u), g->name.data,
-                    g->description.size ? " (" : "", (int)KB_MIN(g->description.size, 30u), g->description.data,
-                    g->description.size ? ")" : "");
-        return text;
-    }
+    ka_link_text text;
+    if (c->group != KA_NONE)
+        return ka_name_link(&v->model, c);
     long long rank = v->model.facts[c->rank]->rank;
     if (c->kind == KA_CAUSE_STEP)
         kb_snprintf(text.s, sizeof text.s, "rank %lld is slow in step %u", rank, c->step);
@@ -36,27 +31,27 @@ static kb_text name_fault(const ka_rank_view *v, const ka_rank_cause *c)
     return text;
 }
 
-static kb_text name_place(const ka_rank_view *v, const ka_rank_cause *c)
+static ka_link_text name_place(const ka_rank_view *v, const ka_rank_cause *c)
 {
     if (c->group != KA_NONE)
         return name_fault(v, c);
-    kb_text text;
+    ka_link_text text;
     kb_snprintf(text.s, sizeof text.s, "rank %lld", (long long)v->model.facts[c->rank]->rank);
     return text;
 }
 
-/* "rank 21 on node005", "group 3 (mesh_dp_shard), ranks 16-23 on node002" */
+/* "rank 21 on node005", "group 3 (mesh_dp_shard), ranks 16-23 on node002", "the link between node001 and node002" */
 static void name_with_host(const ka_rank_view *v, const ka_rank_cause *c, char *text, size_t size)
 {
-    bool of_group = c->group != KA_NONE;
-    kineto_string host = of_group ? ka_host_of_group(&v->model, c->group) : ka_host_of_rank(&v->model, c->rank);
-    kb_snprintf(text, size, "%s%s%s%s%.*s", name_place(v, c).s, of_group ? ", ranks " : "",
-                of_group ? ka_list_members(&v->model, c->group).s : "", host.size ? " on " : "", (int)KB_MIN(host.size, 60u), host.data);
+    bool of_group = c->group != KA_NONE && c->clock == KA_NONE;
+    ka_link_text host = c->clock == KA_NONE ? ka_name_hosts(&v->model, c) : (ka_link_text){""};
+    kb_snprintf(text, size, "%s%s%s%s%s", name_place(v, c).s, of_group ? ", ranks " : "",
+                of_group ? ka_list_link_ranks(&v->model, c).s : "", host.s[0] ? " on " : "", host.s);
 }
 
 static void say_cause(ka_finder *f, ka_found *x, const ka_rank_view *v, const ka_rank_cause *c)
 {
-    char place[220];
+    char place[400];
     name_with_host(v, c, place, sizeof place);
     kb_text saved = kb_duration(c->saved_ns), excess = kb_duration(c->excess_ns);
     switch (c->kind) {
@@ -73,8 +68,8 @@ static void say_cause(ka_finder *f, ka_found *x, const ka_rank_view *v, const ka
                    "shorter without", place, excess.s, saved.s);
         break;
     case KA_CAUSE_LINK:
-        ka_say(f, x, "transfers of %s, take %s longer than those of groups of its kind; the run would be %s shorter without",
-               place, excess.s, saved.s);
+        ka_say(f, x, "transfers of %s%s take %s longer than those of %s; the run would be %s shorter without", place,
+               c->clock == KA_NONE ? "," : "", excess.s, c->clock == KA_NONE ? "groups of its kind" : "other links", saved.s);
         break;
     default:
         ka_say(f, x, "%s is %s slower in step %u than ranks of its role, and others wait for it; the run would be %s shorter "
@@ -112,7 +107,7 @@ static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_caus
     say_cause(f, x, v, c);
     advise_cause(f, x, c);
     if (c->rank == KA_NONE) {
-        ka_show_span(f, x, 0, 0, c->excess_ns, "%s beyond the median of groups of its kind", kb_duration(c->excess_ns).s);
+        ka_show_span(f, x, 0, 0, c->excess_ns, "%s beyond what is usual of its kind", kb_duration(c->excess_ns).s);
         return;
     }
     x->rank = v->model.facts[c->rank]->rank;
