@@ -103,24 +103,24 @@ static void shorten_device(ka_trials *t, const ka_trial_of *of)
     }
 }
 
-/* A pause before a launch makes the row late, or a later one that waits for the same launch. */
+/* Down to what is usual, but by `most` only. */
+static int64_t shorten_to(int64_t now, double usual, int64_t most)
+{
+    return KB_MIN(now, KB_MAX((int64_t)usual, now - most));
+}
+
+/* A pause of the host may lie in both ways to a launch, and make later rows late that wait for it, too. */
 static void shorten_host_row(const ka_trials *t, const ka_trial_of *of, uint32_t row, uint32_t place)
 {
     const ka_usual *u = &t->usual;
     ka_replay_row *x = &t->replay.rows[row];
     int64_t part = (int64_t)t->part[1][row];
-    if (of->kind == KA_CAUSE_STEP) {
-        if (ka_model_row(t->m, row)->step != of->step)
-            return;
-        x->host_ns -= x->sync_row == KA_NONE ? KB_MIN(part, KB_MAX(x->host_ns, 0)) : 0;
-        x->sync_ns -= x->sync_row != KA_NONE ? KB_MIN(part, KB_MAX(x->sync_ns, 0)) : 0;
-        if (x->late_ns != KA_UNKNOWN_NUMBER)
-            x->late_ns = KB_MIN(x->late_ns, (int64_t)u->late[place]);
+    bool is_step = of->kind == KA_CAUSE_STEP;
+    if (is_step && ka_model_row(t->m, row)->step != of->step)
         return;
-    }
-    x->host_ns = KB_MIN(x->host_ns, (int64_t)u->host[place] + (x->sync_row == KA_NONE ? part : 0));
-    x->sync_ns = KB_MIN(x->sync_ns, (int64_t)u->sync[place] + (x->sync_row != KA_NONE ? part : 0));
-    if (x->late_ns != KA_UNKNOWN_NUMBER && !part)
+    x->host_ns = is_step ? shorten_to(x->host_ns, u->host[place], part) : KB_MIN(x->host_ns, (int64_t)u->host[place] + part);
+    x->sync_ns = is_step ? shorten_to(x->sync_ns, u->sync[place], part) : KB_MIN(x->sync_ns, (int64_t)u->sync[place] + part);
+    if (x->late_ns != KA_UNKNOWN_NUMBER && (is_step || !part))
         x->late_ns = KB_MIN(x->late_ns, (int64_t)u->late[place]);
 }
 

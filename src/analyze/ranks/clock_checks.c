@@ -238,7 +238,7 @@ bool ka_judge_clocks(ka_rank_model *m, const ka_far_ends *far)
 
 /* ---- numbers out of order -------------------------------------------------------------------- */
 
-#define MIN_DESCENTS  5u
+#define MIN_DESCENTS  2u
 #define DESCENT_SHARE 0.25
 
 /* Of a group, while the rows of one rank are read. */

@@ -59,29 +59,34 @@ static void note_number(ka_membership *x, uint32_t sequence)
 static void add_member(ka_damage_search *s, uint32_t row)
 {
     const ka_comm *c = ka_model_row(s->m, row);
-    uint32_t group = s->m->group_of[row], rank = s->m->rank_of[row];
+    uint32_t group = s->m->group_of[row], rank = s->m->rank_of[row], number = ka_number_of(s->m, row);
     uint32_t *slot = &s->of_slot[s->m->global_base[rank] + c->group];
     if (*slot != KA_NONE) {
-        note_number(&s->members.data[*slot], c->sequence);
+        note_number(&s->members.data[*slot], number);
         return;
     }
     bool created;
     uint64_t *at = kb_map_insert(&s->at, member_key(group, rank), s->members.count, &created);
-    ka_membership fresh = {.rank = rank, .group = group, .first = c->sequence, .last = c->sequence,
-                           .first_here = c->sequence, .last_here = c->sequence};
+    ka_membership fresh = {.rank = rank, .group = group, .first = number, .last = number,
+                           .first_here = number, .last_here = number};
     if (!at || (created && !kb_vec_push(&s->members, fresh)))
         s->no_memory = true;
     else
-        note_number(&s->members.data[*slot = (uint32_t)*at], c->sequence);
+        note_number(&s->members.data[*slot = (uint32_t)*at], number);
 }
 
 static void list_memberships(ka_damage_search *s)
 {
     for (size_t i = 0; i < s->members.count; i++)
         s->members.data[i].first_here = s->members.data[i].last_here = KA_NO_SEQUENCE;
-    for (uint32_t row = 0; row < s->m->row_count && !s->no_memory; row++)
-        if (s->m->group_of[row] != KA_NONE && ka_is_numbered(ka_model_row(s->m, row)))
+    for (uint32_t row = 0; row < s->m->row_count && !s->no_memory; row++) {
+        uint32_t rank = s->m->rank_of[row];
+        bool is_numbered = ka_is_numbered(ka_model_row(s->m, row));
+        if (s->m->group_of[row] != KA_NONE && is_numbered)
             add_member(s, row);
+        else if (s->m->is_stranger[rank] && is_numbered && !(ka_model_row(s->m, row)->flags & KA_COMM_LAST))
+            s->shared[rank].count++;
+    }
 }
 
 /* Members in the order of groups. */
@@ -153,7 +158,7 @@ static void find_other_runs(ka_damage_search *s, bool *is_stranger)
 {
     (void)ka_find_strangers(s->shared, s->m->rank_count, is_stranger);
     for (uint32_t r = 0; r < s->m->rank_count; r++)
-        if (is_stranger[r])
+        if (is_stranger[r] |= s->m->is_stranger[r])
             report_of_rank(s, KA_DAMAGE_OTHER_RUN, r, s->shared[r].count);
 }
 
@@ -217,7 +222,7 @@ static void find_cut_ranks(ka_damage_search *s, const bool *is_stranger)
 
 /* ---- numbers that are shifted ---------------------------------------------------------------- */
 
-#define MIN_DESCENTS       5u
+#define MIN_DESCENTS       2u
 #define DESCENT_SHARE      0.25
 #define MIN_CONTRADICTIONS 3u
 
@@ -273,8 +278,19 @@ static void report_shifts(ka_damage_search *s)
         }
 }
 
+/* Those that were shifted back when rows were joined. */
+static void report_corrected(ka_damage_search *s)
+{
+    for (size_t i = 0; i < s->m->shifts.count; i++) {
+        const ka_number_shift *x = &s->m->shifts.data[i];
+        ka_report_damage(s, (ka_rank_damage){.kind = KA_DAMAGE_SHIFT, .rank = s->m->facts[x->rank]->rank, .group = x->group,
+                                             .sequence = x->from, .count = x->last - x->from});
+    }
+}
+
 static void report_members(ka_damage_search *s)
 {
+    report_corrected(s);
     report_shifts(s);
     for (size_t i = 0; i < s->members.count; i++) {
         const ka_membership *k = &s->members.data[i];

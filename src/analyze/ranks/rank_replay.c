@@ -23,7 +23,7 @@ static const ka_instance *whole_instance(const ka_rank_model *m, uint32_t row)
     if (m->instance_of[row] == KA_NONE)
         return NULL;
     const ka_instance *x = &m->instances.data[m->instance_of[row]];
-    return ka_is_joined(x) ? x : NULL;
+    return ka_is_replayed(x) ? x : NULL;
 }
 
 /* What a row waits for before it begins: computation, the ones before it on streams, its launch. `after` and
@@ -121,7 +121,7 @@ static bool list_alone(ka_replay *r)
     const ka_rank_model *m = r->m;
     for (size_t i = 0; i < m->instances.count; i++) {
         const ka_instance *x = &m->instances.data[i];
-        for (uint32_t k = 0; !ka_is_joined(x) && k < x->count; k++)
+        for (uint32_t k = 0; !ka_is_replayed(x) && k < x->count; k++)
             if (!kb_vec_push(&r->alone, m->members[x->first + k]))
                 return false;
     }
@@ -307,7 +307,7 @@ static void run_all(ka_replay *r)
         prefetch_instance(r, i + AHEAD);
         for (; alone < r->alone.count && m->start_ns[r->alone.data[alone]] <= x->arrival_ns; alone++)
             run_alone(r, r->alone.data[alone]);
-        if (ka_is_joined(x))
+        if (ka_is_replayed(x))
             run_instance(r, x);
     }
     for (; alone < r->alone.count; alone++)

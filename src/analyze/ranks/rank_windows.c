@@ -52,7 +52,7 @@ static bool judge_window(windowing *w)
 static bool start_searches(windowing *w, bool is_whole)
 {
     bool ok = ka_cause_search_create(&w->causes, &w->v->model) && ka_damage_search_create(&w->damage, &w->v->model);
-    w->causes.is_whole = is_whole;
+    w->causes.is_whole = w->v->model.is_whole = is_whole;
     return ok;
 }
 

@@ -1,0 +1,119 @@
+/* Corrects what keeps collectives from being joined, before clocks are aligned: ranks of another run take no part, and
+ * numbers of a rank that are shifted against those of the other members are shifted back. */
+#include "analyze/ranks/rank_model.h"
+
+/* ---- ranks of another run -------------------------------------------------------------------- */
+
+/* Their rows are of no group of this run. */
+static bool leave_out_strangers(ka_rank_model *m, bool *changed)
+{
+    ka_shared *of = calloc((size_t)m->rank_count + 1, sizeof *of);
+    if (of)
+        ka_count_shared(m, of);
+    if (of && ka_find_strangers(of, m->rank_count, m->is_stranger))
+        for (uint32_t r = 0; r < m->rank_count; r++) {
+            m->domain[r] = m->is_stranger[r] ? KA_NONE : m->domain[r];
+            for (uint32_t row = m->base[r]; m->is_stranger[r] && row < m->base[r + 1]; row++)
+                m->group_of[row] = KA_NONE;
+            *changed |= m->is_stranger[r];
+        }
+    free(of);
+    return of != NULL;
+}
+
+/* ---- numbers that are shifted ---------------------------------------------------------------- */
+
+/* What a rank has of a group. */
+typedef struct numbering {
+    uint32_t rank, group;
+    uint32_t first, last, count;
+    uint32_t jumps, from, by; /* how often numbers were left out, and where and how many at first */
+    bool is_unordered;
+} numbering;
+
+static void add_number(numbering *n, uint32_t sequence)
+{
+    if (!n->count++) {
+        n->first = n->last = sequence;
+        return;
+    }
+    n->is_unordered |= sequence <= n->last;
+    if (sequence > n->last + 1 && !n->jumps++) {
+        n->from = n->last + 1;
+        n->by = sequence - n->from;
+    }
+    n->last = KB_MAX(n->last, sequence);
+}
+
+static void list_numberings(const ka_rank_model *m, numbering *list)
+{
+    for (uint32_t r = 0; r < m->rank_count; r++)
+        for (uint32_t row = m->base[r]; row < m->base[r + 1]; row++) {
+            const ka_comm *c = ka_model_row(m, row);
+            if (m->group_of[row] == KA_NONE || !ka_is_numbered(c))
+                continue;
+            numbering *n = &list[m->global_base[r] + c->group];
+            n->rank = r;
+            n->group = m->group_of[row];
+            add_number(n, c->sequence);
+        }
+}
+
+/* What members without jumps have: the least and the largest number, and the most calls. */
+typedef struct group_numbers {
+    uint32_t first, last, count;
+} group_numbers;
+
+/* A member that left numbers out once, and has as many calls as the others, which have these numbers, has shifted ones. */
+static bool is_shifted(const numbering *n, const group_numbers *g)
+{
+    return n->jumps == 1 && !n->is_unordered && g->count && n->first == g->first && n->count == g->count &&
+           n->last == g->last + n->by;
+}
+
+bool ka_correct_numbers(ka_rank_model *m, bool *changed)
+{
+    uint32_t slots = m->global_base[m->rank_count];
+    *changed = false;
+    if (!leave_out_strangers(m, changed))
+        return false;
+    if (!m->is_whole)
+        return true;
+    numbering *list = calloc((size_t)slots + 1, sizeof *list);
+    group_numbers *groups = calloc(m->groups.count + 1, sizeof *groups);
+    bool ok = list && groups;
+    if (ok)
+        list_numberings(m, list);
+    for (uint32_t i = 0; ok && i < slots; i++) {
+        group_numbers *g = &groups[list[i].group];
+        if (!list[i].count || list[i].jumps)
+            continue;
+        g->first = g->count ? KB_MIN(g->first, list[i].first) : list[i].first;
+        g->last = KB_MAX(g->last, list[i].last);
+        g->count = KB_MAX(g->count, list[i].count);
+    }
+    for (uint32_t i = 0; ok && i < slots; i++) {
+        const numbering *n = &list[i];
+        if (!n->count || !is_shifted(n, &groups[n->group]))
+            continue;
+        ok = kb_vec_push(&m->shifts, ((ka_number_shift){n->rank, n->group, n->from, n->by, n->last}));
+        *changed = true;
+    }
+    free(list);
+    free(groups);
+    return ok;
+}
+
+uint32_t ka_number_of(const ka_rank_model *m, uint32_t row)
+{
+    const ka_comm *c = ka_model_row(m, row);
+    uint32_t rank = m->rank_of[row];
+    size_t at = 0, end = m->shifts.count; /* by rank */
+    KB_LOWER_BOUND(at, end, m->shifts.data[at].rank < rank);
+    for (; at < m->shifts.count && m->shifts.data[at].rank == rank && ka_is_numbered(c); at++) {
+        const ka_number_shift *s = &m->shifts.data[at];
+        if (s->group == m->group_of[row] && c->sequence >= s->from)
+            return c->sequence - s->by;
+    }
+    return c->sequence;
+}
