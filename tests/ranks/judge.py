@@ -16,9 +16,9 @@ middle of the window. Kinds of damage are those of generate.py.
 Each plant that costs at least --least percent of the window (0.5 by default) is
   right    named with rank (or group, host, step) and kind
   kind     named, as another kind
-  wrong    not named, something else is
-  silent   nothing is named
-  undecidable  nothing is named, and nothing in the set should be as fast as what is slow
+  wrong    not named, but something else that is not planted
+  silent   not named, and nothing is named wrongly
+  undecidable  as silent, and nothing in the set should be as fast as what is slow, or the rank has no trace
 """
 import json
 import sys
@@ -70,6 +70,8 @@ def judge_culprits(truth, answer, least):
     """A row for each plant, and the findings that name no plant."""
     findings = [c for c in answer.get("culprits", []) if c.get("level", "finding") == "finding"]
     rows, used = [], set()
+    places = [{n for n, culprit in enumerate(findings) if is_place_of(plant, culprit, truth)} for plant in truth["plants"]]
+    extra = set(range(len(findings))) - set().union(*places)
     for plant in truth["plants"]:
         here = [n for n, culprit in enumerate(findings) if is_place_of(plant, culprit, truth)]
         right = [n for n in here if is_kind_of(plant, findings[n], truth)]
@@ -82,7 +84,7 @@ def judge_culprits(truth, answer, least):
             row["saving"] = any(is_saving_right(plant, findings[n], truth) for n in right)
             row["saving_ns"] = findings[right[0]].get("saving_ns")
         else:
-            row["verdict"] = "kind" if here else "wrong" if findings else "silent" if plant["comparable"] else "undecidable"
+            row["verdict"] = "kind" if here else "wrong" if extra else "silent" if plant["comparable"] else "undecidable"
         rows.append(row)
     return rows, [culprit for n, culprit in enumerate(findings) if n not in used]
 

@@ -12,6 +12,7 @@ typedef struct slow_search {
     const ka_replay *replay;
     const ka_link_places *places;
     double *slow;
+    double *by_size; /* by instance: what it takes longer as it is larger than its like */
 } slow_search;
 
 /* Does a group lie within one host? Transfers within and between hosts are not alike. */
@@ -23,12 +24,18 @@ static bool spans_hosts(const ka_rank_model *m, const ka_instance *x)
     return false;
 }
 
-static double transfer_of(const slow_search *s, const ka_instance *x)
+static double least_transfer(const slow_search *s, const ka_instance *x)
 {
     int64_t least = INT64_MAX;
     for (uint32_t i = 0; i < x->count; i++)
         least = KB_MIN(least, s->replay->rows[s->m->members[x->first + i]].transfer_ns);
     return (double)least;
+}
+
+/* As if it were as large as its like. */
+static double transfer_of(const slow_search *s, const ka_instance *x)
+{
+    return least_transfer(s, x) - s->by_size[x - s->m->instances.data];
 }
 
 /* Transfers of one group of an instance's kind and size. */
@@ -69,6 +76,56 @@ static bool place_transfers(const slow_search *s, transfer_search *t)
     kb_map_free(&likes);
     kb_map_free(&groups);
     return ok;
+}
+
+/* ---- sizes that differ by design ------------------------------------------------------------- */
+
+/* An all-to-all takes as long as the rank with most to send or to receive. */
+static double size_of(const ka_rank_model *m, const ka_instance *x)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < x->count; i++) {
+        const ka_comm *c = ka_model_row(m, m->members[x->first + i]);
+        most = fmax(most, fmax((double)c->elements, (double)c->received));
+    }
+    return most;
+}
+
+static int compare_sized(const void *left, const void *right)
+{
+    const ka_sized *a = left, *b = right;
+    if (a->pool != b->pool)
+        return a->pool < b->pool ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+/* By the line of transfer over size of all that are alike: what each takes beyond one of mean size. */
+static bool find_size_parts(slow_search *s, const transfer_search *t)
+{
+    const ka_rank_model *m = s->m;
+    ka_sized *list = malloc((m->instances.count + 1) * sizeof *list);
+    size_t count = 0;
+    for (size_t i = 0; list && i < m->instances.count; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        if (t->of[i] != KA_NONE && x->op == KA_OP_ALL_TO_ALL)
+            list[count++] = (ka_sized){t->groups.data[t->of[i]].like, (uint32_t)i, size_of(m, x), least_transfer(s, x)};
+    }
+    if (count)
+        qsort(list, count, sizeof *list, compare_sized);
+    for (size_t i = 0, next; i < count; i = next) {
+        double slope, rest;
+        for (next = i + 1; next < count && list[next].pool == list[i].pool; next++)
+            ;
+        if (!ka_fit_sizes(list + i, next - i, &slope, &rest))
+            continue;
+        double mean = 0;
+        for (size_t k = i; k < next; k++)
+            mean += list[k].size / (double)(next - i);
+        for (size_t k = i; k < next; k++)
+            s->by_size[list[k].index] = slope * (list[k].size - mean);
+    }
+    free(list);
+    return list != NULL;
 }
 
 /* ---- what is usual ---------------------------------------------------------------------------- */
@@ -186,7 +243,7 @@ static bool add_link_use(const slow_search *s, const transfer_search *t, ka_link
             use[x->group].is_compared = true;
             use[x->group].usual_ns += t->usual[t->groups.data[t->of[i]].like];
         } else if (is_link && ka_is_joined(x) && x->count > 1 && ka_is_synchronizing(x->op))
-            use[x->group].lone_ns += fmax(transfer_of(s, x), 0);
+            use[x->group].lone_ns += fmax(least_transfer(s, x), 0);
     }
     free(groups);
     return groups != NULL;
@@ -195,11 +252,12 @@ static bool add_link_use(const slow_search *s, const transfer_search *t, ka_link
 bool ka_find_slow_transfers(const ka_replay *r, const ka_link_places *places, double *slow, ka_link_use *use)
 {
     size_t n = r->m->instances.count;
-    slow_search s = {.m = r->m, .replay = r, .places = places, .slow = slow};
+    slow_search s = {.m = r->m, .replay = r, .places = places, .slow = slow, .by_size = calloc(n + 1, sizeof *s.by_size)};
     transfer_search t = {.of = malloc((n + 1) * sizeof *t.of),
                          .usual = calloc(n + 1, sizeof *t.usual),
                          .spread = calloc(n + 1, sizeof *t.spread)};
-    bool ok = t.of && t.usual && t.spread && place_transfers(&s, &t) && describe_transfers(&s, &t);
+    bool ok = t.of && t.usual && t.spread && s.by_size && place_transfers(&s, &t) && find_size_parts(&s, &t) &&
+              describe_transfers(&s, &t);
     if (ok)
         mark_slow_transfers(&s, &t);
     ok = ok && add_link_use(&s, &t, use);
@@ -207,5 +265,6 @@ bool ka_find_slow_transfers(const ka_replay *r, const ka_link_places *places, do
     free(t.of);
     free(t.usual);
     free(t.spread);
+    free(s.by_size);
     return ok;
 }

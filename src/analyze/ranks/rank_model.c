@@ -89,8 +89,9 @@ int64_t ka_recorded_length(const ka_rank_model *m)
     int64_t sum = 0;
     int64_t *last = calloc((size_t)m->domain_count + 1, sizeof *last);
     for (uint32_t row = 0; last && row < m->row_count; row++) {
-        uint32_t domain = m->domain[m->rank_of[row]];
-        if (domain != KA_NONE)
+        uint32_t rank = m->rank_of[row], domain = m->domain[rank];
+        bool is_end = row + 1 == m->base[rank + 1];
+        if (domain != KA_NONE && !(is_end && m->ends_early[rank]))
             last[domain] = KB_MAX(last[domain], m->end_ns[row]);
     }
     for (uint32_t i = 0; last && i < m->domain_count; i++)
@@ -126,7 +127,8 @@ bool ka_rank_model_open(const ka_rank_facts *const *facts, uint32_t count, ka_ra
     m->clock_of = calloc(n, sizeof *m->clock_of);
     m->domain = calloc(n, sizeof *m->domain);
     m->is_stranger = calloc(n, sizeof *m->is_stranger);
-    if (!m->facts || !m->base || !m->role || !m->clock_of || !m->domain || !m->is_stranger)
+    m->ends_early = calloc(n, sizeof *m->ends_early);
+    if (!m->facts || !m->base || !m->role || !m->clock_of || !m->domain || !m->is_stranger || !m->ends_early)
         return false;
     if (count)
         memcpy(m->facts, facts, count * sizeof *m->facts);
@@ -188,6 +190,7 @@ void ka_rank_model_free(ka_rank_model *m)
     free(m->clock_of);
     free(m->domain);
     free(m->is_stranger);
+    free(m->ends_early);
     kb_vec_free(&m->shifts);
     kb_vec_free(&m->instances);
     kb_vec_free(&m->groups);

@@ -79,6 +79,7 @@ typedef struct ka_rank_model {
     bool is_placed, is_aligned, has_roles; /* by what was loaded first */
     bool is_whole;               /* all rows are loaded at once: set by the caller before */
     bool *is_stranger;           /* by rank: of another run; its rows are of no group */
+    bool *ends_early;            /* by rank, of a whole run: it lacks the last numbers of a group, so that its end says nothing */
     KB_VEC(ka_number_shift) shifts; /* of a whole run; the rows are joined all the same */
     int64_t origin_ns, middle_ns;
     double residual_ns;      /* of ends of instances, after the fit */
@@ -179,7 +180,7 @@ typedef struct ka_shared {
 } ka_shared;
 /** rank_numbers.c: the number of a row in its group, on all members. */
 uint32_t ka_number_of(const ka_rank_model *m, uint32_t row);
-/** Finds ranks of another run, and numbers that are shifted; `changed` if rows are to be joined again. False: out of memory. */
+/** Finds ranks of another run, those that end early, and numbers that are shifted; `changed` if rows are to be joined again. False: out of memory. */
 bool ka_correct_numbers(ka_rank_model *m, bool *changed);
 /** Adds those of the rows that are loaded. @param of  by rank. */
 void ka_count_shared(const ka_rank_model *m, ka_shared *of);

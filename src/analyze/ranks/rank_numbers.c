@@ -71,6 +71,32 @@ static bool is_shifted(const numbering *n, const group_numbers *g)
            n->last == g->last + n->by;
 }
 
+static void describe_groups(const numbering *list, uint32_t slots, group_numbers *groups)
+{
+    for (uint32_t i = 0; i < slots; i++) {
+        group_numbers *g = &groups[list[i].group];
+        if (!list[i].count || list[i].jumps)
+            continue;
+        g->first = g->count ? KB_MIN(g->first, list[i].first) : list[i].first;
+        g->last = KB_MAX(g->last, list[i].last);
+        g->count = KB_MAX(g->count, list[i].count);
+    }
+}
+
+static bool correct_members(ka_rank_model *m, const numbering *list, uint32_t slots, const group_numbers *groups)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < slots; i++) {
+        const numbering *n = &list[i];
+        const group_numbers *g = &groups[n->group];
+        if (n->count && is_shifted(n, g))
+            ok = kb_vec_push(&m->shifts, ((ka_number_shift){n->rank, n->group, n->from, n->by, n->last}));
+        else if (n->count)
+            m->ends_early[n->rank] |= n->last < g->last;
+    }
+    return ok;
+}
+
 bool ka_correct_numbers(ka_rank_model *m, bool *changed)
 {
     uint32_t slots = m->global_base[m->rank_count];
@@ -82,23 +108,12 @@ bool ka_correct_numbers(ka_rank_model *m, bool *changed)
     numbering *list = calloc((size_t)slots + 1, sizeof *list);
     group_numbers *groups = calloc(m->groups.count + 1, sizeof *groups);
     bool ok = list && groups;
-    if (ok)
+    if (ok) {
         list_numberings(m, list);
-    for (uint32_t i = 0; ok && i < slots; i++) {
-        group_numbers *g = &groups[list[i].group];
-        if (!list[i].count || list[i].jumps)
-            continue;
-        g->first = g->count ? KB_MIN(g->first, list[i].first) : list[i].first;
-        g->last = KB_MAX(g->last, list[i].last);
-        g->count = KB_MAX(g->count, list[i].count);
+        describe_groups(list, slots, groups);
+        ok = correct_members(m, list, slots, groups);
     }
-    for (uint32_t i = 0; ok && i < slots; i++) {
-        const numbering *n = &list[i];
-        if (!n->count || !is_shifted(n, &groups[n->group]))
-            continue;
-        ok = kb_vec_push(&m->shifts, ((ka_number_shift){n->rank, n->group, n->from, n->by, n->last}));
-        *changed = true;
-    }
+    *changed |= m->shifts.count > 0;
     free(list);
     free(groups);
     return ok;
