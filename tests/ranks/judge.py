@@ -9,7 +9,7 @@ An answer is JSON:
    "damage": [{"kind": "wrong_op", "rank": 10, "group": "5", "seq": 48}],
    "refused": "reason, if times of different hosts are not compared"}
 Only culprits of level "finding" (the default) count. A device or a host is named by its rank alone; a link by its group,
-by both ends (ranks), or by hosts; a network card by its host or by one of its groups; a step by its number (of the truth
+by both ends (ranks), or by hosts; a network card by its host, by one of its groups or by a link to another host; a step by its number (of the truth
 or of the profiler) and its rank. offset_ns is the clock of the host minus that of the first host in the list, in the
 middle of the window. Kinds of damage are those of generate.py.
 
@@ -33,7 +33,7 @@ def is_place_of(plant, culprit, truth):
     ranks = sorted(culprit.get("ranks") or [])
     if plant["kind"] in ("link", "nic"):
         hosts = culprit.get("hosts") or ([culprit["host"]] if culprit.get("host") is not None else [])
-        if plant["kind"] == "nic" and hosts == [plant["host"]]:
+        if plant["kind"] == "nic" and plant["host"] in hosts:
             return True
         if "hosts" in plant and sorted(hosts) == sorted(plant["hosts"]):
             return True

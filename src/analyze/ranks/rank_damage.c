@@ -126,6 +126,12 @@ static void find_missing_ranks(ka_damage_search *s)
 
 /* ---- records that are absent ----------------------------------------------------------------- */
 
+/* Where the trace of a rank begins, some records of a step are still absent. */
+static bool is_before_trace(const ka_rank_model *m, uint32_t rank, uint32_t step)
+{
+    return m->late_step[rank] != UINT32_MAX && step != UINT32_MAX && step <= m->late_step[rank];
+}
+
 /* Members of the group that have numbers before and after, but not this one. */
 static void find_hole(ka_damage_search *s, const ka_instance *x)
 {
@@ -138,7 +144,7 @@ static void find_hole(ka_damage_search *s, const ka_instance *x)
     for (uint32_t i = first; i < end; i++) {
         ka_membership *k = &s->members.data[s->by_group[i]];
         if (k->last_here == KA_NO_SEQUENCE || x->sequence <= k->first_here || x->sequence >= k->last_here ||
-            s->stamp[k->rank] == s->stamps)
+            s->stamp[k->rank] == s->stamps || is_before_trace(s->m, k->rank, x->step))
             continue;
         k->first_hole = k->holes ? KB_MIN(k->first_hole, x->sequence) : x->sequence;
         k->holes++;
@@ -250,7 +256,7 @@ static void forget_group(ka_damage_search *s, uint32_t group, uint32_t from)
     for (size_t i = 0; i < s->list.count; i++) {
         const ka_rank_damage *d = &s->list.data[i];
         bool is_call = d->kind == KA_DAMAGE_WRONG_OP || d->kind == KA_DAMAGE_WRONG_SIZE;
-        if (!is_call || d->group != group || d->sequence <= from)
+        if (!is_call || d->group != group || d->sequence < from)
             s->list.data[kept++] = *d;
     }
     s->list.count = kept;
@@ -272,7 +278,7 @@ static void report_shifts(ka_damage_search *s)
                 continue;
             uint32_t from = is_unordered ? k->first : k->first_hole, count = is_unordered ? k->descents : k->last - from;
             report_of_member(s, is_unordered ? KA_DAMAGE_SHUFFLE : KA_DAMAGE_SHIFT, k, from, count);
-            forget_group(s, g, from);
+            forget_group(s, g, is_unordered ? from : from + 1); /* where the shifted rank has none, the others are right */
             k->holes = k->contradictions = 0;
             break;
         }

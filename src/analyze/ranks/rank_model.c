@@ -128,7 +128,10 @@ bool ka_rank_model_open(const ka_rank_facts *const *facts, uint32_t count, ka_ra
     m->domain = calloc(n, sizeof *m->domain);
     m->is_stranger = calloc(n, sizeof *m->is_stranger);
     m->ends_early = calloc(n, sizeof *m->ends_early);
-    if (!m->facts || !m->base || !m->role || !m->clock_of || !m->domain || !m->is_stranger || !m->ends_early)
+    m->late_step = malloc(n * sizeof *m->late_step);
+    if (m->late_step)
+        memset(m->late_step, 0xff, n * sizeof *m->late_step);
+    if (!m->facts || !m->base || !m->role || !m->clock_of || !m->domain || !m->is_stranger || !m->ends_early || !m->late_step)
         return false;
     if (count)
         memcpy(m->facts, facts, count * sizeof *m->facts);
@@ -147,7 +150,7 @@ bool ka_rank_model_load(ka_rank_model *m)
     if (!ka_match_ranks(m) || (!m->is_aligned && !ka_correct_numbers(m, &changed)))
         return false;
     m->instances.count = changed ? 0 : m->instances.count;
-    if (changed && !ka_match_ranks(m))
+    if ((changed && !ka_match_ranks(m)) || (m->is_whole && !ka_list_odd_rows(m)))
         return false;
     if (!m->is_placed)
         find_origin(m);
@@ -191,7 +194,9 @@ void ka_rank_model_free(ka_rank_model *m)
     free(m->domain);
     free(m->is_stranger);
     free(m->ends_early);
+    free(m->late_step);
     kb_vec_free(&m->shifts);
+    kb_vec_free(&m->odd);
     kb_vec_free(&m->instances);
     kb_vec_free(&m->groups);
     kb_vec_free(&m->clocks);

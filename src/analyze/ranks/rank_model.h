@@ -58,6 +58,11 @@ typedef struct ka_number_shift {
     uint32_t last;        /* as recorded */
 } ka_number_shift;
 
+/** Rows whose place in their step is not known, since records are absent or twice before them. */
+typedef struct ka_odd_rows {
+    uint32_t first, end;
+} ka_odd_rows;
+
 typedef struct ka_rank_model {
     uint32_t rank_count;
     const ka_rank_facts **facts; /* by rank; their rows: those that are loaded */
@@ -80,6 +85,8 @@ typedef struct ka_rank_model {
     bool is_whole;               /* all rows are loaded at once: set by the caller before */
     bool *is_stranger;           /* by rank: of another run; its rows are of no group */
     bool *ends_early;            /* by rank, of a whole run: it lacks the last numbers of a group, so that its end says nothing */
+    uint32_t *late_step;         /* by rank, of a whole run: where its trace begins late, steps up to this one lack rows; else UINT32_MAX */
+    KB_VEC(ka_odd_rows) odd;     /* of a whole run, in the order of rows; may overlap */
     KB_VEC(ka_number_shift) shifts; /* of a whole run; the rows are joined all the same */
     int64_t origin_ns, middle_ns;
     double residual_ns;      /* of ends of instances, after the fit */
@@ -182,6 +189,8 @@ typedef struct ka_shared {
 uint32_t ka_number_of(const ka_rank_model *m, uint32_t row);
 /** Finds ranks of another run, those that end early, and numbers that are shifted; `changed` if rows are to be joined again. False: out of memory. */
 bool ka_correct_numbers(ka_rank_model *m, bool *changed);
+/** Lists the rows that cannot be compared by their place. False: out of memory. */
+bool ka_list_odd_rows(ka_rank_model *m);
 /** Adds those of the rows that are loaded. @param of  by rank. */
 void ka_count_shared(const ka_rank_model *m, ka_shared *of);
 /** Ranks that share nothing, while others do: they are of another run. @return there are some. */

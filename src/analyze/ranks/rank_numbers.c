@@ -132,3 +132,79 @@ uint32_t ka_number_of(const ka_rank_model *m, uint32_t row)
     }
     return c->sequence;
 }
+
+/* ---- rows whose place is not known ----------------------------------------------------------- */
+
+/* Of a group, while the rows of one rank are read. */
+typedef struct last_number {
+    uint32_t rank, row, number; /* rank: and 1 */
+} last_number;
+
+static uint32_t end_of_step(const ka_rank_model *m, uint32_t rank, uint32_t row)
+{
+    uint32_t step = ka_model_row(m, row)->step;
+    while (row < m->base[rank + 1] && ka_model_row(m, row)->step == step)
+        row++;
+    return row;
+}
+
+/* A number that is left out or comes again displaces the rows after it, up to the end of the step. */
+static bool list_odd_rows_of(ka_rank_model *m, uint32_t rank, last_number *of)
+{
+    bool ok = true;
+    for (uint32_t row = m->base[rank]; row < m->base[rank + 1] && ok; row++) {
+        if (m->group_of[row] == KA_NONE || !ka_is_numbered(ka_model_row(m, row)))
+            continue;
+        last_number *l = &of[m->group_of[row]];
+        uint32_t number = ka_number_of(m, row);
+        if (l->rank == rank + 1 && number != l->number + 1)
+            ok = kb_vec_push(&m->odd, ((ka_odd_rows){l->row + 1, end_of_step(m, rank, row)}));
+        *l = (last_number){rank + 1, row, number};
+    }
+    return ok;
+}
+
+/* By group: the least number of any rank. */
+static void find_first_numbers(const ka_rank_model *m, uint32_t *first)
+{
+    for (size_t g = 0; g < m->groups.count; g++)
+        first[g] = UINT32_MAX;
+    for (uint32_t row = 0; row < m->row_count; row++)
+        if (m->group_of[row] != KA_NONE && ka_is_numbered(ka_model_row(m, row)))
+            first[m->group_of[row]] = KB_MIN(first[m->group_of[row]], ka_number_of(m, row));
+}
+
+/* The first step of a rank whose trace begins late lacks rows. */
+static bool list_first_rows_of(ka_rank_model *m, uint32_t rank, const uint32_t *first, uint32_t *stamp)
+{
+    bool is_late = false;
+    for (uint32_t row = m->base[rank]; row < m->base[rank + 1]; row++) {
+        uint32_t group = m->group_of[row];
+        if (group == KA_NONE || !ka_is_numbered(ka_model_row(m, row)) || stamp[group] == rank + 1)
+            continue;
+        stamp[group] = rank + 1;
+        is_late |= ka_number_of(m, row) > first[group];
+    }
+    uint32_t begin = m->base[rank], row = begin;
+    while (row + 1 < m->base[rank + 1] && ka_model_row(m, row)->step == UINT32_MAX)
+        row++; /* the begin of its step is absent, too */
+    if (is_late && ka_model_row(m, row)->step != UINT32_MAX)
+        m->late_step[rank] = ka_model_row(m, row)->step - (row > begin ? 1 : 0);
+    return !is_late || kb_vec_push(&m->odd, ((ka_odd_rows){begin, end_of_step(m, rank, begin)}));
+}
+
+bool ka_list_odd_rows(ka_rank_model *m)
+{
+    last_number *of = calloc(m->groups.count + 1, sizeof *of);
+    uint32_t *first = malloc((m->groups.count + 1) * sizeof *first), *stamp = calloc(m->groups.count + 1, sizeof *stamp);
+    bool ok = of && first && stamp;
+    if (ok)
+        find_first_numbers(m, first);
+    m->odd.count = 0;
+    for (uint32_t rank = 0; rank < m->rank_count && ok; rank++)
+        ok = list_first_rows_of(m, rank, first, stamp) && list_odd_rows_of(m, rank, of);
+    free(of);
+    free(first);
+    free(stamp);
+    return ok;
+}

@@ -22,6 +22,9 @@ static bool place_alike(ka_usual *u)
             u->place[row] = at ? (uint32_t)*at : KA_NONE;
         }
     }
+    for (size_t i = 0; i < m->odd.count; i++)
+        for (uint32_t row = m->odd.data[i].first; row < m->odd.data[i].end; row++)
+            u->place[row] = KA_NONE;
     u->place_count = (uint32_t)likes.count;
     kb_map_free(&likes);
     return ok;
@@ -147,8 +150,9 @@ static void find_place_middles(const ka_replay *r, const bucketing *b, uint32_t 
 static void find_all_middles(ka_usual *u, const ka_replay *r, const bucketing *b)
 {
     for (uint32_t i = 0; i < u->place_count; i++) {
-        double middles[LENGTHS];
-        find_place_middles(r, b, i, middles);
+        double middles[LENGTHS] = {0};
+        if (b->first[i + 1] > b->first[i]) /* none of its rows may be compared */
+            find_place_middles(r, b, i, middles);
         u->work[i] = middles[0];
         u->late[i] = middles[1];
         u->host[i] = middles[2];
