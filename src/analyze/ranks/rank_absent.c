@@ -24,7 +24,7 @@ static uint32_t member_of_number(const absence_search *s, uint32_t number)
     return rank != KA_NONE ? rank : s->m->rank_count + number;
 }
 
-static bool add_member(absence_search *s, uint32_t group, uint32_t member)
+static bool add_absent_candidate(absence_search *s, uint32_t group, uint32_t member)
 {
     if (s->stamp[member] == group + 1)
         return true;
@@ -43,7 +43,7 @@ static bool add_listed_members(absence_search *s, uint32_t group, kineto_string 
             number = number * 10 + (uint32_t)(c - '0');
             has_digit = true;
         } else if (has_digit) {
-            ok = number >= s->world || add_member(s, group, member_of_number(s, number));
+            ok = number >= s->world || add_absent_candidate(s, group, member_of_number(s, number));
             count++;
             number = 0;
             has_digit = false;

@@ -38,6 +38,7 @@ static bool add_step(ka_cause_search *all, int kind, uint32_t rank, uint32_t ste
 void ka_close_step(ka_step_excess *e)
 {
     e->sum += fmax(e->now, 0);
+    e->count += e->step != UINT32_MAX;
     if (e->step != UINT32_MAX && e->now > e->most) {
         e->most = e->now;
         e->most_step = e->step;
@@ -382,7 +383,7 @@ static void find_step(const ka_cause_search *s, ka_rank_cause *c)
     if (c->kind == KA_CAUSE_LINK || c->kind == KA_CAUSE_STEP || s->first_step == UINT32_MAX || s->last_step - s->first_step + 1 < MIN_STEPS)
         return;
     ka_step_excess e = c->kind == KA_CAUSE_DEVICE ? s->device_steps[c->rank] : s->host_steps[c->rank];
-    if (e.most > STEP_SHARE * e.sum) {
+    if (e.count >= MIN_STEPS && e.most > STEP_SHARE * e.sum) {
         c->kind = KA_CAUSE_STEP;
         c->step = e.most_step;
     }

@@ -31,7 +31,7 @@ typedef struct ka_rank_causes {
 /** What a rank is beyond its like in each of its steps, one after the other. */
 typedef struct ka_step_excess {
     double now, most, sum; /* of `step`; of the step with most; of all that have some */
-    uint32_t step, most_step;
+    uint32_t step, most_step, count; /* count: of steps */
 } ka_step_excess;
 /** The step that is under way has ended. */
 void ka_close_step(ka_step_excess *e);

@@ -26,18 +26,21 @@ static bool leave_out_strangers(ka_rank_model *m, bool *changed)
 /* What a rank has of a group. */
 typedef struct numbering {
     uint32_t rank, group;
-    uint32_t first, last, count;
+    uint32_t first, last, count; /* count: of different numbers */
     uint32_t jumps, from, by; /* how often numbers were left out, and where and how many at first */
     bool is_unordered;
 } numbering;
 
+/* A number that comes twice is another damage. */
 static void add_number(numbering *n, uint32_t sequence)
 {
+    if (n->count && sequence == n->last)
+        return;
     if (!n->count++) {
         n->first = n->last = sequence;
         return;
     }
-    n->is_unordered |= sequence <= n->last;
+    n->is_unordered |= sequence < n->last;
     if (sequence > n->last + 1 && !n->jumps++) {
         n->from = n->last + 1;
         n->by = sequence - n->from;
