@@ -81,14 +81,27 @@ static bool add_process_group(listing *l, uint32_t group, kb_map *names)
     return first && (!g->name.size || add_place(l, KA_PLACE_PROCESS_GROUP, (uint32_t)*first, KA_NONE, group));
 }
 
-/* The link of each pair of hosts that are neighbours in the ring of its ranks, and each of its hosts. */
+/* Equal for groups of the same hosts, in any order. */
+static uint64_t hash_hosts(const ka_link_places *p, uint32_t group)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = p->host_first[group]; i < p->host_first[group + 1]; i++)
+        sum += kb_hash(&p->hosts[i], sizeof p->hosts[i]);
+    return sum;
+}
+
+/* The link of each pair of hosts that are neighbours in the ring of its ranks, each of its hosts, and all of them. */
 static bool add_host_places(listing *l, uint32_t group)
 {
     const ka_rank_model *m = l->m;
     uint32_t first = l->rank_first[group], end = l->rank_first[group + 1];
+    uint32_t hosts = l->p->host_first[group + 1] - l->p->host_first[group];
+    uint64_t set = hash_hosts(l->p, group);
     bool ok = true;
-    if (l->p->host_first[group + 1] - l->p->host_first[group] < 2)
+    if (hosts < 2)
         return true;
+    if (hosts > 2 && !add_place(l, KA_PLACE_HOST_SET, (uint32_t)set, (uint32_t)(set >> 32), group))
+        return false;
     for (uint32_t i = first; i < end && ok; i++) {
         uint32_t a = m->clock_of[l->ranks[i]], b = m->clock_of[l->ranks[i + 1 < end ? i + 1 : first]];
         ok = a == b || add_place(l, KA_PLACE_HOST_PAIR, KB_MIN(a, b), KB_MAX(a, b), group);

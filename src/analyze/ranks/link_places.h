@@ -1,5 +1,5 @@
 /* Where slow transfers may have their cause: one group, all pairs of a process group, the link between two hosts, or
- * the network card of a host. */
+ * the network card of a host. A slow transfer alone does not say which: what else is slow, and what is not, does. */
 #ifndef KA_LINK_PLACES_H
 #define KA_LINK_PLACES_H
 
@@ -8,13 +8,14 @@
 typedef enum ka_place_kind {
     KA_PLACE_GROUP,         /* one group of the model: of messages, one direction of a pair */
     KA_PLACE_PROCESS_GROUP, /* all groups of the model that are of one process group */
+    KA_PLACE_HOST_SET,      /* groups of the same three hosts or more: if these alone are slow, no link of them is known to be it */
     KA_PLACE_HOST_PAIR,     /* groups in whose ring two hosts are neighbours */
     KA_PLACE_HOST           /* groups of a host and others */
 } ka_place_kind;
 
 typedef struct ka_link_place {
     ka_place_kind kind;
-    uint32_t a, b;         /* index of a group; of clocks; b: KA_NONE if there is one only */
+    uint32_t a, b;         /* index of a group; of clocks, b: KA_NONE if there is one only; of a set: its hash */
     uint32_t first, count; /* of ka_link_places.groups */
 } ka_link_place;
 

@@ -147,8 +147,9 @@ ka_link_text ka_name_link(const ka_rank_model *m, const ka_rank_cause *c)
     else if (c->clock != KA_NONE)
         kb_snprintf(text.s, sizeof text.s, "the network links of %.*s", cut_size(a), a.data);
     else
-        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", cut_size(g->name), g->name.data, g->description.size ? " (" : "",
-                    cut_size(g->description), g->description.data, g->description.size ? ")" : "");
+        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s%s", cut_size(g->name), g->name.data, g->description.size ? " (" : "",
+                    cut_size(g->description), g->description.data, g->description.size ? ")" : "",
+                    c->place == KA_PLACE_HOST_SET ? " and others of its hosts" : "");
     return text;
 }
 

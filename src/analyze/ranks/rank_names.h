@@ -16,8 +16,8 @@ kineto_string ka_host_of_rank(const ka_rank_model *m, uint32_t rank);
 typedef struct ka_link_text {
     char s[160];
 } ka_link_text;
-/** Of a cause that is a link: "group 3 (mesh_dp_shard)", "the link between node001 and node002", "the network links of node001".
- *  threads: any. */
+/** Of a cause that is a link: "group 3 (mesh_dp_shard)", "the link between node001 and node002", "the network links of node001",
+ *  "group 9 (mesh_dp) and others of its hosts". threads: any. */
 ka_link_text ka_name_link(const ka_rank_model *m, const ka_rank_cause *c);
 /** Is a rank at one of its ends? */
 bool ka_is_rank_of_link(const ka_rank_model *m, const ka_rank_cause *c, uint32_t rank);
