@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+/* The replay runs once with the lengths of the trace: what is usual is made of these, and savings are against its end. */
 bool ka_open_trials(const ka_rank_model *m, const ka_link_places *places, ka_trials *t)
 {
     *t = (ka_trials){.m = m, .places = places};
@@ -83,6 +84,7 @@ static double amount_of(const ka_trials *t, const ka_trial_of *of, uint32_t row,
     return ka_model_row(t->m, row)->step == of->step ? t->part[of_host][row] : 0;
 }
 
+/* Computation that a launch or a collective held up gets shorter by the same share as all of its row. */
 static void shorten_device(ka_trials *t, const ka_trial_of *of)
 {
     ka_replay_row *rows = t->replay.rows;
@@ -124,6 +126,7 @@ static void shorten_host_row(const ka_trials *t, const ka_trial_of *of, uint32_t
         x->late_ns = KB_MIN(x->late_ns, (int64_t)u->late[place]);
 }
 
+/* Rows that are not compared keep their lengths. */
 static void shorten_host(ka_trials *t, const ka_trial_of *of)
 {
     for (uint32_t row = t->m->base[of->index]; row < t->m->base[of->index + 1]; row++)

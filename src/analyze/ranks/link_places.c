@@ -17,6 +17,7 @@ typedef struct listing {
 
 /* ---- ranks and hosts of groups --------------------------------------------------------------- */
 
+/* Sorts memberships by group, so that the ranks of a group lie side by side, ascending. */
 static bool list_group_ranks(listing *l)
 {
     const ka_rank_model *m = l->m;
@@ -35,6 +36,7 @@ static bool list_group_ranks(listing *l)
     return true;
 }
 
+/* The hosts of each group, once each, in the order of its ranks. */
 static bool list_group_hosts(listing *l)
 {
     const ka_rank_model *m = l->m;
@@ -58,6 +60,8 @@ static bool list_group_hosts(listing *l)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
+/* Adds a group to a place, which is made if it is new. Groups come in ascending order, so that those of a place do, too.
+ * False: out of memory. */
 static bool add_place(listing *l, ka_place_kind kind, uint32_t a, uint32_t b, uint32_t group)
 {
     uint64_t key[] = {kind, a, b};
@@ -73,6 +77,8 @@ static bool add_place(listing *l, ka_place_kind kind, uint32_t a, uint32_t b, ui
     return kb_vec_push(&l->pairs, (place_pair){(uint32_t)*at, group});
 }
 
+/* Messages have a group of the model for each pair and direction; their process group is known by its name. Traces without
+ * names have no such places. @param names  name → its first group. */
 static bool add_process_group(listing *l, uint32_t group, kb_map *names)
 {
     const ka_rank_group *g = &l->m->groups.data[group];
@@ -124,6 +130,7 @@ static bool add_places(listing *l)
     return ok;
 }
 
+/* Moves groups to their places: `first` and `count` of a place were used for counting until here. */
 static bool sort_place_groups(listing *l)
 {
     ka_link_places *p = l->p;
@@ -216,6 +223,7 @@ static bool is_slow_place(const ka_link_places *p, uint32_t place, const ka_link
     return typical > 0 && slow >= count - count / EXCEPT_SHARE;
 }
 
+/* What a place would explain of what is left, ns. */
 static double uncovered_excess(const ka_link_places *p, uint32_t place, const ka_link_use *use, const bool *is_covered)
 {
     double sum = 0;

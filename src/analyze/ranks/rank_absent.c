@@ -18,6 +18,7 @@ typedef struct absence_search {
 
 /* ---- members of groups ----------------------------------------------------------------------- */
 
+/* Members are numbered by their index among the ranks that have a trace; after these, by their number in the world. */
 static uint32_t member_of_number(const absence_search *s, uint32_t number)
 {
     uint32_t rank = ka_find_rank_index(s->m, (int32_t)number);
@@ -54,6 +55,7 @@ static bool add_listed_members(absence_search *s, uint32_t group, kineto_string 
     return ok;
 }
 
+/* By the list of members that one of its ranks gives. Ranks of another run do not know this one's groups. */
 static bool list_group_members(absence_search *s)
 {
     const ka_rank_model *m = s->m;
@@ -89,6 +91,7 @@ static bool lacks_members(const ka_rank_model *m, const ka_instance *x)
            m->domain[m->rank_of[m->members[x->first]]] != KA_NONE;
 }
 
+/* Adds the members of an instance that have no row. The number of members that are listed must be that of the group. */
 static bool list_absent(absence_search *s, uint32_t instance)
 {
     const ka_rank_model *m = s->m;
@@ -119,6 +122,7 @@ static bool list_all_absent(absence_search *s)
 
 /* ---- when they came -------------------------------------------------------------------------- */
 
+/* An instance of one row has no arrival: what it waited for has no row. */
 static int64_t arrival_of_present(const ka_rank_model *m, const ka_instance *x)
 {
     return x->count == 1 ? m->start_ns[m->members[x->first]] : x->arrival_ns;

@@ -59,6 +59,7 @@ static bool add_row_excess(searching *s, uint32_t rank, uint32_t row)
     return add_step(s->all, KA_LEADS_DEVICE, rank, step, device) && add_step(s->all, KA_LEADS_HOST, rank, step, host);
 }
 
+/* Adds what the window has to the sums of the run, by which places are found. */
 static bool add_link_excess(searching *s)
 {
     const ka_rank_model *m = s->m;
@@ -146,6 +147,7 @@ static bool list_ranks(searching *s, ka_cause_kind kind, const double *excess)
     return ok;
 }
 
+/* Places that explain the slow transfers of all windows so far, if they have some in this one. */
 static bool list_links(searching *s)
 {
     uint32_t best[MAX_CANDIDATES], n = ka_explain_slow_links(&s->all->places, s->all->link_use, (uint32_t)s->m->groups.count, best,

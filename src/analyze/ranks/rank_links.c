@@ -130,7 +130,7 @@ static bool find_size_parts(slow_search *s, const transfer_search *t)
 
 /* ---- what is usual ---------------------------------------------------------------------------- */
 
-/* Groups of one like, by their middles. */
+/* Groups of one like, by their middles, ns. */
 typedef struct alike {
     uint32_t like, group;
     double middle;

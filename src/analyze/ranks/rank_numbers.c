@@ -48,6 +48,7 @@ static void add_number(numbering *n, uint32_t sequence)
     n->last = KB_MAX(n->last, sequence);
 }
 
+/* @param list  by rank and its groups, as ka_rank_model.global; zeros. */
 static void list_numberings(const ka_rank_model *m, numbering *list)
 {
     for (uint32_t r = 0; r < m->rank_count; r++)
@@ -74,6 +75,7 @@ static bool is_shifted(const numbering *n, const group_numbers *g)
            n->last == g->last + n->by;
 }
 
+/* Members that left out numbers say nothing about what is right. */
 static void describe_groups(const numbering *list, uint32_t slots, group_numbers *groups)
 {
     for (uint32_t i = 0; i < slots; i++) {
@@ -86,6 +88,7 @@ static void describe_groups(const numbering *list, uint32_t slots, group_numbers
     }
 }
 
+/* Lists shifts, in the order of ranks, and notes which ranks end before their groups do. */
 static bool correct_members(ka_rank_model *m, const numbering *list, uint32_t slots, const group_numbers *groups)
 {
     bool ok = true;
