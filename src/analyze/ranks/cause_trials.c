@@ -1,4 +1,7 @@
-/* Compares the parts of a window with their like, and replays it without what is beyond. */
+/* Compares the parts of a window with their like, and replays it without what is beyond.
+ *
+ * A trial changes the lengths of one rank, or the transfers of one place, replays all ranks, and changes them back: trials
+ * do not see one another. */
 #include "analyze/ranks/cause_trials.h"
 #include "analyze/ranks/rank_host_excess.h"
 
@@ -54,6 +57,7 @@ double ka_row_excess(const ka_trials *t, uint32_t row, bool of_host)
     return (of_host ? host_beyond(t, row) : device_beyond(t, row)) - t->part[of_host][row];
 }
 
+/* Excess is measured before any part is set: parts of the rank are zeros until then. */
 bool ka_set_steps_apart(ka_trials *t, uint32_t rank, bool of_host, double least_ns, ka_step_list *steps)
 {
     const ka_rank_model *m = t->m;

@@ -85,6 +85,7 @@ static const call *find_call(const calls *k, const ka_comm *c)
     return NULL;
 }
 
+/* Counts the different calls of an instance: by operation and size, and by operation. */
 static void list_calls(const ka_rank_model *m, const ka_instance *x, calls *k)
 {
     *k = (calls){0};

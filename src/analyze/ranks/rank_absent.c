@@ -1,4 +1,7 @@
-/* Finds absent members of collectives, and when they came. */
+/* Finds absent members of collectives, and when they came.
+ *
+ * Members are known by the lists that traces give of their groups, so that ranks without a trace are told apart. What an
+ * absent rank did is not known: only that it came, and which collectives it had to leave before. */
 #include "analyze/ranks/rank_absent.h"
 #include "analyze/ranks/rank_usual.h"
 
@@ -107,6 +110,7 @@ static bool list_absent(absence_search *s, uint32_t instance)
     return ok;
 }
 
+/* All instances, in their order, so that those of one follow each other. */
 static bool list_all_absent(absence_search *s)
 {
     uint32_t count = (uint32_t)s->m->instances.count;
@@ -154,6 +158,7 @@ typedef struct usual_transfers {
     double *middle, *spread;
 } usual_transfers;
 
+/* Of whole instances, and of those that lack members, each by themselves. False: out of memory. */
 static bool find_usual_transfers(absence_search *s, usual_transfers *u)
 {
     const ka_rank_model *m = s->m;
@@ -215,6 +220,7 @@ static bool find_arrivals(absence_search *s)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+/* Most runs lack nothing: then nothing is allocated. */
 static bool has_absent(const ka_rank_model *m)
 {
     for (size_t i = 0; i < m->instances.count; i++)

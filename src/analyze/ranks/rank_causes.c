@@ -80,6 +80,7 @@ static bool add_link_excess(searching *s)
     return ok;
 }
 
+/* What it saves is set when it is tried. */
 static bool push_candidate(searching *s, ka_trial_of of)
 {
     bool of_link = of.kind == KA_CAUSE_LINK;
@@ -423,6 +424,7 @@ static void name_kind(const ka_cause_search *s, ka_rank_cause *c)
         c->kind = KA_CAUSE_HOST;
 }
 
+/* The rest of what is reported of a cause that saves enough. */
 static void describe_cause(const ka_cause_search *s, ka_rank_cause *c)
 {
     if (c->kind != KA_CAUSE_STEP)

@@ -171,6 +171,7 @@ static double usual_of(const slow_search *s, const alike *list, size_t count, do
     return list[(count - 1) / 2].middle;
 }
 
+/* Sets what is usual of each like, from the middles of its groups. False: out of memory. */
 static bool find_usual_transfers(const slow_search *s, transfer_search *t)
 {
     size_t n = t->groups.count;

@@ -190,6 +190,7 @@ static int64_t recorded_ready(const ka_replay *r, uint32_t row)
     return ka_align_moment(r->m, row, ka_model_row(r->m, row)->ready_ns);
 }
 
+/* When the host has launched a row. A rank that begins late begins as much earlier as its collectives before end. */
 static int64_t next_host(const ka_replay *r, uint32_t row, bool is_first)
 {
     const ka_replay_row *x = &r->rows[row];

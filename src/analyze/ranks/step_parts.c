@@ -26,6 +26,7 @@ static int compare_placed_rows(const void *left, const void *right)
     return (a->row > b->row) - (a->row < b->row);
 }
 
+/* Rows of steps, by their place in the step, those with most excess first. @return how many. */
 static size_t list_placed_rows(const ka_rank_model *m, uint32_t rank, const double *excess, placed_row *list)
 {
     ka_numbering n = ka_first_number(m, rank);
