@@ -107,16 +107,13 @@ static void put_slow_groups(const ka_rank_view *v, kb_json *j)
         const ka_rank_model *m = &v->model;
         kb_json_object_begin(j);
         kb_json_put_uint(j, "group", c->group);
-        kb_json_put_string(j, "name", m->groups.data[c->group].name);
+        kb_json_put_string(j, "name", c->clock == KA_NONE ? m->groups.data[c->group].name : kb_string(ka_name_link(m, c).s));
         kb_json_put_int(j, "saved_ns", c->saved_ns);
         kb_json_key_z(j, "ranks");
         kb_json_array_begin(j);
         for (uint32_t r = 0; r < m->rank_count; r++)
-            for (uint32_t row = m->base[r]; row < m->base[r + 1]; row++)
-                if (m->group_of[row] == c->group) {
-                    kb_json_uint(j, r);
-                    break;
-                }
+            if (ka_is_rank_of_link(m, c, r))
+                kb_json_uint(j, r);
         kb_json_array_end(j);
         kb_json_object_end(j);
     }

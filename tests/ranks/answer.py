@@ -21,8 +21,11 @@ def culprit(row):
         found["ranks"] = [row["rank"]]
     if row.get("group"):
         found["group"] = row["group"]
-    if row.get("host"):
-        found["host"] = number(row["host"])
+    hosts = [number(host) for host in row["host"].split(", ")] if row.get("host") else []
+    if len(hosts) == 1:
+        found["host"] = hosts[0]
+    elif hosts:
+        found["hosts"] = hosts
     if row.get("step") is not None and row["kind"] == "step":
         found["step"] = row["step"]
     return found

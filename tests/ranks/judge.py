@@ -9,16 +9,16 @@ An answer is JSON:
    "damage": [{"kind": "wrong_op", "rank": 10, "group": "5", "seq": 48}],
    "refused": "reason, if times of different hosts are not compared"}
 Only culprits of level "finding" (the default) count. A device or a host is named by its rank alone; a link by its group,
-by both ends (ranks), or by hosts; a network card by its host or by one of its groups; a step by its number (of the truth
+by both ends (ranks), or by hosts; a network card by its host, by one of its groups or by a link to another host; a step by its number (of the truth
 or of the profiler) and its rank. offset_ns is the clock of the host minus that of the first host in the list, in the
 middle of the window. Kinds of damage are those of generate.py.
 
 Each plant that costs at least --least percent of the window (0.5 by default) is
   right    named with rank (or group, host, step) and kind
   kind     named, as another kind
-  wrong    not named, something else is
-  silent   nothing is named
-  undecidable  nothing is named, and nothing in the set should be as fast as what is slow
+  wrong    not named, but something else that is not planted
+  silent   not named, and nothing is named wrongly
+  undecidable  as silent, and nothing in the set should be as fast as what is slow, or the rank has no trace
 """
 import json
 import sys
@@ -33,7 +33,7 @@ def is_place_of(plant, culprit, truth):
     ranks = sorted(culprit.get("ranks") or [])
     if plant["kind"] in ("link", "nic"):
         hosts = culprit.get("hosts") or ([culprit["host"]] if culprit.get("host") is not None else [])
-        if plant["kind"] == "nic" and hosts == [plant["host"]]:
+        if plant["kind"] == "nic" and plant["host"] in hosts:
             return True
         if "hosts" in plant and sorted(hosts) == sorted(plant["hosts"]):
             return True
@@ -70,6 +70,8 @@ def judge_culprits(truth, answer, least):
     """A row for each plant, and the findings that name no plant."""
     findings = [c for c in answer.get("culprits", []) if c.get("level", "finding") == "finding"]
     rows, used = [], set()
+    places = [{n for n, culprit in enumerate(findings) if is_place_of(plant, culprit, truth)} for plant in truth["plants"]]
+    extra = set(range(len(findings))) - set().union(*places)
     for plant in truth["plants"]:
         here = [n for n, culprit in enumerate(findings) if is_place_of(plant, culprit, truth)]
         right = [n for n in here if is_kind_of(plant, findings[n], truth)]
@@ -82,7 +84,7 @@ def judge_culprits(truth, answer, least):
             row["saving"] = any(is_saving_right(plant, findings[n], truth) for n in right)
             row["saving_ns"] = findings[right[0]].get("saving_ns")
         else:
-            row["verdict"] = "kind" if here else "wrong" if findings else "silent" if plant["comparable"] else "undecidable"
+            row["verdict"] = "kind" if here else "wrong" if extra else "silent" if plant["comparable"] else "undecidable"
         rows.append(row)
     return rows, [culprit for n, culprit in enumerate(findings) if n not in used]
 

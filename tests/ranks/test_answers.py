@@ -105,6 +105,60 @@ class Answers(unittest.TestCase):
             self.assertEqual(rows, [])
             self.assertRegex(note, "links of mesh_dp_shard cannot be evaluated, .*ckineto diff")
 
+    def test_what_slow_transfers_have_in_common_is_named(self):
+        """The link between two hosts, the network card of one, or all pairs of a process group."""
+        pipeline = ["--program", "tpd", "--set", "tp=2", "--set", "pp=4", "--set", "dp=2", "--set", "ranks_per_host=4"]
+        for plant, place in (("link:hosts=1+2,factor=4", ("", "node001, node002")), ("nic:host=1,factor=3", ("", "node001")),
+                             ("link:group=pp:1,factor=4", (None, "")), (None, None)):
+            with self.subTest(plant), tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+                run = self.make(folder, *pipeline, *(["--plant", plant] if plant else []))
+                rows, note = self.causes_of(run)
+                self.assertEqual([row["kind"] for row in rows], ["link"] if plant else [], note)
+                for row in rows:
+                    group, host = place
+                    self.assertEqual(row["host"], host)
+                    self.assertEqual(row["group"] == "", group == "", row)
+                    self.assertIn("Slow link", self.say("analyze", "--findings", run))
+
+    def test_a_link_that_may_be_any_of_several_is_not_named(self):
+        """All groups of four hosts are slow: it may be any link of them."""
+        with tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+            run = self.make(folder, "--program", "tpd", "--set", "tp=4", "--set", "pp=2", "--set", "dp=4", "--plant", "link:hosts=0+3,factor=3.4")
+            rows, note = self.causes_of(run)
+            self.assertEqual([(row["kind"], row["host"]) for row in rows], [("link", "")], note)
+            self.assertIn("others of its hosts", note)
+
+    def test_delays_that_come_once_are_of_their_steps(self):
+        steps = ["--plant", "step:rank=5,step=1,cause=loader,ns=4000000", "--plant", "step:rank=5,step=3,cause=gc,ns=6000000"]
+        often = ["--plant", "host:rank=5,ns=3000000"]
+        for plants, kinds in (steps, [("step", 11), ("step", 13)]), (often, [("host", None)]), (often + steps[2:], [("host", None), ("step", 13)]):
+            with self.subTest(plants), tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+                rows, _ = self.causes_of(self.make(folder, "--program", "fsdp", "--set", "ranks=8", *plants))
+                self.assertEqual(sorted((row["kind"], row["step"]) for row in rows), sorted(kinds, key=str))
+                self.assertEqual({row["rank"] for row in rows}, {5})
+
+    def test_damage_does_not_hide_what_a_fault_costs(self):
+        for damage in [], ["seq_shift:rank=3"], ["seq_shift:rank=3", "duplicate:rank=5"], ["wrong_op:rank=10"], ["missing:rank=4"]:
+            with self.subTest(damage), tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+                run = self.make(folder, "--program", "hsdp", "--set", "ranks=16", "--plant", "device:rank=6,factor=1.3",
+                                *[word for kind in damage for word in ("--damage", kind)])
+                rows, note = self.causes_of(run)
+                with open(run + ".truth.json", encoding="utf-8") as file:
+                    gain = json.load(file)["plants"][0]["gain_ns"]
+                self.assertEqual([(row["kind"], row["rank"]) for row in rows[:1]], [("device", 6)], note)
+                self.assertAlmostEqual(rows[0]["saved_us"] * 1000, gain, delta=0.15 * gain)
+
+    def test_a_rank_of_another_run_does_not_refuse_clocks(self):
+        with tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+            run = self.make(folder, "--program", "decode", "--set", "ranks=16", "--damage", "other_run:rank=2", "--damage", "corrupt:rank=12")
+            self.assertNotIn("cannot be aligned", self.say("analyze", run, status=3))
+
+    def test_few_numbers_out_of_order_are_refused(self):
+        with tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+            run = self.make(folder, "--program", "tpd", "--set", "tp=2", "--set", "pp=2", "--set", "dp=2", "--damage",
+                            "seq_shuffle:rank=2,group=dp:0")
+            self.assertIn("out of order", self.say("analyze", run))
+
     def test_percents_are_of_the_steps_whatever_clocks_differ_by(self):
         with tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
             run = self.make(folder, "--program", "ddp", "--set", "ranks=16", "--clock", "offset_ms=2000", "--plant",

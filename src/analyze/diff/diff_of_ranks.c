@@ -76,19 +76,22 @@ static bool is_same_group(const ka_rank_group *a, const ka_rank_group *b)
 static bool is_same_cause(const ka_rank_view *v, const ka_rank_cause *a, const ka_rank_view *w, const ka_rank_cause *b)
 {
     const ka_rank_group *g = group_of_cause(v, a), *h = group_of_cause(w, b);
-    return a->kind == b->kind && rank_of_cause(v, a) == rank_of_cause(w, b) && !g == !h && (!g || is_same_group(g, h));
+    if (a->kind != b->kind || !g != !h)
+        return false;
+    if (!g)
+        return rank_of_cause(v, a) == rank_of_cause(w, b);
+    bool of_hosts = a->clock != KA_NONE;
+    return a->place == b->place && of_hosts == (b->clock != KA_NONE) &&
+           (of_hosts ? !strcmp(ka_name_link(&v->model, a).s, ka_name_link(&w->model, b).s) : is_same_group(g, h));
 }
 
 /* "rank 21 (host node005, GPU 5)", "group 18 (dp)" */
-static ka_rank_name name_cause(const ka_rank_view *v, const ka_rank_cause *c)
+static ka_link_text name_cause(const ka_rank_view *v, const ka_rank_cause *c)
 {
-    ka_rank_name text;
-    const ka_rank_group *g = group_of_cause(v, c);
-    if (!g && c->rank != KA_NONE)
-        return ka_name_rank(&v->model, c->rank);
-    kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, (size_t)60), g->name.data,
-                    g->description.size ? " (" : "", (int)KB_MIN(g->description.size, (size_t)60), g->description.data,
-                    g->description.size ? ")" : "");
+    ka_link_text text;
+    if (c->group != KA_NONE)
+        return ka_name_link(&v->model, c);
+    kb_snprintf(text.s, sizeof text.s, "%s", ka_name_rank(&v->model, c->rank).s);
     return text;
 }
 

@@ -45,9 +45,9 @@ static void put_cause(const ka_rank_view *v, const ka_rank_cause *c, ka_table *t
 {
     ka_put_text(t, kb_string(ka_cause_kind_name(c->kind)));
     ka_put_int(t, c->rank == KA_NONE ? KA_NO_INT : v->model.facts[c->rank]->rank);
-    ka_put_text(t, c->group == KA_NONE ? (kineto_string){"", 0} : v->model.groups.data[c->group].name);
-    ka_put_text(t, c->group == KA_NONE ? (kineto_string){"", 0} : kb_string(ka_list_members(&v->model, c->group).s));
-    ka_put_text(t, c->group == KA_NONE ? ka_host_of_rank(&v->model, c->rank) : ka_host_of_group(&v->model, c->group));
+    ka_put_text(t, c->group == KA_NONE || c->clock != KA_NONE ? (kineto_string){"", 0} : v->model.groups.data[c->group].name);
+    ka_put_text(t, c->group == KA_NONE ? (kineto_string){"", 0} : kb_string(ka_list_link_ranks(&v->model, c).s));
+    ka_put_text(t, kb_string(ka_name_hosts(&v->model, c).s));
     ka_put_int(t, c->rank == KA_NONE || v->model.facts[c->rank]->device < 0 ? KA_NO_INT : v->model.facts[c->rank]->device);
     ka_put_int(t, c->step == UINT32_MAX ? KA_NO_INT : c->step);
     ka_put_ns(t, c->saved_ns);
@@ -66,11 +66,10 @@ static void put_cause(const ka_rank_view *v, const ka_rank_cause *c, ka_table *t
 /* "rank 21 (host node005, GPU 5) as its peers: -2.7 ms a step"; whether it is so in all steps. */
 static void note_cause(const ka_rank_view *v, const ka_rank_cause *c, ka_table *t)
 {
-    char of[160];
-    const ka_rank_group *g = c->group == KA_NONE ? NULL : &v->model.groups.data[c->group];
+    char of[200];
     uint32_t steps = v->causes.steps;
-    if (g)
-        kb_snprintf(of, sizeof of, "group %.*s as groups of its kind", (int)KB_MIN(g->name.size, 40u), g->name.data);
+    if (c->group != KA_NONE)
+        kb_snprintf(of, sizeof of, "%s as %s", ka_name_link(&v->model, c).s, c->clock == KA_NONE ? "groups of its kind" : "other links");
     else
         kb_snprintf(of, sizeof of, "%s as its peers", ka_name_rank(&v->model, c->rank).s);
     if (c->kind == KA_CAUSE_STEP || !steps)

@@ -15,21 +15,22 @@ static int64_t of_all_steps(const ka_finder *f, const ka_rank_view *v, int64_t n
     return ns / (int64_t)steps * (int64_t)KB_MAX(f->step_count, 1u);
 }
 
-/* "rank 21 (host node005, GPU 5)", "group 3 (mesh_dp_shard), ranks 16-23 on node002" */
+/* "rank 21 (host node005, GPU 5)", "group 3 (mesh_dp_shard), ranks 16-23 on node002", "the link between node001 and node002" */
 static void name_with_host(const ka_rank_view *v, const ka_rank_cause *c, char *text, size_t size)
 {
     if (c->group == KA_NONE) {
         kb_snprintf(text, size, "%s", ka_name_rank(&v->model, c->rank).s);
         return;
     }
-    kineto_string host = ka_host_of_group(&v->model, c->group);
-    kb_snprintf(text, size, "%s, ranks %s%s%.*s", ka_describe_cause(v, c).s, ka_list_members(&v->model, c->group).s,
-                host.size ? " on " : "", (int)KB_MIN(host.size, 60u), host.data);
+    bool of_group = c->clock == KA_NONE;
+    ka_link_text host = of_group ? ka_name_hosts(&v->model, c) : (ka_link_text){""};
+    kb_snprintf(text, size, "%s%s%s%s%s", ka_describe_cause(v, c).s, of_group ? ", ranks " : "",
+                of_group ? ka_list_link_ranks(&v->model, c).s : "", host.s[0] ? " on " : "", host.s);
 }
 
 static void say_cause(ka_finder *f, ka_found *x, const ka_rank_view *v, const ka_rank_cause *c)
 {
-    char place[220];
+    char place[400];
     name_with_host(v, c, place, sizeof place);
     kb_text saved = kb_duration(c->saved_ns), excess = kb_duration(c->excess_ns);
     switch (c->kind) {
@@ -46,8 +47,8 @@ static void say_cause(ka_finder *f, ka_found *x, const ka_rank_view *v, const ka
                    "shorter without", place, excess.s, saved.s);
         break;
     case KA_CAUSE_LINK:
-        ka_say(f, x, "transfers of %s, take %s longer than those of groups of its kind; the run would be %s shorter without",
-               place, excess.s, saved.s);
+        ka_say(f, x, "transfers of %s%s take %s longer than those of %s; the run would be %s shorter without", place,
+               c->clock == KA_NONE ? "," : "", excess.s, c->clock == KA_NONE ? "groups of its kind" : "other links", saved.s);
         break;
     default:
         ka_say(f, x, "%s is %s slower in step %u than ranks of its role, and others wait for it; the run would be %s shorter "
@@ -85,7 +86,7 @@ static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_caus
     say_cause(f, x, v, c);
     advise_cause(f, x, c);
     if (c->rank == KA_NONE) {
-        ka_show_span(f, x, 0, 0, c->excess_ns, "%s beyond the median of groups of its kind", kb_duration(c->excess_ns).s);
+        ka_show_span(f, x, 0, 0, c->excess_ns, "%s beyond what is usual of its kind", kb_duration(c->excess_ns).s);
         return;
     }
     x->rank = v->model.facts[c->rank]->rank;

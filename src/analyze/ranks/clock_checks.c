@@ -238,7 +238,7 @@ bool ka_judge_clocks(ka_rank_model *m, const ka_far_ends *far)
 
 /* ---- numbers out of order -------------------------------------------------------------------- */
 
-#define MIN_DESCENTS  5u
+#define MIN_DESCENTS  2u
 #define DESCENT_SHARE 0.25
 
 /* Of a group, while the rows of one rank are read. */
@@ -246,29 +246,36 @@ typedef struct number_order {
     uint32_t rank, last, count, descents; /* descents: how often a number was below the one before */
 } number_order;
 
-static bool is_out_of_order(number_order *o, uint32_t rank, uint32_t sequence)
+static void add_number(number_order *o, uint32_t rank, uint32_t sequence)
 {
     if (o->rank != rank + 1)
         *o = (number_order){.rank = rank + 1, .last = sequence};
     o->descents += sequence < o->last;
     o->last = sequence;
     o->count++;
-    return o->descents >= MIN_DESCENTS && o->descents > DESCENT_SHARE * o->count;
+}
+
+static void check_rank_numbers(ka_rank_model *m, uint32_t rank, const number_order *of)
+{
+    for (uint32_t i = m->global_base[rank]; i < m->global_base[rank + 1]; i++) {
+        const number_order *o = &of[m->global[i]];
+        kineto_string name = m->groups.data[m->global[i]].name;
+        if (o->rank != rank + 1 || o->descents < MIN_DESCENTS || o->descents <= DESCENT_SHARE * o->count)
+            continue;
+        refuse_clocks(m, "on rank %d, numbers of group %.*s are out of order", m->facts[rank]->rank,
+                      (int)KB_MIN(name.size, (size_t)60), name.data);
+        m->domain[rank] = KA_NONE;
+    }
 }
 
 bool ka_check_numbers(ka_rank_model *m)
 {
     number_order *of = calloc(m->groups.count + 1, sizeof *of);
-    for (uint32_t row = 0; of && row < m->row_count; row++) {
-        const ka_comm *c = ka_model_row(m, row);
-        uint32_t group = m->group_of[row], rank = m->rank_of[row];
-        if (group == KA_NONE || !ka_is_numbered(c) || m->domain[rank] == KA_NONE ||
-            !is_out_of_order(&of[group], rank, c->sequence))
-            continue;
-        kineto_string name = m->groups.data[group].name;
-        refuse_clocks(m, "on rank %d, numbers of group %.*s are out of order", m->facts[rank]->rank,
-                      (int)KB_MIN(name.size, (size_t)60), name.data);
-        m->domain[rank] = KA_NONE;
+    for (uint32_t rank = 0; of && rank < m->rank_count; rank++) {
+        for (uint32_t row = m->base[rank]; row < m->base[rank + 1]; row++)
+            if (m->group_of[row] != KA_NONE && ka_is_numbered(ka_model_row(m, row)) && m->domain[rank] != KA_NONE)
+                add_number(&of[m->group_of[row]], rank, ka_number_of(m, row));
+        check_rank_numbers(m, rank, of);
     }
     free(of);
     return of != NULL;

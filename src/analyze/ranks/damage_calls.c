@@ -77,7 +77,7 @@ typedef struct calls {
     uint32_t count, of_op[KA_OP_COUNT];
 } calls;
 
-static call *find_call(calls *k, const ka_comm *c)
+static const call *find_call(const calls *k, const ka_comm *c)
 {
     for (uint32_t i = 0; i < k->count; i++)
         if (k->list[i].op == c->op && k->list[i].elements == c->elements)
@@ -85,18 +85,18 @@ static call *find_call(calls *k, const ka_comm *c)
     return NULL;
 }
 
+/* Counts the different calls of an instance: by operation and size, and by operation. */
 static void list_calls(const ka_rank_model *m, const ka_instance *x, calls *k)
 {
     *k = (calls){0};
     for (uint32_t i = 0; i < x->count; i++) {
         const ka_comm *c = ka_model_row(m, m->members[x->first + i]);
-        call *found = find_call(k, c);
-        if (!found && k->count < MAX_CALLS) {
-            found = &k->list[k->count++];
-            *found = (call){.elements = c->elements, .op = c->op};
-        }
-        if (found)
-            found->count++;
+        const call *found = find_call(k, c);
+        uint32_t at = found ? (uint32_t)(found - k->list) : k->count;
+        if (!found && k->count < MAX_CALLS)
+            k->list[k->count++] = (call){.elements = c->elements, .op = c->op};
+        if (at < k->count)
+            k->list[at].count++;
         k->of_op[c->op]++;
     }
 }
@@ -116,26 +116,45 @@ static bool tells_apart(ka_damage_search *s, usual_calls *u, const ka_instance *
     return unusual && unusual < x->count;
 }
 
-/* Most members are right; if there is no majority, those that call what their role usually calls there. */
-static void find_mismatch(ka_damage_search *s, usual_calls *u, const ka_instance *x)
+/* Of the members with the operation `op`, or of all (KA_OP_COUNT), those that differ. Most of them are right; if there is no
+ * majority, those that call what their role usually calls there. */
+static void report_odd_calls(ka_damage_search *s, usual_calls *u, const ka_instance *x, const calls *k, uint8_t op)
 {
     const ka_rank_model *m = s->m;
-    uint32_t most_op = 0, most_call = 0;
-    calls k;
-    list_calls(m, x, &k);
-    for (uint32_t op = 0; op < KA_OP_COUNT; op++)
-        most_op = KB_MAX(most_op, k.of_op[op]);
-    for (uint32_t i = 0; i < k.count; i++)
-        most_call = KB_MAX(most_call, k.list[i].count);
-    bool by_size = most_op == x->count, is_tie = 2 * (by_size ? most_call : most_op) <= x->count;
-    bool is_told = is_tie && tells_apart(s, u, x, by_size);
+    bool by_size = op != KA_OP_COUNT;
+    uint32_t most = 0, members = by_size ? k->of_op[op] : x->count;
+    for (uint32_t i = 0; i < k->count && by_size; i++)
+        most = k->list[i].op == op ? KB_MAX(most, k->list[i].count) : most;
+    for (uint32_t i = 0; i < KA_OP_COUNT && !by_size; i++)
+        most = KB_MAX(most, k->of_op[i]);
+    bool is_tie = 2 * most <= members, is_told = is_tie && tells_apart(s, u, x, by_size);
     for (uint32_t i = 0; i < x->count; i++) {
         uint32_t row = m->members[x->first + i];
-        const call *own = find_call(&k, ka_model_row(m, row));
-        uint32_t alike = by_size ? own ? own->count : 0 : k.of_op[ka_model_row(m, row)->op];
-        if (is_told ? is_unusual(s, u, row, by_size) : is_tie || alike < (by_size ? most_call : most_op))
+        const ka_comm *c = ka_model_row(m, row);
+        const call *own = find_call(k, c);
+        uint32_t alike = by_size ? own ? own->count : 0 : k->of_op[c->op];
+        if (by_size && c->op != op)
+            continue;
+        if (is_told ? is_unusual(s, u, row, by_size) : is_tie || alike < most)
             report_call(s, by_size ? KA_DAMAGE_WRONG_SIZE : KA_DAMAGE_WRONG_OP, x, row);
     }
+}
+
+/* Operations first; sizes of those that call the operation that most call. */
+static void find_mismatch(ka_damage_search *s, usual_calls *u, const ka_instance *x)
+{
+    calls k;
+    list_calls(s->m, x, &k);
+    uint8_t usual_op = 0;
+    bool is_one_size = true;
+    for (uint8_t op = 1; op < KA_OP_COUNT; op++)
+        usual_op = k.of_op[op] > k.of_op[usual_op] ? op : usual_op;
+    for (uint32_t i = 0; i < k.count; i++)
+        is_one_size &= k.list[i].op != usual_op || k.list[i].count == k.of_op[usual_op];
+    if (k.of_op[usual_op] < x->count)
+        report_odd_calls(s, u, x, &k, KA_OP_COUNT);
+    if (!is_one_size && usual_op != KA_OP_ALL_TO_ALL && 2 * k.of_op[usual_op] > x->count)
+        report_odd_calls(s, u, x, &k, usual_op);
 }
 
 static void find_duplicate(ka_damage_search *s, const ka_instance *x)

@@ -1,8 +1,5 @@
-/* Compares the parts of each rank with those of its like, and replays the run without what is beyond. */
+/* Tries which ranks, steps and links make the run longer: of each window, those with most excess. */
 #include "analyze/ranks/rank_causes.h"
-#include "analyze/ranks/rank_host_excess.h"
-#include "analyze/ranks/rank_links.h"
-#include "analyze/ranks/rank_usual.h"
 
 #include <math.h>
 
@@ -15,32 +12,14 @@
 typedef struct searching {
     const ka_rank_model *m;
     ka_cause_search *all;
-    ka_replay replay;
-    ka_usual usual;
-    double *slow;          /* by instance: how much its transfer is beyond its like */
-    double *device_excess, *host_excess; /* by rank */
-    double *link_excess;   /* by group */
-    int64_t length_ns, replayed_ns;
+    ka_trials trials;
+    double *excess[2];     /* of device and host, by rank */
+    int64_t length_ns;
+    ka_step_list steps;
     KB_VEC(ka_rank_cause) list; /* what is tried in this window */
 } searching;
 
 /* ---- what is beyond -------------------------------------------------------------------------- */
-
-static double beyond_usual(double usual, int64_t now) { return now == KA_UNKNOWN_NUMBER ? 0 : (double)now - usual; }
-
-static double device_beyond(const searching *s, uint32_t row)
-{
-    return beyond_usual(ka_usual_work(&s->usual, row), s->replay.rows[row].work_ns);
-}
-
-static double host_beyond(const searching *s, uint32_t row)
-{
-    const ka_replay_row *x = &s->replay.rows[row];
-    uint32_t place = s->usual.place[row];
-    double by = x->sync_row == KA_NONE ? beyond_usual(s->usual.host[place], x->host_ns)
-                                       : beyond_usual(s->usual.sync[place], x->sync_ns);
-    return fmax(by, 0);
-}
 
 /* Steps of a rank come one after the other; a step may lie in several windows. */
 static bool add_step(ka_cause_search *all, int kind, uint32_t rank, uint32_t step, double by)
@@ -59,6 +38,7 @@ static bool add_step(ka_cause_search *all, int kind, uint32_t rank, uint32_t ste
 void ka_close_step(ka_step_excess *e)
 {
     e->sum += fmax(e->now, 0);
+    e->count += e->step != UINT32_MAX;
     if (e->step != UINT32_MAX && e->now > e->most) {
         e->most = e->now;
         e->most_step = e->step;
@@ -68,10 +48,10 @@ void ka_close_step(ka_step_excess *e)
 
 static bool add_row_excess(searching *s, uint32_t rank, uint32_t row)
 {
-    double device = device_beyond(s, row), host = host_beyond(s, row);
+    double device = ka_row_excess(&s->trials, row, false), host = ka_row_excess(&s->trials, row, true);
     uint32_t step = ka_model_row(s->m, row)->step;
-    s->device_excess[rank] += device;
-    s->host_excess[rank] += host;
+    s->excess[0][rank] += device;
+    s->excess[1][rank] += host;
     if (step == UINT32_MAX)
         return true;
     s->all->first_step = KB_MIN(s->all->first_step, step);
@@ -79,16 +59,49 @@ static bool add_row_excess(searching *s, uint32_t rank, uint32_t row)
     return add_step(s->all, KA_LEADS_DEVICE, rank, step, device) && add_step(s->all, KA_LEADS_HOST, rank, step, host);
 }
 
+/* Adds what the window has to the sums of the run, by which places are found. */
 static bool add_link_excess(searching *s)
 {
     const ka_rank_model *m = s->m;
     bool ok = true;
     for (size_t i = 0; i < m->instances.count && ok; i++) {
         const ka_instance *x = &m->instances.data[i];
-        s->link_excess[x->group] += s->slow[i];
-        s->all->link_excess[x->group] += s->slow[i];
-        if (s->slow[i] > 0 && x->step != UINT32_MAX)
-            ok = ka_leads_add_transfer(&s->all->leads, x->step, s->slow[i], x->group);
+        if (s->trials.slow[i] > 0 && x->step != UINT32_MAX)
+            ok = ka_leads_add_transfer(&s->all->leads, x->step, s->trials.slow[i], x->group);
+    }
+    for (size_t g = 0; g < m->groups.count; g++) {
+        ka_link_use *to = &s->all->link_use[g];
+        const ka_link_use *by = &s->trials.use[g];
+        to->lone_ns += by->lone_ns;
+        to->usual_ns += by->usual_ns;
+        to->slow_ns += by->slow_ns;
+        to->is_compared |= by->is_compared;
+    }
+    return ok;
+}
+
+/* What it saves is set when it is tried. */
+static bool push_candidate(searching *s, ka_trial_of of)
+{
+    bool of_link = of.kind == KA_CAUSE_LINK;
+    ka_rank_cause c = {.kind = of.kind,
+                       .rank = of_link ? KA_NONE : of.index,
+                       .group = KA_NONE,
+                       .clock = KA_NONE,
+                       .other = KA_NONE,
+                       .step = of.kind == KA_CAUSE_STEP ? of.step : UINT32_MAX,
+                       .of = of};
+    return kb_vec_push(&s->list, c);
+}
+
+/* What a rank has in single steps is tried by itself. Processes that share processors have such steps anyway. */
+static bool set_steps_apart(searching *s, uint32_t rank, bool of_host)
+{
+    bool ok = ka_set_steps_apart(&s->trials, rank, of_host, MIN_PART_SHARE * (double)s->length_ns, &s->steps);
+    for (size_t i = 0; i < s->steps.count && ok; i++) {
+        ka_trial_of of = {.kind = KA_CAUSE_STEP, .of_host = of_host, .index = rank, .step = s->steps.data[i]};
+        ok = push_candidate(s, of);
+        s->list.data[s->list.count - 1].excess_ns = (int64_t)ka_step_excess_of(&s->trials, &of);
     }
     return ok;
 }
@@ -98,114 +111,53 @@ static bool add_excess(searching *s)
     const ka_rank_model *m = s->m;
     bool ok = true;
     for (uint32_t rank = 0; rank < m->rank_count; rank++) {
+        if (s->all->is_whole && !m->facts[rank]->on_host)
+            ok = ok && set_steps_apart(s, rank, false) && set_steps_apart(s, rank, true);
         for (uint32_t row = m->base[rank]; row < m->base[rank + 1] && ok; row++)
-            if (s->usual.place[row] != KA_NONE)
+            if (s->trials.usual.place[row] != KA_NONE)
                 ok = add_row_excess(s, rank, row);
-        s->all->device_excess[rank] += s->device_excess[rank];
-        s->all->host_excess[rank] += s->host_excess[rank];
+        s->all->device_excess[rank] += s->excess[0][rank];
+        s->all->host_excess[rank] += s->excess[1][rank];
     }
     return ok && add_link_excess(s);
 }
 
-/* ---- without it ------------------------------------------------------------------------------ */
-
-static void shorten_device(searching *s, uint32_t rank)
-{
-    ka_replay_row *rows = s->replay.rows;
-    uint32_t first = s->m->base[rank], end = s->m->base[rank + 1];
-    for (uint32_t row = first; row < end; row++) {
-        if (s->usual.place[row] == KA_NONE)
-            continue;
-        double usual = ka_usual_work(&s->usual, row), now = (double)rows[row].work_ns;
-        if (!(usual < now))
-            continue;
-        double by = now > 0 ? usual / now : 1;
-        rows[row].work_ns = (int64_t)usual;
-        rows[row].late_rest_ns = (int64_t)((double)rows[row].late_rest_ns * by);
-    }
-    for (uint32_t row = first; row < end; row++) {
-        if (rows[row].wait_row == KA_NONE)
-            continue;
-        uint32_t to = rows[row].wait_row;
-        double now = (double)ka_model_row(s->m, to)->work_ns, by = now > 0 ? (double)rows[to].work_ns / now : 1;
-        rows[row].wait_ns = (int64_t)((double)rows[row].wait_ns * fmin(by, 1));
-    }
-}
-
-static void shorten_host(searching *s, uint32_t rank)
-{
-    const ka_usual *u = &s->usual;
-    for (uint32_t row = s->m->base[rank]; row < s->m->base[rank + 1]; row++) {
-        ka_replay_row *x = &s->replay.rows[row];
-        uint32_t place = u->place[row];
-        if (place == KA_NONE)
-            continue;
-        x->host_ns = KB_MIN(x->host_ns, (int64_t)u->host[place]);
-        x->sync_ns = KB_MIN(x->sync_ns, (int64_t)u->sync[place]);
-        if (x->late_ns != KA_UNKNOWN_NUMBER)
-            x->late_ns = KB_MIN(x->late_ns, (int64_t)u->late[place]);
-    }
-}
-
-/* `sign`: -1 makes the slow transfers of a group shorter, 1 undoes it. */
-static void change_link(searching *s, uint32_t group, int64_t sign)
-{
-    for (size_t i = 0; i < s->m->instances.count; i++) {
-        const ka_instance *x = &s->m->instances.data[i];
-        for (uint32_t k = 0; x->group == group && s->slow[i] > 0 && k < x->count; k++)
-            s->replay.rows[s->m->members[x->first + k]].transfer_ns += sign * (int64_t)s->slow[i];
-    }
-}
-
-static void replay_without(searching *s, ka_rank_cause *c, ka_tracked_cause *tracked)
-{
-    s->replay.shift = tracked ? tracked->shifts : NULL;
-    if (c->kind == KA_CAUSE_DEVICE)
-        shorten_device(s, c->rank);
-    else if (c->kind == KA_CAUSE_HOST)
-        shorten_host(s, c->rank);
-    else
-        change_link(s, c->group, -1);
-    c->saved_ns = s->replayed_ns - ka_replay_run(&s->replay);
-    if (tracked) { /* what was saved in this window */
-        ka_replay_take_shifts(&s->replay, tracked->shifts);
-        int64_t before = tracked->saved_ns;
-        tracked->saved_ns = c->saved_ns;
-        c->saved_ns -= before;
-    }
-    if (c->kind == KA_CAUSE_LINK)
-        change_link(s, c->group, 1);
-    else
-        ka_replay_reset_rank(&s->replay, c->rank);
-}
-
 /* ---- candidates of a window ------------------------------------------------------------------ */
 
-/* Those with the largest excess. */
-static bool list_candidates(searching *s, ka_cause_kind kind, const double *excess, uint32_t count)
+static uint32_t candidate_limit(const searching *s) { return s->all->is_sparse ? SPARSE_CANDIDATES : MAX_CANDIDATES; }
+
+static double candidate_least(const searching *s) { return s->all->is_sparse ? MIN_PART_SHARE * (double)s->length_ns : 0; }
+
+/* Ranks with the largest excess. */
+static bool list_ranks(searching *s, ka_cause_kind kind, const double *excess)
 {
-    uint32_t best[MAX_CANDIDATES], n = 0, most = s->all->is_sparse ? SPARSE_CANDIDATES : MAX_CANDIDATES;
-    double least = s->all->is_sparse ? MIN_PART_SHARE * (double)s->length_ns : 0;
-    for (uint32_t i = 0; i < count; i++) {
+    uint32_t best[MAX_CANDIDATES], n = 0, most = candidate_limit(s);
+    for (uint32_t i = 0; i < s->m->rank_count; i++) {
         uint32_t at = n;
         while (at > 0 && excess[best[at - 1]] < excess[i])
             at--;
-        if (at == most || !(excess[i] > least))
+        if (at == most || !(excess[i] > candidate_least(s)))
             continue;
         n = KB_MIN(n + 1, most);
         memmove(&best[at + 1], &best[at], (n - 1 - at) * sizeof *best);
         best[at] = i;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        bool of_group = kind == KA_CAUSE_LINK;
-        ka_rank_cause c = {.kind = kind,
-                           .rank = of_group ? KA_NONE : best[i],
-                           .group = of_group ? best[i] : KA_NONE,
-                           .step = UINT32_MAX};
-        if (!kb_vec_push(&s->list, c))
-            return false;
-    }
-    return true;
+    bool ok = true;
+    for (uint32_t i = 0; i < n && ok; i++)
+        ok = push_candidate(s, (ka_trial_of){.kind = kind, .index = best[i], .step = UINT32_MAX});
+    return ok;
+}
+
+/* Places that explain the slow transfers of all windows so far, if they have some in this one. */
+static bool list_links(searching *s)
+{
+    uint32_t best[MAX_CANDIDATES], n = ka_explain_slow_links(&s->all->places, s->all->link_use, (uint32_t)s->m->groups.count, best,
+                                                             candidate_limit(s));
+    bool ok = n != UINT32_MAX;
+    for (uint32_t i = 0; ok && i < n; i++)
+        if (ka_place_excess(&s->all->places, best[i], s->trials.use) > candidate_least(s))
+            ok = push_candidate(s, (ka_trial_of){.kind = KA_CAUSE_LINK, .index = best[i], .step = UINT32_MAX});
+    return ok;
 }
 
 static int compare_saved(const void *left, const void *right)
@@ -215,7 +167,9 @@ static int compare_saved(const void *left, const void *right)
         return a->saved_ns > b->saved_ns ? -1 : 1;
     if (a->kind != b->kind)
         return a->kind < b->kind ? -1 : 1;
-    return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank) : (a->group > b->group) - (a->group < b->group);
+    if (a->of.index != b->of.index)
+        return a->of.index < b->of.index ? -1 : 1;
+    return a->step != b->step ? (a->step > b->step) - (a->step < b->step) : (a->of.of_host > b->of.of_host) - (a->of.of_host < b->of.of_host);
 }
 
 /* What candidates save that are none: the lower quartile of those of ranks. Ranks on hosts are candidates only if that is
@@ -224,22 +178,32 @@ static int64_t find_noise(const searching *s)
 {
     double saved[2 * MAX_CANDIDATES];
     size_t n = 0;
-    for (size_t i = 0; i < s->list.count && n < KB_COUNT(saved); i++)
-        if (s->list.data[i].rank != KA_NONE && !s->m->facts[s->list.data[i].rank]->on_host)
-            saved[n++] = (double)KB_MAX(s->list.data[i].saved_ns, 0);
+    for (size_t i = 0; i < s->list.count && n < KB_COUNT(saved); i++) {
+        const ka_rank_cause *c = &s->list.data[i];
+        if (c->rank != KA_NONE && c->kind != KA_CAUSE_STEP && !s->m->facts[c->rank]->on_host)
+            saved[n++] = (double)KB_MAX(c->saved_ns, 0);
+    }
     if (n < 2)
         return 0;
     qsort(saved, n, sizeof *saved, kb_compare_doubles);
     return (int64_t)saved[n / 4];
 }
 
-static uint64_t cause_key(const ka_rank_cause *c) { return (uint64_t)c->kind << 32 | (c->rank == KA_NONE ? c->group : c->rank); }
+static uint64_t trial_key(const ka_trial_of *of)
+{
+    uint64_t key[] = {of->kind, of->of_host, of->index, of->step};
+    return kb_hash(key, sizeof key);
+}
+
+static bool is_same_trial(const ka_trial_of *a, const ka_trial_of *b)
+{
+    return a->kind == b->kind && a->of_host == b->of_host && a->index == b->index && a->step == b->step;
+}
 
 static bool add_saved(ka_cause_search *all, const ka_rank_cause *c)
 {
-    uint64_t key = cause_key(c);
     bool created;
-    uint64_t *at = kb_map_insert(&all->at, key, all->list.count, &created);
+    uint64_t *at = kb_map_insert(&all->at, trial_key(&c->of), all->list.count, &created);
     if (!at || (created && !kb_vec_push(&all->list, *c)))
         return false;
     if (!created)
@@ -251,28 +215,38 @@ static bool add_saved(ka_cause_search *all, const ka_rank_cause *c)
 
 /* What one window saves may only show at the end of another one: large candidates are replayed from window to window. */
 
-static ka_tracked_cause *find_tracked(ka_cause_search *all, uint64_t key)
+static ka_tracked_cause *find_tracked(ka_cause_search *all, const ka_trial_of *of)
 {
     for (uint32_t i = 0; i < all->tracked_count; i++)
-        if (all->tracked[i].key == key)
+        if (is_same_trial(&all->tracked[i].of, of))
             return &all->tracked[i];
     return NULL;
 }
 
-static double excess_of(const double *device, const double *host, const double *link, uint64_t key)
+/* In this window. Steps are set apart only where there is one. */
+static double excess_here(const searching *s, const ka_trial_of *of)
 {
-    const double *of = key >> 32 == KA_CAUSE_DEVICE ? device : key >> 32 == KA_CAUSE_HOST ? host : link;
-    return of[(uint32_t)key];
+    if (of->kind == KA_CAUSE_LINK)
+        return ka_place_excess(&s->all->places, of->index, s->trials.use);
+    return s->excess[of->kind == KA_CAUSE_HOST][of->index];
 }
 
-static bool start_tracking(searching *s, uint64_t key)
+/* In all windows so far. */
+static double excess_in_all(const ka_cause_search *s, const ka_trial_of *of)
+{
+    if (of->kind == KA_CAUSE_LINK)
+        return ka_place_excess(&s->places, of->index, s->link_use);
+    return (of->kind == KA_CAUSE_HOST ? s->host_excess : s->device_excess)[of->index];
+}
+
+static bool start_tracking(searching *s, const ka_trial_of *of)
 {
     ka_cause_search *all = s->all;
-    if (all->tracked_count == KA_MAX_TRACKED || find_tracked(all, key) ||
-        excess_of(s->device_excess, s->host_excess, s->link_excess, key) < MIN_PART_SHARE * (double)s->length_ns)
+    if (all->tracked_count == KA_MAX_TRACKED || find_tracked(all, of) ||
+        excess_here(s, of) < MIN_PART_SHARE * (double)s->length_ns)
         return true;
     ka_tracked_cause *t = &all->tracked[all->tracked_count];
-    *t = (ka_tracked_cause){.key = key, .shifts = calloc((size_t)s->m->rank_count * KA_CONTEXT_ROWS + 1, sizeof *t->shifts)};
+    *t = (ka_tracked_cause){.of = *of, .shifts = calloc((size_t)s->m->rank_count * KA_CONTEXT_ROWS + 1, sizeof *t->shifts)};
     all->tracked_count += t->shifts != NULL;
     return t->shifts != NULL;
 }
@@ -280,20 +254,15 @@ static bool start_tracking(searching *s, uint64_t key)
 /* Adds those that are followed and not in the list, and begins to follow those of the list that are large. */
 static bool list_tracked(searching *s)
 {
-    for (size_t i = 0; s->m->window && i < s->list.count; i++)
-        if (!start_tracking(s, cause_key(&s->list.data[i])))
+    for (size_t i = 0; !s->all->is_whole && i < s->list.count; i++)
+        if (!start_tracking(s, &s->list.data[i].of))
             return false;
     for (uint32_t i = 0; i < s->all->tracked_count; i++) {
-        uint64_t key = s->all->tracked[i].key;
+        const ka_trial_of *of = &s->all->tracked[i].of;
         bool is_listed = false;
         for (size_t k = 0; k < s->list.count; k++)
-            is_listed |= cause_key(&s->list.data[k]) == key;
-        bool of_group = key >> 32 == KA_CAUSE_LINK;
-        ka_rank_cause c = {.kind = (ka_cause_kind)(key >> 32),
-                           .rank = of_group ? KA_NONE : (uint32_t)key,
-                           .group = of_group ? (uint32_t)key : KA_NONE,
-                           .step = UINT32_MAX};
-        if (!is_listed && !kb_vec_push(&s->list, c))
+            is_listed |= is_same_trial(&s->list.data[k].of, of);
+        if (!is_listed && !push_candidate(s, *of))
             return false;
     }
     return true;
@@ -305,8 +274,7 @@ static void drop_tracked(ka_cause_search *all)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < all->tracked_count; i++) {
         ka_tracked_cause *t = &all->tracked[i];
-        if (excess_of(all->device_excess, all->host_excess, all->link_excess, t->key) <
-            MIN_PART_SHARE / 2 * (double)all->length_ns)
+        if (excess_in_all(all, &t->of) < MIN_PART_SHARE / 2 * (double)all->length_ns)
             free(t->shifts);
         else
             all->tracked[kept++] = *t;
@@ -314,14 +282,23 @@ static void drop_tracked(ka_cause_search *all)
     all->tracked_count = kept;
 }
 
+static void try_candidate(searching *s, ka_rank_cause *c)
+{
+    ka_tracked_cause *tracked = find_tracked(s->all, &c->of);
+    c->saved_ns = ka_try_without(&s->trials, &c->of, tracked ? tracked->shifts : NULL);
+    if (tracked) { /* what was saved in this window */
+        int64_t before = tracked->saved_ns;
+        tracked->saved_ns = c->saved_ns;
+        c->saved_ns -= before;
+    }
+}
+
 static bool try_candidates(searching *s)
 {
-    bool ok = list_candidates(s, KA_CAUSE_DEVICE, s->device_excess, s->m->rank_count) &&
-              list_candidates(s, KA_CAUSE_HOST, s->host_excess, s->m->rank_count) &&
-              list_candidates(s, KA_CAUSE_LINK, s->link_excess, (uint32_t)s->m->groups.count);
-    ok = ok && list_tracked(s);
+    bool ok = list_ranks(s, KA_CAUSE_DEVICE, s->excess[0]) && list_ranks(s, KA_CAUSE_HOST, s->excess[1]) && list_links(s) &&
+              list_tracked(s);
     for (size_t i = 0; ok && i < s->list.count; i++) {
-        replay_without(s, &s->list.data[i], find_tracked(s->all, cause_key(&s->list.data[i])));
+        try_candidate(s, &s->list.data[i]);
         ok = add_saved(s->all, &s->list.data[i]);
     }
     drop_tracked(s->all);
@@ -340,38 +317,33 @@ static bool search_window(searching *s)
 {
     const ka_rank_model *m = s->m;
     size_t ranks = (size_t)m->rank_count + 1;
-    s->slow = calloc(m->instances.count + 1, sizeof *s->slow);
-    s->device_excess = calloc(ranks, sizeof *s->device_excess);
-    s->host_excess = calloc(ranks, sizeof *s->host_excess);
-    s->link_excess = calloc(m->groups.count + 1, sizeof *s->link_excess);
-    if (!s->slow || !s->device_excess || !s->host_excess || !s->link_excess || !ka_replay_create(&s->replay, m))
-        return false;
-    s->replayed_ns = ka_replay_run(&s->replay);
-    if (!ka_find_usual(&s->replay, &s->usual) || !ka_find_host_excess(&s->replay, &s->usual) ||
-        !ka_find_slow_transfers(&s->replay, s->slow, s->all->link_use))
-        return false;
-    if (!add_excess(s))
+    for (int i = 0; i < 2; i++)
+        s->excess[i] = calloc(ranks, sizeof *s->excess[i]);
+    if (!s->excess[0] || !s->excess[1] || (!s->all->places.is_made && !ka_list_link_places(m, &s->all->places)) ||
+        !ka_open_trials(m, &s->all->places, &s->trials))
         return false;
     int64_t recorded = ka_recorded_length(m);
     s->length_ns = recorded - (s->all->is_begun ? s->all->until_ns : ka_run_begin(m));
     s->all->length_ns += s->length_ns;
     s->all->until_ns = recorded;
     s->all->is_begun = true;
-    int64_t apart = llabs(s->replayed_ns - recorded);
+    if (!add_excess(s))
+        return false;
+    int64_t apart = llabs(s->trials.replayed_ns - recorded);
     s->all->apart_ns += apart;
     return apart > (int64_t)(EXACT_SHARE * (double)s->length_ns) || try_candidates(s);
 }
 
 bool ka_cause_search_add(ka_cause_search *all, const ka_rank_model *m)
 {
-    searching s = {.m = m, .all = all, .replay = all->replay};
+    searching s = {.m = m, .all = all, .trials.replay = all->replay};
     bool ok = search_window(&s);
-    all->replay = s.replay;
-    ka_usual_free(&s.usual);
-    free(s.slow);
-    free(s.device_excess);
-    free(s.host_excess);
-    free(s.link_excess);
+    all->replay = s.trials.replay;
+    s.trials.replay = (ka_replay){0};
+    ka_close_trials(&s.trials);
+    free(s.excess[0]);
+    free(s.excess[1]);
+    kb_vec_free(&s.steps);
     kb_vec_free(&s.list);
     return ok;
 }
@@ -386,11 +358,10 @@ bool ka_cause_search_create(ka_cause_search *s, const ka_rank_model *m)
     s->host_steps = calloc(ranks, sizeof *s->host_steps);
     s->device_excess = calloc(ranks, sizeof *s->device_excess);
     s->host_excess = calloc(ranks, sizeof *s->host_excess);
-    s->link_excess = calloc(m->groups.count + 1, sizeof *s->link_excess);
     s->link_use = calloc(m->groups.count + 1, sizeof *s->link_use);
     for (size_t i = 0; s->device_steps && s->host_steps && i < ranks; i++)
         s->device_steps[i].step = s->host_steps[i].step = UINT32_MAX;
-    return s->device_steps && s->host_steps && s->device_excess && s->host_excess && s->link_excess && s->link_use;
+    return s->device_steps && s->host_steps && s->device_excess && s->host_excess && s->link_use;
 }
 
 void ka_cause_search_free(ka_cause_search *s)
@@ -400,7 +371,7 @@ void ka_cause_search_free(ka_cause_search *s)
     free(s->host_steps);
     free(s->device_excess);
     free(s->host_excess);
-    free(s->link_excess);
+    ka_link_places_free(&s->places);
     free(s->link_use);
     ka_leads_free(&s->leads);
     kb_map_free(&s->at);
@@ -415,10 +386,10 @@ void ka_cause_search_free(ka_cause_search *s)
 #define MIN_STEPS    3u
 static void find_step(const ka_cause_search *s, ka_rank_cause *c)
 {
-    if (c->rank == KA_NONE || s->first_step == UINT32_MAX || s->last_step - s->first_step + 1 < MIN_STEPS)
+    if (c->kind == KA_CAUSE_LINK || c->kind == KA_CAUSE_STEP || s->first_step == UINT32_MAX || s->last_step - s->first_step + 1 < MIN_STEPS)
         return;
     ka_step_excess e = c->kind == KA_CAUSE_DEVICE ? s->device_steps[c->rank] : s->host_steps[c->rank];
-    if (e.most > STEP_SHARE * e.sum) {
+    if (e.count >= MIN_STEPS && e.most > STEP_SHARE * e.sum) {
         c->kind = KA_CAUSE_STEP;
         c->step = e.most_step;
     }
@@ -426,8 +397,27 @@ static void find_step(const ka_cause_search *s, ka_rank_cause *c)
 
 static void count_leads(const ka_cause_search *s, ka_rank_cause *c)
 {
-    c->leads = c->kind == KA_CAUSE_LINK ? ka_leads_of(&s->leads, KA_LEADS_LINK, c->group)
-                                        : ka_leads_of(&s->leads, c->kind == KA_CAUSE_DEVICE ? KA_LEADS_DEVICE : KA_LEADS_HOST, c->rank);
+    if (c->kind != KA_CAUSE_LINK) {
+        bool of_host = c->kind == KA_CAUSE_HOST || (c->kind == KA_CAUSE_STEP && c->of.of_host);
+        c->leads = ka_leads_of(&s->leads, of_host ? KA_LEADS_HOST : KA_LEADS_DEVICE, c->of.index);
+        return;
+    }
+    for (uint32_t i = 0; i < s->places.list.data[c->of.index].count; i++)
+        c->leads += ka_leads_of(&s->leads, KA_LEADS_LINK, ka_place_groups(&s->places, c->of.index)[i]);
+}
+
+/* What is slow, for those that do not know places. */
+static void name_place(const ka_cause_search *s, ka_rank_cause *c)
+{
+    if (c->kind != KA_CAUSE_LINK)
+        return;
+    const ka_link_place *p = &s->places.list.data[c->of.index];
+    c->place = p->kind;
+    c->group = ka_place_groups(&s->places, c->of.index)[0];
+    if (p->kind == KA_PLACE_HOST_PAIR || p->kind == KA_PLACE_HOST)
+        c->clock = p->a;
+    if (p->kind == KA_PLACE_HOST_PAIR)
+        c->other = p->b;
 }
 
 /* What a host computes is not of a device. */
@@ -437,8 +427,38 @@ static void name_kind(const ka_cause_search *s, ka_rank_cause *c)
         c->kind = KA_CAUSE_HOST;
 }
 
-static void select_causes(ka_cause_search *s, ka_rank_causes *out)
+/* The rest of what is reported of a cause that saves enough. */
+static void describe_cause(const ka_cause_search *s, ka_rank_cause *c)
 {
+    if (c->kind != KA_CAUSE_STEP)
+        c->excess_ns = (int64_t)excess_in_all(s, &c->of);
+    count_leads(s, c);
+    find_step(s, c);
+    name_kind(s, c);
+    name_place(s, c);
+}
+
+/* Of links that were tried, those that explain all windows together. False: out of memory. */
+static bool drop_unexplained_links(ka_cause_search *s)
+{
+    uint32_t best[MAX_CANDIDATES], n = ka_explain_slow_links(&s->places, s->link_use, (uint32_t)s->m->groups.count, best, MAX_CANDIDATES);
+    size_t kept = 0;
+    for (size_t i = 0; n != UINT32_MAX && i < s->list.count; i++) {
+        const ka_rank_cause *c = &s->list.data[i];
+        bool is_kept = c->kind != KA_CAUSE_LINK;
+        for (uint32_t k = 0; k < n; k++)
+            is_kept |= c->of.index == best[k];
+        if (is_kept)
+            s->list.data[kept++] = *c;
+    }
+    s->list.count = kept;
+    return n != UINT32_MAX;
+}
+
+static bool select_causes(ka_cause_search *s, ka_rank_causes *out)
+{
+    if (s->list.count && !drop_unexplained_links(s))
+        return false;
     if (s->list.count)
         qsort(s->list.data, s->list.count, sizeof *s->list.data, compare_saved);
     if (s->noise_length_ns == out->length_ns)
@@ -448,18 +468,14 @@ static void select_causes(ka_cause_search *s, ka_rank_causes *out)
     double least = fmax(MIN_PART_SHARE * (double)out->length_ns, 3 * (double)out->noise_ns);
     size_t kept = 0;
     out->steps = ka_leads_step_count(&s->leads);
-    for (; kept < s->list.count && (double)s->list.data[kept].saved_ns >= least; kept++) {
-        s->list.data[kept].excess_ns =
-            (int64_t)excess_of(s->device_excess, s->host_excess, s->link_excess, cause_key(&s->list.data[kept]));
-        count_leads(s, &s->list.data[kept]);
-        find_step(s, &s->list.data[kept]);
-        name_kind(s, &s->list.data[kept]);
-    }
+    for (; kept < s->list.count && (double)s->list.data[kept].saved_ns >= least; kept++)
+        describe_cause(s, &s->list.data[kept]);
     out->list.data = s->list.data;
     out->list.count = kept;
     out->list.capacity = s->list.capacity;
     s->list.data = NULL;
     s->list.count = s->list.capacity = 0;
+    return true;
 }
 
 /* The last step of each rank has ended. */
@@ -526,7 +542,7 @@ bool ka_cause_search_finish(ka_cause_search *s, ka_rank_causes *out)
         (void)snprintf(out->refused, sizeof out->refused, "the model does not explain this run: of %s it computes %s differently",
                        kb_duration(s->length_ns).s, kb_duration(s->apart_ns).s);
     else
-        select_causes(s, out);
+        return select_causes(s, out);
     return true;
 }
 

@@ -2,25 +2,20 @@
 #ifndef KA_RANK_CAUSES_H
 #define KA_RANK_CAUSES_H
 
+#include "analyze/ranks/cause_trials.h"
 #include "analyze/ranks/rank_leads.h"
-#include "analyze/ranks/rank_links.h"
-#include "analyze/ranks/rank_replay.h"
-
-typedef enum ka_cause_kind {
-    KA_CAUSE_DEVICE, /* a rank computes longer than its like */
-    KA_CAUSE_HOST,   /* a rank launches later than its like */
-    KA_CAUSE_LINK,   /* a group's transfers take longer than those of its like */
-    KA_CAUSE_STEP    /* ranks are slower in one step than in the others */
-} ka_cause_kind;
 
 typedef struct ka_rank_cause {
     ka_cause_kind kind;
-    uint32_t rank;     /* index; KA_NONE: of a group */
-    uint32_t group;    /* index; KA_NONE: of a rank */
+    uint32_t rank;     /* index; KA_NONE: of a link */
+    uint32_t group;    /* of a link: index of a group that it slows; KA_NONE: of a rank */
     uint32_t step;     /* its number; UINT32_MAX: of all */
+    ka_place_kind place;   /* of a link: what is slow */
+    uint32_t clock, other; /* of a link between hosts, or of a host's: indices of clocks; else KA_NONE */
     int64_t excess_ns; /* beyond its like, of all its parts */
     int64_t saved_ns;  /* by which the run is shorter without */
     uint32_t leads;    /* steps in which no other rank (or group) has more excess of this kind */
+    ka_trial_of of;    /* what was tried */
 } ka_rank_cause;
 
 typedef struct ka_rank_causes {
@@ -38,7 +33,7 @@ typedef struct ka_rank_causes {
 /** What a rank is beyond its like in each of its steps, one after the other. */
 typedef struct ka_step_excess {
     double now, most, sum; /* of `step`; of the step with most; of all that have some */
-    uint32_t step, most_step;
+    uint32_t step, most_step, count; /* count: of steps */
 } ka_step_excess;
 /** The step that is under way has ended. */
 void ka_close_step(ka_step_excess *e);
@@ -46,7 +41,7 @@ void ka_close_step(ka_step_excess *e);
 #define KA_MAX_TRACKED 4u
 /** A candidate that is replayed from window to window. */
 typedef struct ka_tracked_cause {
-    uint64_t key;            /* kind and rank or group */
+    ka_trial_of of;
     int64_t saved_ns;        /* so far */
     ka_replay_shift *shifts; /* of the next window's context */
 } ka_tracked_cause;
@@ -54,13 +49,15 @@ typedef struct ka_tracked_cause {
 /** The search over the windows of a run. */
 typedef struct ka_cause_search {
     KB_VEC(ka_rank_cause) list; /* all that was tried; saved_ns: of all windows */
-    kb_map at;                  /* kind and rank or group → index of list */
+    kb_map at;                  /* what was tried → index of list */
     ka_step_excess *device_steps, *host_steps;          /* by rank */
-    double *device_excess, *host_excess, *link_excess;  /* by rank; by group */
+    double *device_excess, *host_excess; /* by rank */
+    ka_link_places places;
     ka_leads leads;
     const ka_rank_model *m;
     uint32_t first_step, last_step;
     bool is_begun;
+    bool is_whole; /* the run is one window: set by the caller */
     int64_t until_ns; /* the end of the last window, from the origin */
     int64_t length_ns, apart_ns, noise_ns;
     ka_link_use *link_use; /* by group */

@@ -59,29 +59,34 @@ static void note_number(ka_membership *x, uint32_t sequence)
 static void add_member(ka_damage_search *s, uint32_t row)
 {
     const ka_comm *c = ka_model_row(s->m, row);
-    uint32_t group = s->m->group_of[row], rank = s->m->rank_of[row];
+    uint32_t group = s->m->group_of[row], rank = s->m->rank_of[row], number = ka_number_of(s->m, row);
     uint32_t *slot = &s->of_slot[s->m->global_base[rank] + c->group];
     if (*slot != KA_NONE) {
-        note_number(&s->members.data[*slot], c->sequence);
+        note_number(&s->members.data[*slot], number);
         return;
     }
     bool created;
     uint64_t *at = kb_map_insert(&s->at, member_key(group, rank), s->members.count, &created);
-    ka_membership fresh = {.rank = rank, .group = group, .first = c->sequence, .last = c->sequence,
-                           .first_here = c->sequence, .last_here = c->sequence};
+    ka_membership fresh = {.rank = rank, .group = group, .first = number, .last = number,
+                           .first_here = number, .last_here = number};
     if (!at || (created && !kb_vec_push(&s->members, fresh)))
         s->no_memory = true;
     else
-        note_number(&s->members.data[*slot = (uint32_t)*at], c->sequence);
+        note_number(&s->members.data[*slot = (uint32_t)*at], number);
 }
 
 static void list_memberships(ka_damage_search *s)
 {
     for (size_t i = 0; i < s->members.count; i++)
         s->members.data[i].first_here = s->members.data[i].last_here = KA_NO_SEQUENCE;
-    for (uint32_t row = 0; row < s->m->row_count && !s->no_memory; row++)
-        if (s->m->group_of[row] != KA_NONE && ka_is_numbered(ka_model_row(s->m, row)))
+    for (uint32_t row = 0; row < s->m->row_count && !s->no_memory; row++) {
+        uint32_t rank = s->m->rank_of[row];
+        bool is_numbered = ka_is_numbered(ka_model_row(s->m, row));
+        if (s->m->group_of[row] != KA_NONE && is_numbered)
             add_member(s, row);
+        else if (s->m->is_stranger[rank] && is_numbered && !(ka_model_row(s->m, row)->flags & KA_COMM_LAST))
+            s->shared[rank].count++;
+    }
 }
 
 /* Members in the order of groups. */
@@ -121,6 +126,12 @@ static void find_missing_ranks(ka_damage_search *s)
 
 /* ---- records that are absent ----------------------------------------------------------------- */
 
+/* Where the trace of a rank begins, some records of a step are still absent. */
+static bool is_before_trace(const ka_rank_model *m, uint32_t rank, uint32_t step)
+{
+    return m->late_step[rank] != UINT32_MAX && step != UINT32_MAX && step <= m->late_step[rank];
+}
+
 /* Members of the group that have numbers before and after, but not this one. */
 static void find_hole(ka_damage_search *s, const ka_instance *x)
 {
@@ -133,7 +144,7 @@ static void find_hole(ka_damage_search *s, const ka_instance *x)
     for (uint32_t i = first; i < end; i++) {
         ka_membership *k = &s->members.data[s->by_group[i]];
         if (k->last_here == KA_NO_SEQUENCE || x->sequence <= k->first_here || x->sequence >= k->last_here ||
-            s->stamp[k->rank] == s->stamps)
+            s->stamp[k->rank] == s->stamps || is_before_trace(s->m, k->rank, x->step))
             continue;
         k->first_hole = k->holes ? KB_MIN(k->first_hole, x->sequence) : x->sequence;
         k->holes++;
@@ -153,7 +164,7 @@ static void find_other_runs(ka_damage_search *s, bool *is_stranger)
 {
     (void)ka_find_strangers(s->shared, s->m->rank_count, is_stranger);
     for (uint32_t r = 0; r < s->m->rank_count; r++)
-        if (is_stranger[r])
+        if (is_stranger[r] |= s->m->is_stranger[r])
             report_of_rank(s, KA_DAMAGE_OTHER_RUN, r, s->shared[r].count);
 }
 
@@ -217,7 +228,7 @@ static void find_cut_ranks(ka_damage_search *s, const bool *is_stranger)
 
 /* ---- numbers that are shifted ---------------------------------------------------------------- */
 
-#define MIN_DESCENTS       5u
+#define MIN_DESCENTS       2u
 #define DESCENT_SHARE      0.25
 #define MIN_CONTRADICTIONS 3u
 
@@ -245,7 +256,7 @@ static void forget_group(ka_damage_search *s, uint32_t group, uint32_t from)
     for (size_t i = 0; i < s->list.count; i++) {
         const ka_rank_damage *d = &s->list.data[i];
         bool is_call = d->kind == KA_DAMAGE_WRONG_OP || d->kind == KA_DAMAGE_WRONG_SIZE;
-        if (!is_call || d->group != group || d->sequence <= from)
+        if (!is_call || d->group != group || d->sequence < from)
             s->list.data[kept++] = *d;
     }
     s->list.count = kept;
@@ -267,14 +278,25 @@ static void report_shifts(ka_damage_search *s)
                 continue;
             uint32_t from = is_unordered ? k->first : k->first_hole, count = is_unordered ? k->descents : k->last - from;
             report_of_member(s, is_unordered ? KA_DAMAGE_SHUFFLE : KA_DAMAGE_SHIFT, k, from, count);
-            forget_group(s, g, from);
+            forget_group(s, g, is_unordered ? from : from + 1); /* where the shifted rank has none, the others are right */
             k->holes = k->contradictions = 0;
             break;
         }
 }
 
+/* Those that were shifted back when rows were joined. */
+static void report_corrected(ka_damage_search *s)
+{
+    for (size_t i = 0; i < s->m->shifts.count; i++) {
+        const ka_number_shift *x = &s->m->shifts.data[i];
+        ka_report_damage(s, (ka_rank_damage){.kind = KA_DAMAGE_SHIFT, .rank = s->m->facts[x->rank]->rank, .group = x->group,
+                                             .sequence = x->from, .count = x->last - x->from});
+    }
+}
+
 static void report_members(ka_damage_search *s)
 {
+    report_corrected(s);
     report_shifts(s);
     for (size_t i = 0; i < s->members.count; i++) {
         const ka_membership *k = &s->members.data[i];

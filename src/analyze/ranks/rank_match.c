@@ -69,9 +69,9 @@ bool ka_join_groups(ka_rank_model *m)
 /* ---- instances ------------------------------------------------------------------------------- */
 
 /* What was counted begins anew in each step. */
-uint64_t ka_instance_key(uint32_t group, const ka_comm *c)
+uint64_t ka_instance_key(uint32_t group, uint32_t sequence, const ka_comm *c)
 {
-    uint64_t key[] = {group, c->sequence, ka_is_counted(c) ? c->step : UINT64_MAX};
+    uint64_t key[] = {group, sequence, ka_is_counted(c) ? c->step : UINT64_MAX};
     return kb_hash(key, sizeof key);
 }
 
@@ -81,7 +81,7 @@ static bool open_instance(ka_rank_model *m, uint32_t row)
     uint32_t group = m->group_of[row];
     ka_instance fresh = {.group = group,
                          .size = m->groups.data[group].size,
-                         .sequence = c->sequence,
+                         .sequence = ka_number_of(m, row),
                          .step = c->step,
                          .op = c->op};
     return kb_vec_push(&m->instances, fresh);
@@ -96,7 +96,7 @@ static bool count_rows(ka_rank_model *m)
         if (m->group_of[row] == KA_NONE)
             continue;
         bool created;
-        uint64_t *at = kb_map_insert(&keys, ka_instance_key(m->group_of[row], ka_model_row(m, row)), m->instances.count, &created);
+        uint64_t *at = kb_map_insert(&keys, ka_instance_key(m->group_of[row], ka_number_of(m, row), ka_model_row(m, row)), m->instances.count, &created);
         m->no_memory |= !at || (created && !open_instance(m, row));
         if (m->no_memory)
             break;

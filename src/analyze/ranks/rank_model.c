@@ -39,24 +39,10 @@ static void list_rows(void *model, uint32_t lane, uint32_t first, uint32_t end)
         for (uint32_t row = m->base[r]; row < m->base[r + 1]; row++) {
             const ka_comm *c = &m->facts[r]->rows.data[row - m->base[r]];
             uint32_t context = m->window ? m->window[r].context : 0;
-            bool has_group = row - m->base[r] >= context && c->group < m->facts[r]->groups.count;
+            bool has_group = !m->is_stranger[r] && row - m->base[r] >= context && c->group < m->facts[r]->groups.count;
             m->rank_of[row] = r;
             m->group_of[row] = has_group ? m->global[m->global_base[r] + c->group] : KA_NONE;
         }
-}
-
-static bool leave_out_strangers(ka_rank_model *m)
-{
-    ka_shared *of = calloc((size_t)m->rank_count + 1, sizeof *of);
-    bool *is_stranger = calloc((size_t)m->rank_count + 1, sizeof *is_stranger), ok = of && is_stranger;
-    if (ok)
-        ka_count_shared(m, of);
-    if (ok && ka_find_strangers(of, m->rank_count, is_stranger))
-        for (uint32_t r = 0; r < m->rank_count; r++)
-            m->domain[r] = is_stranger[r] ? KA_NONE : m->domain[r];
-    free(of);
-    free(is_stranger);
-    return ok;
 }
 
 static void find_origin(ka_rank_model *m)
@@ -133,8 +119,9 @@ int64_t ka_recorded_length(const ka_rank_model *m)
     int64_t sum = 0;
     int64_t *last = calloc((size_t)m->domain_count + 1, sizeof *last);
     for (uint32_t row = 0; last && row < m->row_count; row++) {
-        uint32_t domain = m->domain[m->rank_of[row]];
-        if (domain != KA_NONE)
+        uint32_t rank = m->rank_of[row], domain = m->domain[rank];
+        bool is_end = row + 1 == m->base[rank + 1];
+        if (domain != KA_NONE && !(is_end && m->ends_early[rank]))
             last[domain] = KB_MAX(last[domain], m->end_ns[row]);
     }
     for (uint32_t i = 0; last && i < m->domain_count; i++)
@@ -169,7 +156,12 @@ bool ka_rank_model_open(const ka_rank_facts *const *facts, uint32_t count, ka_ra
     m->role = calloc(n, sizeof *m->role);
     m->clock_of = calloc(n, sizeof *m->clock_of);
     m->domain = calloc(n, sizeof *m->domain);
-    if (!m->facts || !m->base || !m->role || !m->clock_of || !m->domain)
+    m->is_stranger = calloc(n, sizeof *m->is_stranger);
+    m->ends_early = calloc(n, sizeof *m->ends_early);
+    m->late_step = malloc(n * sizeof *m->late_step);
+    if (m->late_step)
+        memset(m->late_step, 0xff, n * sizeof *m->late_step);
+    if (!m->facts || !m->base || !m->role || !m->clock_of || !m->domain || !m->is_stranger || !m->ends_early || !m->late_step)
         return false;
     if (count)
         memcpy(m->facts, facts, count * sizeof *m->facts);
@@ -184,7 +176,11 @@ bool ka_rank_model_load(ka_rank_model *m)
     if (!allocate_rows(m))
         return false;
     ka_run_lanes(list_rows, m, m->rank_count, m->row_count);
-    if (!ka_match_ranks(m) || (!m->is_aligned && !leave_out_strangers(m)))
+    bool changed = false;
+    if (!ka_match_ranks(m) || (!m->is_aligned && !ka_correct_numbers(m, &changed)))
+        return false;
+    m->instances.count = changed ? 0 : m->instances.count;
+    if ((changed && !ka_match_ranks(m)) || (m->is_whole && !ka_list_odd_rows(m)))
         return false;
     if (!m->is_placed)
         find_origin(m);
@@ -218,6 +214,11 @@ void ka_rank_model_free(ka_rank_model *m)
     free(m->role);
     free(m->clock_of);
     free(m->domain);
+    free(m->is_stranger);
+    free(m->ends_early);
+    free(m->late_step);
+    kb_vec_free(&m->shifts);
+    kb_vec_free(&m->odd);
     kb_vec_free(&m->instances);
     kb_vec_free(&m->groups);
     kb_vec_free(&m->clocks);

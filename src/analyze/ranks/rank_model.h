@@ -52,6 +52,18 @@ typedef struct ka_window_rank {
     uint32_t nth, step; /* the number that the first row after them has in its step, if it is this one */
 } ka_window_rank;
 
+/** Numbers of a rank in a group that differ by a constant from those of the other members. */
+typedef struct ka_number_shift {
+    uint32_t rank, group; /* indices */
+    uint32_t from, by;    /* from this number on they are larger by so much */
+    uint32_t last;        /* as recorded */
+} ka_number_shift;
+
+/** Rows whose place in their step is not known, since records are absent or twice before them. */
+typedef struct ka_odd_rows {
+    uint32_t first, end;
+} ka_odd_rows;
+
 typedef struct ka_rank_model {
     uint32_t rank_count;
     const ka_rank_facts **facts; /* by rank; their rows: those that are loaded */
@@ -72,6 +84,12 @@ typedef struct ka_rank_model {
     uint32_t *domain;   /* by rank: those with the same have a common clock; KA_NONE: left out of comparisons */
     uint32_t domain_count;
     bool is_placed, is_aligned, has_roles; /* by what was loaded first */
+    bool is_whole;               /* all rows are loaded at once: set by the caller before */
+    bool *is_stranger;           /* by rank: of another run; its rows are of no group */
+    bool *ends_early;            /* by rank, of a whole run: it lacks the last numbers of a group, so that its end says nothing */
+    uint32_t *late_step;         /* by rank, of a whole run: where its trace begins late, steps up to this one lack rows; else UINT32_MAX */
+    KB_VEC(ka_odd_rows) odd;     /* of a whole run, in the order of rows; may overlap */
+    KB_VEC(ka_number_shift) shifts; /* of a whole run; the rows are joined all the same */
     int64_t origin_ns, middle_ns;
     double residual_ns;      /* of ends of instances, after the fit */
     uint32_t shared_count;   /* instances over several clocks */
@@ -143,6 +161,13 @@ static inline bool ka_is_synchronizing(uint8_t op)
     return op == KA_OP_ALL_REDUCE || op == KA_OP_ALL_GATHER || op == KA_OP_REDUCE_SCATTER ||
            op == KA_OP_ALL_TO_ALL || op == KA_OP_BARRIER;
 }
+/** Do its rows wait for one another? Also calls that differ, if their times are those of one collective. */
+static inline bool ka_is_replayed(const ka_instance *x)
+{
+    enum { APART = KA_INSTANCE_APART | KA_INSTANCE_TORN | KA_INSTANCE_DUPLICATE };
+    bool differ_only = (x->flags & KA_INSTANCE_MISMATCH) && !(x->flags & APART) && x->count > 1 && ka_is_synchronizing(x->op);
+    return ka_is_joined(x) || differ_only;
+}
 /** Has a row of a host ended before the last one of its instance began? A message can be on its way, or a part of a
  *  broadcast done, by then. */
 static inline bool ka_leaves_early(const ka_rank_model *m, uint32_t row)
@@ -155,13 +180,19 @@ static inline uint8_t ka_role_op(const ka_comm *c) { return c->flags & KA_COMM_N
 /** rank_match.c: groups, of facts without rows; instances. False: out of memory. */
 bool ka_join_groups(ka_rank_model *m);
 bool ka_match_ranks(ka_rank_model *m);
-/** Equal for the rows of an instance. @param group  index of groups of the model. */
-uint64_t ka_instance_key(uint32_t group, const ka_comm *c);
+/** Equal for the rows of an instance. @param group  index of groups of the model. @param sequence  ka_number_of. */
+uint64_t ka_instance_key(uint32_t group, uint32_t sequence, const ka_comm *c);
 
 /** Of a rank: collectives with a number, and those that another rank has, too. */
 typedef struct ka_shared {
     uint32_t count, shared;
 } ka_shared;
+/** rank_numbers.c: the number of a row in its group, on all members. */
+uint32_t ka_number_of(const ka_rank_model *m, uint32_t row);
+/** Finds ranks of another run, those that end early, and numbers that are shifted; `changed` if rows are to be joined again. False: out of memory. */
+bool ka_correct_numbers(ka_rank_model *m, bool *changed);
+/** Lists the rows that cannot be compared by their place. False: out of memory. */
+bool ka_list_odd_rows(ka_rank_model *m);
 /** Adds those of the rows that are loaded. @param of  by rank. */
 void ka_count_shared(const ka_rank_model *m, ka_shared *of);
 /** Ranks that share nothing, while others do: they are of another run. @return there are some. */

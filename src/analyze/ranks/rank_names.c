@@ -83,20 +83,31 @@ bool ka_say_absent(const ka_rank_view *v, char *text, size_t size)
     return true;
 }
 
-/* Does the trace of the rank have collectives of the group? */
-static bool has_group(const ka_rank_model *m, uint32_t rank, uint32_t group)
+/* Does the trace of the rank have collectives of the group, or of any that is of the same process group? */
+static bool has_group(const ka_rank_model *m, uint32_t rank, uint32_t group, bool of_process_group)
 {
-    for (uint32_t i = m->global_base[rank]; i < m->global_base[rank + 1]; i++)
-        if (m->global[i] == group)
+    const ka_rank_group *g = &m->groups.data[group];
+    for (uint32_t i = m->global_base[rank]; i < m->global_base[rank + 1]; i++) {
+        const ka_rank_group *own = &m->groups.data[m->global[i]];
+        if (m->global[i] == group ||
+            (of_process_group && kb_string_equal(own->name, g->name) && kb_string_equal(own->description, g->description)))
             return true;
+    }
     return false;
 }
 
-kb_text ka_list_members(const ka_rank_model *m, uint32_t group)
+bool ka_is_rank_of_link(const ka_rank_model *m, const ka_rank_cause *c, uint32_t rank)
+{
+    if (c->clock != KA_NONE)
+        return m->clock_of[rank] == c->clock || m->clock_of[rank] == c->other;
+    return has_group(m, rank, c->group, c->place == KA_PLACE_PROCESS_GROUP);
+}
+
+kb_text ka_list_members(const ka_rank_model *m, uint32_t group, bool of_process_group)
 {
     rank_list l = open_list();
     for (uint32_t r = 0; r < m->rank_count; r++)
-        if (has_group(m, r, group))
+        if (has_group(m, r, group, of_process_group))
             add_rank(&l, m->facts[r]->rank);
     close_list(&l);
     return l.text;
@@ -122,12 +133,12 @@ ka_rank_name ka_name_rank(const ka_rank_model *m, uint32_t rank)
     return name;
 }
 
-kineto_string ka_host_of_group(const ka_rank_model *m, uint32_t group)
+static kineto_string host_of_group(const ka_rank_model *m, uint32_t group, bool of_process_group)
 {
     kineto_string host = {"", 0};
     bool is_first = true;
     for (uint32_t r = 0; r < m->rank_count; r++) {
-        if (!has_group(m, r, group))
+        if (!has_group(m, r, group, of_process_group))
             continue;
         if (!is_first && !kb_string_equal(host, ka_host_of_rank(m, r)))
             return (kineto_string){"", 0};
@@ -137,22 +148,56 @@ kineto_string ka_host_of_group(const ka_rank_model *m, uint32_t group)
     return host;
 }
 
+#define MAX_NAME 60u
+static int cut_size(kineto_string text) { return (int)KB_MIN(text.size, (size_t)MAX_NAME); }
+
+ka_link_text ka_name_link(const ka_rank_model *m, const ka_rank_cause *c)
+{
+    ka_link_text text;
+    const ka_rank_group *g = &m->groups.data[c->group];
+    kineto_string a = c->clock == KA_NONE ? (kineto_string){"", 0} : m->clocks.data[c->clock].host;
+    kineto_string b = c->other == KA_NONE ? (kineto_string){"", 0} : m->clocks.data[c->other].host;
+    if (c->other != KA_NONE)
+        kb_snprintf(text.s, sizeof text.s, "the link between %.*s and %.*s", cut_size(a), a.data, cut_size(b), b.data);
+    else if (c->clock != KA_NONE)
+        kb_snprintf(text.s, sizeof text.s, "the network links of %.*s", cut_size(a), a.data);
+    else
+        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s%s", cut_size(g->name), g->name.data, g->description.size ? " (" : "",
+                    cut_size(g->description), g->description.data, g->description.size ? ")" : "",
+                    c->place == KA_PLACE_HOST_SET ? " and others of its hosts" : "");
+    return text;
+}
+
+kb_text ka_list_link_ranks(const ka_rank_model *m, const ka_rank_cause *c)
+{
+    if (c->clock == KA_NONE)
+        return ka_list_members(m, c->group, c->place == KA_PLACE_PROCESS_GROUP);
+    return (kb_text){""};
+}
+
+ka_link_text ka_name_hosts(const ka_rank_model *m, const ka_rank_cause *c)
+{
+    ka_link_text text;
+    kineto_string host = c->rank != KA_NONE   ? ka_host_of_rank(m, c->rank)
+                         : c->clock == KA_NONE ? host_of_group(m, c->group, c->place == KA_PLACE_PROCESS_GROUP)
+                                               : m->clocks.data[c->clock].host;
+    kineto_string other = c->other == KA_NONE ? (kineto_string){"", 0} : m->clocks.data[c->other].host;
+    kb_snprintf(text.s, sizeof text.s, "%.*s%s%.*s", (int)KB_MIN(host.size, (size_t)60), host.data, other.size ? ", " : "",
+                (int)KB_MIN(other.size, (size_t)60), other.data);
+    return text;
+}
+
 const char *ka_cause_kind_name(ka_cause_kind kind)
 {
     static const char *const kinds[] = {"device", "host", "link", "step"};
     return kinds[kind];
 }
 
-kb_text ka_describe_cause(const ka_rank_view *v, const ka_rank_cause *c)
+ka_link_text ka_describe_cause(const ka_rank_view *v, const ka_rank_cause *c)
 {
-    kb_text text;
-    const ka_rank_group *g = c->group == KA_NONE ? NULL : &v->model.groups.data[c->group];
-    if (g) {
-        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s", (int)KB_MIN(g->name.size, 30u), g->name.data,
-                    g->description.size ? " (" : "", (int)KB_MIN(g->description.size, 30u), g->description.data,
-                    g->description.size ? ")" : "");
-        return text;
-    }
+    ka_link_text text;
+    if (c->group != KA_NONE)
+        return ka_name_link(&v->model, c);
     long long rank = v->model.facts[c->rank]->rank;
     if (c->kind == KA_CAUSE_STEP)
         kb_snprintf(text.s, sizeof text.s, "rank %lld is slow in step %u", rank, c->step);

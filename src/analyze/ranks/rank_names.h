@@ -8,18 +8,28 @@
  *  Without rows, as of a run in windows, no member is known to be absent. threads: any.
  *  @param text  of 200 bytes or more, else the end is cut. False: no member is absent, and nothing is written. */
 bool ka_say_absent(const ka_rank_view *v, char *text, size_t size);
-/** "16-23", "1, 3, 5, 7 and 12 more": the ranks that have a group.
+/** "16-23", "1, 3, 5, 7 and 12 more": the ranks that have a group, or any that is of the same process group.
  *  @param group  an index of groups of the model. Needs no rows: it works for runs in windows, too. threads: any. */
-kb_text ka_list_members(const ka_rank_model *m, uint32_t group);
-/** The host of a rank, and the one that all ranks of a group are on; "": not known, or several.
- *  @param rank  an index of the model's ranks. @return a text of the facts, which live as long as the model's. */
+kb_text ka_list_members(const ka_rank_model *m, uint32_t group, bool of_process_group);
+/** The host of a rank. @param rank  an index of the model's ranks. @return a text of the facts, which live as long as the model's. */
 kineto_string ka_host_of_rank(const ka_rank_model *m, uint32_t rank);
-kineto_string ka_host_of_group(const ka_rank_model *m, uint32_t group);
+typedef struct ka_link_text {
+    char s[160];
+} ka_link_text;
+/** Of a cause that is a link: "group 3 (mesh_dp_shard)", "the link between node001 and node002", "the network links of node001",
+ *  "group 9 (mesh_dp) and others of its hosts". threads: any. */
+ka_link_text ka_name_link(const ka_rank_model *m, const ka_rank_cause *c);
+/** Is a rank at one of its ends? */
+bool ka_is_rank_of_link(const ka_rank_model *m, const ka_rank_cause *c, uint32_t rank);
+/** Its ranks; "": it is of hosts. */
+kb_text ka_list_link_ranks(const ka_rank_model *m, const ka_rank_cause *c);
+/** Of any cause: its host, or the two that it joins; "": not known, or further ones. */
+ka_link_text ka_name_hosts(const ka_rank_model *m, const ka_rank_cause *c);
 /** "device", "host", "link", "step" */
 const char *ka_cause_kind_name(ka_cause_kind kind);
 /** "rank 21 computes longer than the ranks of its role", "group 3 (mesh_dp_shard)": equal for the same fault in other runs, so
  *  without numbers that change. */
-kb_text ka_describe_cause(const ka_rank_view *v, const ka_rank_cause *c);
+ka_link_text ka_describe_cause(const ka_rank_view *v, const ka_rank_cause *c);
 /** Why no collective is known on all its ranks. @param v  NULL: nothing is known of ranks. */
 const char *ka_explain_unmatched(const ka_rank_view *v);
 /** 0 … 1: how sure it is that causes are what they are said to be. */

@@ -23,7 +23,7 @@ static const ka_instance *whole_instance(const ka_rank_model *m, uint32_t row)
     if (m->instance_of[row] == KA_NONE)
         return NULL;
     const ka_instance *x = &m->instances.data[m->instance_of[row]];
-    return ka_is_joined(x) ? x : NULL;
+    return ka_is_replayed(x) ? x : NULL;
 }
 
 /* What a row waits for before it begins: computation, the ones before it on streams, its launch. `after` and
@@ -121,7 +121,7 @@ static bool list_alone(ka_replay *r)
     const ka_rank_model *m = r->m;
     for (size_t i = 0; i < m->instances.count; i++) {
         const ka_instance *x = &m->instances.data[i];
-        for (uint32_t k = 0; !ka_is_joined(x) && k < x->count; k++)
+        for (uint32_t k = 0; !ka_is_replayed(x) && k < x->count; k++)
             if (!kb_vec_push(&r->alone, m->members[x->first + k]))
                 return false;
     }
@@ -160,11 +160,32 @@ static void take_ranks(void *context, uint32_t lane, uint32_t first, uint32_t en
     }
 }
 
+/* What was waited for absent members is no transfer. */
+static void shorten_transfers(ka_replay *r)
+{
+    const ka_rank_model *m = r->m;
+    for (uint32_t i = 0; r->absent.first && i < m->instances.count; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        int64_t came = r->absent.arrival_ns[i];
+        for (uint32_t k = 0; came != INT64_MIN && k < x->count; k++)
+            if (r->rows[m->members[x->first + k]].has_parts || r->rows[m->members[x->first + k]].leaves_early)
+                came = r->absent.arrival_ns[i] = INT64_MIN;
+        for (uint32_t k = 0; came != INT64_MIN && k < x->count; k++) {
+            uint32_t row = m->members[x->first + k];
+            r->rows[row].transfer_ns -= came - kernel_arrival(m, row);
+        }
+    }
+}
+
 bool ka_replay_create(ka_replay *r, const ka_rank_model *m)
 {
     if (!allocate_replay(r, m) || !list_alone(r))
         return false;
     ka_run_lanes(take_ranks, r, m->rank_count, m->row_count);
+    ka_absences_free(&r->absent);
+    if (!ka_find_absences(m, &r->absent))
+        return false;
+    shorten_transfers(r);
     return true;
 }
 
@@ -175,6 +196,7 @@ void ka_replay_free(ka_replay *r)
     free(r->last);
     free(r->latency_ns);
     kb_vec_free(&r->alone);
+    ka_absences_free(&r->absent);
     *r = (ka_replay){0};
 }
 
@@ -190,13 +212,14 @@ static int64_t recorded_ready(const ka_replay *r, uint32_t row)
     return ka_align_moment(r->m, row, ka_model_row(r->m, row)->ready_ns);
 }
 
+/* When the host has launched a row. A rank that begins late begins as much earlier as its collectives before end. */
 static int64_t next_host(const ka_replay *r, uint32_t row, bool is_first)
 {
     const ka_replay_row *x = &r->rows[row];
     if ((x->flags & KA_COMM_NO_LAUNCH) || (!is_first && (x[-1].flags & KA_COMM_NO_LAUNCH)))
         return x->host; /* as recorded */
     if (is_first) /* by how much it begins later than its like is its host's */
-        return recorded_host(r, row) - ka_model_row(r->m, row)->host_ns + x->host_ns;
+        return recorded_host(r, row) - ka_model_row(r->m, row)->host_ns + x->host_ns - ka_member_shift(&r->absent, x->rank);
     int64_t host = x[-1].host + x->host_ns;
     return x->sync_row == KA_NONE ? host : KB_MAX(host, r->rows[x->sync_row].end + x->sync_ns);
 }
@@ -205,7 +228,7 @@ static int64_t next_ready(const ka_replay *r, uint32_t row, bool is_first)
 {
     const ka_replay_row *x = &r->rows[row];
     if (is_first && x->late_ns == KA_UNKNOWN_NUMBER)
-        return recorded_ready(r, row);
+        return recorded_ready(r, row) - ka_member_shift(&r->absent, x->rank);
     if (is_first)
         return x->host + x->late_ns + x->late_rest_ns;
     int64_t ready = KB_MAX(x[-1].ready + x->work_ns, x->waited);
@@ -278,9 +301,19 @@ static void begin_row(ka_replay *r, uint32_t row)
     x->begin = begin_of(r, x);
 }
 
+/* By how much the rows of an instance end earlier. */
+static void pass_shifts(ka_replay *r, const ka_instance *x)
+{
+    const uint32_t *members = &r->m->members[x->first];
+    for (uint32_t i = 0; r->absent.first && i < x->count; i++)
+        ka_shift_member(&r->absent, r->rows[members[i]].rank, r->m->end_ns[members[i]] - r->rows[members[i]].end);
+    if (r->absent.first)
+        ka_shift_absent(&r->absent, (uint32_t)(x - r->m->instances.data), r->m->end_ns[members[0]] - r->rows[members[0]].end);
+}
+
 static void run_instance(ka_replay *r, const ka_instance *x)
 {
-    int64_t arrival = INT64_MIN;
+    int64_t arrival = ka_absent_arrival(&r->absent, (uint32_t)(x - r->m->instances.data));
     const uint32_t *members = &r->m->members[x->first];
     for (uint32_t i = 0; i < x->count; i++) {
         if (i + 64 < x->count)
@@ -291,6 +324,7 @@ static void run_instance(ka_replay *r, const ka_instance *x)
     for (uint32_t i = 0; i < x->count; i++)
         if (!r->rows[members[i]].leaves_early) /* else it has ended already, or with other messages of its call */
             end_row(r, members[i], arrival);
+    pass_shifts(r, x);
 }
 
 /* A row without the others of its instance. If these have no common clock, or it is of another collective, what it
@@ -300,7 +334,10 @@ static void run_alone(ka_replay *r, uint32_t row)
     const ka_instance *x = &r->m->instances.data[r->m->instance_of[row]];
     begin_row(r, row);
     bool is_fixed = x->flags & (KA_INSTANCE_APART | KA_INSTANCE_TORN);
-    end_row(r, row, is_fixed ? r->m->end_ns[row] - r->rows[row].transfer_ns : r->rows[row].begin);
+    int64_t came = x->count == 1 ? ka_absent_arrival(&r->absent, r->m->instance_of[row]) : INT64_MIN;
+    end_row(r, row, is_fixed ? r->m->end_ns[row] - r->rows[row].transfer_ns : KB_MAX(r->rows[row].begin, came));
+    if (x->count == 1 && !is_fixed)
+        pass_shifts(r, x);
 }
 
 /* Rows of an instance lie far apart in memory. */
@@ -328,7 +365,7 @@ static void run_all(ka_replay *r)
         prefetch_instance(r, i + AHEAD);
         for (; alone < r->alone.count && m->start_ns[r->alone.data[alone]] <= x->arrival_ns; alone++)
             run_alone(r, r->alone.data[alone]);
-        if (ka_is_joined(x))
+        if (ka_is_replayed(x))
             run_instance(r, x);
     }
     for (; alone < r->alone.count; alone++)
@@ -391,6 +428,7 @@ static void start_again(ka_replay *r)
     const ka_rank_model *m = r->m;
     for (uint32_t i = 0; i < m->domain_count; i++)
         r->last[i] = 0;
+    ka_reset_absences(&r->absent);
     ka_run_lanes(start_ranks, r, m->rank_count, m->row_count);
 }
 
@@ -404,7 +442,8 @@ int64_t ka_replay_run(ka_replay *r)
         if (m->base[i + 1] > m->base[i]) {
             uint32_t end = m->base[i + 1] - 1;
             begin_row(r, end);
-            note_last(r, i, r->rows[end].begin);
+            if (!m->ends_early[i]) /* it may have waited for what its trace lacks */
+                note_last(r, i, r->rows[end].begin);
         }
     for (uint32_t i = 0; i < m->domain_count; i++)
         sum += r->last[i];

@@ -2,7 +2,7 @@
 #ifndef KA_RANK_REPLAY_H
 #define KA_RANK_REPLAY_H
 
-#include "analyze/ranks/rank_model.h"
+#include "analyze/ranks/rank_absent.h"
 
 /** A row with what is needed to compute its times, in two lines of the cache. */
 typedef struct ka_replay_row {
@@ -32,6 +32,7 @@ typedef struct ka_replay {
     int64_t *latency_ns; /* by rank: from a launch to its start */
     const ka_replay_shift *shift; /* by rank and row of its context; NULL: as recorded */
     int64_t *last;  /* by domain: when its last rank is done */
+    ka_absences absent;
 } ka_replay;
 
 /** @param r  all 0, or of other rows of the run, whose memory is used again; to be freed, also on failure. False: out of

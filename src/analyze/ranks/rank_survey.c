@@ -63,7 +63,7 @@ static uint32_t global_group(const ka_rank_model *m, uint32_t rank, uint32_t gro
 static bool is_sampled(const surveying *s, uint64_t mask, uint32_t rank, const ka_comm *c)
 {
     uint32_t group = global_group(s->m, rank, c->group);
-    return group != KA_NONE && s->is_wanted[group] && !(ka_instance_key(group, c) & mask);
+    return group != KA_NONE && s->is_wanted[group] && !(ka_instance_key(group, c->sequence, c) & mask);
 }
 
 /* What is sampled so far of these ranks, by another mask. @return rows. */

@@ -22,6 +22,9 @@ static bool place_alike(ka_usual *u)
             u->place[row] = at ? (uint32_t)*at : KA_NONE;
         }
     }
+    for (size_t i = 0; i < m->odd.count; i++)
+        for (uint32_t row = m->odd.data[i].first; row < m->odd.data[i].end; row++)
+            u->place[row] = KA_NONE;
     u->place_count = (uint32_t)likes.count;
     kb_map_free(&likes);
     return ok;
@@ -158,8 +161,9 @@ static void find_all_middles(void *context, uint32_t lane, uint32_t first, uint3
     const middle_search *s = context;
     ka_usual *u = s->u;
     for (uint32_t i = first; i < end; i++) {
-        double middles[LENGTHS];
-        find_place_middles(s->r, s->b, lane, i, middles);
+        double middles[LENGTHS] = {0};
+        if (s->b->first[i + 1] > s->b->first[i]) /* none of its rows may be compared */
+            find_place_middles(s->r, s->b, lane, i, middles);
         u->work[i] = middles[0];
         u->late[i] = middles[1];
         u->host[i] = middles[2];
@@ -169,23 +173,17 @@ static void find_all_middles(void *context, uint32_t lane, uint32_t first, uint3
 
 /* ---- work by what was received --------------------------------------------------------------- */
 
-/* Computation after an all-to-all, as of experts: as long as there is much to compute. */
-typedef struct load {
-    uint64_t pool; /* rows that have the same to do, in all steps */
-    uint32_t row;
-    double received, work_ns;
-} load;
-
+/* Computation after an all-to-all, as of experts: as long as there is much to compute. Pools have the same to do, in all steps. */
 static int compare_loads(const void *left, const void *right)
 {
-    const load *a = left, *b = right;
+    const ka_sized *a = left, *b = right;
     if (a->pool != b->pool)
         return a->pool < b->pool ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
+    return (a->index > b->index) - (a->index < b->index);
 }
 
 /* Rows after an all-to-all of their rank, up to the next collective of another kind or two. */
-static size_t list_loads(const ka_usual *u, const ka_replay *r, load *list)
+static size_t list_loads(const ka_usual *u, const ka_replay *r, ka_sized *list)
 {
     const ka_rank_model *m = u->m;
     size_t count = 0;
@@ -197,32 +195,39 @@ static size_t list_loads(const ka_usual *u, const ka_replay *r, load *list)
             const ka_comm *c = ka_model_row(m, row), *next = ka_model_row(m, row + 1);
             uint64_t key[] = {m->role[rank], ka_next_number(&n, c), next->op};
             if (c->op == KA_OP_ALL_TO_ALL && c->received)
-                list[count++] = (load){kb_hash(key, sizeof key), row + 1, (double)c->received,
+                list[count++] = (ka_sized){kb_hash(key, sizeof key), row + 1, (double)c->received,
                                        (double)r->rows[row + 1].work_ns};
         }
     }
     return count;
 }
 
-#define MAX_LOADS 128u
-/* work = a + b * received, by the median of the slopes of all pairs. */
-static void fit_loads(const load *list, size_t count, double *out)
+#define MAX_SIZES 128u
+bool ka_fit_sizes(const ka_sized *list, size_t count, double *slope, double *rest)
 {
     static const double least_change = 1.02;
-    double slopes[MAX_LOADS * MAX_LOADS / 2], rests[MAX_LOADS];
-    size_t every = count / MAX_LOADS + 1, n = 0, used = 0;
+    double slopes[MAX_SIZES * MAX_SIZES / 2], rests[MAX_SIZES];
+    size_t every = count / MAX_SIZES + 1, n = 0, used = 0;
     for (size_t i = 0; i < count; i += every)
         for (size_t k = i + every; k < count; k += every)
-            if (fmax(list[i].received, list[k].received) > least_change * fmin(list[i].received, list[k].received))
-                slopes[n++] = (list[k].work_ns - list[i].work_ns) / (list[k].received - list[i].received);
+            if (fmax(list[i].size, list[k].size) > least_change * fmin(list[i].size, list[k].size))
+                slopes[n++] = (list[k].value - list[i].value) / (list[k].size - list[i].size);
     if (n < 3)
+        return false;
+    *slope = fmax(ka_median(slopes, n), 0);
+    for (size_t i = 0; i < count && used < MAX_SIZES; i += every)
+        rests[used++] = list[i].value - *slope * list[i].size;
+    *rest = ka_median(rests, used);
+    return true;
+}
+
+static void fit_loads(const ka_sized *list, size_t count, double *out)
+{
+    double slope, rest;
+    if (!ka_fit_sizes(list, count, &slope, &rest))
         return;
-    double slope = fmax(ka_median(slopes, n), 0);
-    for (size_t i = 0; i < count && used < MAX_LOADS; i += every)
-        rests[used++] = list[i].work_ns - slope * list[i].received;
-    double rest = ka_median(rests, used);
     for (size_t i = 0; i < count; i++)
-        out[list[i].row] = fmax(rest + slope * list[i].received, 0);
+        out[list[i].index] = fmax(rest + slope * list[i].size, 0);
 }
 
 bool ka_allocate_row_work(ka_usual *u)
@@ -237,7 +242,7 @@ bool ka_allocate_row_work(ka_usual *u)
 
 static bool find_usual_loads(ka_usual *u, const ka_replay *r)
 {
-    load *list = malloc(((size_t)u->m->row_count + 1) * sizeof *list);
+    ka_sized *list = malloc(((size_t)u->m->row_count + 1) * sizeof *list);
     if (!list)
         return false;
     size_t count = list_loads(u, r, list);

@@ -26,6 +26,15 @@ void ka_usual_free(ka_usual *u);
 /** Makes row_work, if there is none. False: out of memory. */
 bool ka_allocate_row_work(ka_usual *u);
 
+/** What takes as long as it is large. */
+typedef struct ka_sized {
+    uint64_t pool;  /* those with the same are of one line */
+    uint32_t index; /* of the caller */
+    double size, value;
+} ka_sized;
+/** value = rest + slope * size, by the median of the slopes of all pairs. False: sizes do not differ enough. */
+bool ka_fit_sizes(const ka_sized *list, size_t count, double *slope, double *rest);
+
 typedef struct ka_valued {
     uint32_t like;
     double value;

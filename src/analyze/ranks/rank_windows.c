@@ -49,9 +49,11 @@ static bool judge_window(windowing *w)
     return ka_cause_search_add(&w->causes, &w->v->model) && ka_damage_search_add(&w->damage);
 }
 
-static bool start_searches(windowing *w)
+static bool start_searches(windowing *w, bool is_whole)
 {
-    return ka_cause_search_create(&w->causes, &w->v->model) && ka_damage_search_create(&w->damage, &w->v->model);
+    bool ok = ka_cause_search_create(&w->causes, &w->v->model) && ka_damage_search_create(&w->damage, &w->v->model);
+    w->causes.is_whole = w->v->model.is_whole = is_whole;
+    return ok;
 }
 
 static bool finish_searches(windowing *w)
@@ -251,7 +253,7 @@ static kineto_status compare_in_windows(windowing *w, size_t rows)
     kineto_status status = ka_survey_ranks(w->sources, &w->v->model, rows / 2, w->err);
     if (status)
         return status;
-    bool ok = start_searches(w) && allocate_buffers(w);
+    bool ok = start_searches(w, false) && allocate_buffers(w);
     status = ok ? judge_windows(w) : kb_fail_memory(w->err, "ranks");
     free_buffers(w);
     return status;
@@ -268,8 +270,8 @@ static kineto_status compare_at_once(windowing *w)
         w->capacity = KB_MAX(w->capacity, s[r].row_count);
     }
     if (in_memory)
-        return start_searches(w) && judge_window(w) ? KINETO_OK : kb_fail_memory(w->err, "ranks");
-    bool ok = start_searches(w) && allocate_buffers(w);
+        return start_searches(w, true) && judge_window(w) ? KINETO_OK : kb_fail_memory(w->err, "ranks");
+    bool ok = start_searches(w, true) && allocate_buffers(w);
     kineto_status status = ok ? judge_windows(w) : kb_fail_memory(w->err, "ranks");
     free_buffers(w);
     return status;

@@ -1,0 +1,171 @@
+/* Compares the parts of a window with their like, and replays it without what is beyond.
+ *
+ * A trial changes the lengths of one rank, or the transfers of one place, replays all ranks, and changes them back: trials
+ * do not see one another. */
+#include "analyze/ranks/cause_trials.h"
+#include "analyze/ranks/rank_host_excess.h"
+
+#include <math.h>
+
+/* The replay runs once with the lengths of the trace: what is usual is made of these, and savings are against its end. */
+bool ka_open_trials(const ka_rank_model *m, const ka_link_places *places, ka_trials *t)
+{
+    *t = (ka_trials){.m = m, .places = places, .replay = t->replay};
+    t->slow = calloc(m->instances.count + 1, sizeof *t->slow);
+    t->part[0] = calloc((size_t)m->row_count + 1, sizeof *t->part[0]);
+    t->part[1] = calloc((size_t)m->row_count + 1, sizeof *t->part[1]);
+    t->use = calloc(m->groups.count + 1, sizeof *t->use);
+    if (!t->slow || !t->part[0] || !t->part[1] || !t->use || !ka_replay_create(&t->replay, m))
+        return false;
+    t->replayed_ns = ka_replay_run(&t->replay);
+    return ka_find_usual(&t->replay, &t->usual) && ka_find_host_excess(&t->replay, &t->usual) &&
+           ka_find_slow_transfers(&t->replay, places, t->slow, t->use);
+}
+
+void ka_close_trials(ka_trials *t)
+{
+    ka_replay_free(&t->replay);
+    ka_usual_free(&t->usual);
+    free(t->slow);
+    free(t->part[0]);
+    free(t->part[1]);
+    free(t->use);
+}
+
+/* ---- what is beyond -------------------------------------------------------------------------- */
+
+static double beyond_usual(double usual, int64_t now) { return now == KA_UNKNOWN_NUMBER ? 0 : (double)now - usual; }
+
+static double device_beyond(const ka_trials *t, uint32_t row)
+{
+    return beyond_usual(ka_usual_work(&t->usual, row), t->replay.rows[row].work_ns);
+}
+
+static double host_beyond(const ka_trials *t, uint32_t row)
+{
+    const ka_replay_row *x = &t->replay.rows[row];
+    uint32_t place = t->usual.place[row];
+    double by = x->sync_row == KA_NONE ? beyond_usual(t->usual.host[place], x->host_ns)
+                                       : beyond_usual(t->usual.sync[place], x->sync_ns);
+    return fmax(by, 0);
+}
+
+double ka_row_excess(const ka_trials *t, uint32_t row, bool of_host)
+{
+    if (t->usual.place[row] == KA_NONE)
+        return 0;
+    return (of_host ? host_beyond(t, row) : device_beyond(t, row)) - t->part[of_host][row];
+}
+
+/* Excess is measured before any part is set: parts of the rank are zeros until then. */
+bool ka_set_steps_apart(ka_trials *t, uint32_t rank, bool of_host, double least_ns, ka_step_list *steps)
+{
+    const ka_rank_model *m = t->m;
+    uint32_t first = m->base[rank], count = m->base[rank + 1] - first;
+    double *excess = malloc(((size_t)count + 1) * sizeof *excess);
+    for (uint32_t i = 0; excess && i < count; i++)
+        excess[i] = ka_row_excess(t, first + i, of_host);
+    bool ok = excess && ka_find_step_parts(m, rank, excess, least_ns, t->part[of_host] + first, steps);
+    free(excess);
+    return ok;
+}
+
+double ka_step_excess_of(const ka_trials *t, const ka_trial_of *of)
+{
+    double sum = 0;
+    for (uint32_t row = t->m->base[of->index]; row < t->m->base[of->index + 1]; row++)
+        sum += ka_model_row(t->m, row)->step == of->step ? t->part[of->of_host][row] : 0;
+    return sum;
+}
+
+/* ---- without it ------------------------------------------------------------------------------ */
+
+/* By how much the part of a row gets shorter, ns. */
+static double amount_of(const ka_trials *t, const ka_trial_of *of, uint32_t row, bool of_host)
+{
+    if (of->kind != KA_CAUSE_STEP)
+        return fmax(ka_row_excess(t, row, of_host), 0);
+    return ka_model_row(t->m, row)->step == of->step ? t->part[of_host][row] : 0;
+}
+
+/* Computation that a launch or a collective held up gets shorter by the same share as all of its row. */
+static void shorten_device(ka_trials *t, const ka_trial_of *of)
+{
+    ka_replay_row *rows = t->replay.rows;
+    uint32_t first = t->m->base[of->index], end = t->m->base[of->index + 1];
+    for (uint32_t row = first; row < end; row++) {
+        double amount = amount_of(t, of, row, false), now = (double)rows[row].work_ns;
+        if (!(amount > 0) || !(now > 0))
+            continue;
+        rows[row].work_ns = (int64_t)fmax(now - amount, 0);
+        rows[row].late_rest_ns = (int64_t)((double)rows[row].late_rest_ns * (double)rows[row].work_ns / now);
+    }
+    for (uint32_t row = first; row < end; row++) {
+        if (rows[row].wait_row == KA_NONE)
+            continue;
+        uint32_t to = rows[row].wait_row;
+        double now = (double)ka_model_row(t->m, to)->work_ns, by = now > 0 ? (double)rows[to].work_ns / now : 1;
+        rows[row].wait_ns = (int64_t)((double)rows[row].wait_ns * fmin(by, 1));
+    }
+}
+
+/* Down to what is usual, but by `most` only. */
+static int64_t shorten_to(int64_t now, double usual, int64_t most)
+{
+    return KB_MIN(now, KB_MAX((int64_t)usual, now - most));
+}
+
+/* A pause of the host may lie in both ways to a launch, and make later rows late that wait for it, too. */
+static void shorten_host_row(const ka_trials *t, const ka_trial_of *of, uint32_t row, uint32_t place)
+{
+    const ka_usual *u = &t->usual;
+    ka_replay_row *x = &t->replay.rows[row];
+    int64_t part = (int64_t)t->part[1][row];
+    bool is_step = of->kind == KA_CAUSE_STEP;
+    if (is_step && ka_model_row(t->m, row)->step != of->step)
+        return;
+    x->host_ns = is_step ? shorten_to(x->host_ns, u->host[place], part) : KB_MIN(x->host_ns, (int64_t)u->host[place] + part);
+    x->sync_ns = is_step ? shorten_to(x->sync_ns, u->sync[place], part) : KB_MIN(x->sync_ns, (int64_t)u->sync[place] + part);
+    if (x->late_ns != KA_UNKNOWN_NUMBER && (is_step || !part))
+        x->late_ns = KB_MIN(x->late_ns, (int64_t)u->late[place]);
+}
+
+/* Rows that are not compared keep their lengths. */
+static void shorten_host(ka_trials *t, const ka_trial_of *of)
+{
+    for (uint32_t row = t->m->base[of->index]; row < t->m->base[of->index + 1]; row++)
+        if (t->usual.place[row] != KA_NONE)
+            shorten_host_row(t, of, row, t->usual.place[row]);
+}
+
+/* `sign`: -1 makes the slow transfers of a place shorter, 1 undoes it. */
+static void change_link(ka_trials *t, uint32_t place, int64_t sign)
+{
+    for (size_t i = 0; i < t->m->instances.count; i++) {
+        const ka_instance *x = &t->m->instances.data[i];
+        bool is_here = t->slow[i] > 0 && ka_place_has_group(t->places, place, x->group);
+        for (uint32_t k = 0; is_here && k < x->count; k++)
+            t->replay.rows[t->m->members[x->first + k]].transfer_ns += sign * (int64_t)t->slow[i];
+    }
+}
+
+int64_t ka_try_without(ka_trials *t, const ka_trial_of *of, ka_replay_shift *shifts)
+{
+    bool is_host = of->kind == KA_CAUSE_HOST || (of->kind == KA_CAUSE_STEP && of->of_host);
+    t->replay.shift = shifts;
+    if (of->kind == KA_CAUSE_LINK)
+        change_link(t, of->index, -1);
+    else if (is_host)
+        shorten_host(t, of);
+    else
+        shorten_device(t, of);
+    int64_t saved = t->replayed_ns - ka_replay_run(&t->replay);
+    if (shifts)
+        ka_replay_take_shifts(&t->replay, shifts);
+    t->replay.shift = NULL;
+    if (of->kind == KA_CAUSE_LINK)
+        change_link(t, of->index, 1);
+    else
+        ka_replay_reset_rank(&t->replay, of->index);
+    return saved;
+}
