@@ -277,6 +277,5 @@ bool ka_find_slow_transfers(const ka_replay *r, const ka_link_places *places, do
     free(t.of);
     free(t.usual);
     free(t.spread);
-    free(s.by_size);
     return ok;
 }
