@@ -200,6 +200,7 @@ typedef struct kt_build_options {
     const char *incomplete_reason; /* why the recording is incomplete, for the ledger; NULL: complete */
     bool is_over;           /* sessions of plug-ins that have not ended will not end any more */
     bool clip_open;         /* ranges still open end at the window's end, flagged */
+    bool drop_early_devices; /* device work that began before the window is left out */
     uint64_t requested_from;    /* ticks that a ring was requested to reach back to; 0: start_ticks */
     uint64_t complete_from; /* ticks: parts of the recording before may be gone */
     /* Header and ledger entries of the program count if they were recorded from `stated_from`
