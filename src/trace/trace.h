@@ -233,6 +233,16 @@ static inline bool kt_kind_is_device(uint32_t kind)
            kind == KINETO_KIND_CUDA_SYNC || kind == KINETO_KIND_CUDA_EVENT;
 }
 
+/** Kineto's number of the row with the overheads of the profiler itself, which is no device. */
+#define KT_OVERHEAD_NUMBER INT64_C(-1)
+/** True for the row of a device with properties. */
+static inline bool kt_is_described_device(const kineto_process *p)
+{
+    return p->is_device && p->pid != KT_OVERHEAD_NUMBER && p->properties_json.size > 2;
+}
+/** A flag for each process row: it stands for a device, which has properties or activities. Not so the row of
+ *  overheads, and rows that are only labelled, as libkineto's "GPU 0" to "GPU 15". To be freed; NULL: out of memory. */
+uint8_t *kt_find_devices(const kineto_trace *t);
 /** The process row of a device: of an NPU, whose rows are spread over several processes,
  *  the one with its streams. */
 uint32_t kt_device_process(const kineto_trace *t, uint32_t process);
