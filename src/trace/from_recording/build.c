@@ -189,13 +189,13 @@ static bool place_device_row(kt_build_state *s, const kf_event *e, bool moment, 
     }
     if (moment)
         row->end_ns = row->start_ns;
+    if (s->options.drop_early_devices && row->start_ns < s->start_ns)
+        return false;
     int64_t last = KB_MAX(row->start_ns, row->end_ns);
     if (last < s->start_ns || row->start_ns > s->end_ns) {
         s->out_of_window[e->source] += !is_of_earlier_window(s, last);
         return false;
     }
-    if (s->options.drop_early_devices && row->start_ns < s->start_ns)
-        return false;
     if (KINETO_UNLIKELY(row->end_ns < row->start_ns)) {
         s->bad_time[e->source]++;
         row->end_ns = row->start_ns;
