@@ -2,7 +2,8 @@
 """What a profiler costs uses of PyTorch: torch_costs.py [--profile] [--rounds N] [WORKLOAD…]
 
 Workloads: launch (tiny kernels from one thread), threads (the same from 8 threads), step (a training step of a
-small transformer in bf16), replay (a CUDA graph of 50 kernels). With --profile each round measures without
+small transformer in bf16), replay (a CUDA graph of 50 kernels). torch.profiler records operators of the thread
+that starts it: of "threads" it has the device work alone. With --profile each round measures without
 torch.profiler, with the device alone ("cuda"), and with host and device ("all"), in one process. Prints one JSON
 object: "WORKLOAD none" and the like in ns per launch, step or replay, medians; "… more" is the median of the
 differences to none within a round; "WORKLOAD start ms" and "WORKLOAD stop ms" are the times that the profiler
@@ -66,10 +67,11 @@ def make_threads():
 
 
 def make_step():
-    model = torch.nn.Sequential(*(torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, dropout=0.0)
+    width, length = (512, 256) if DEVICE == "cuda" else (64, 16)
+    model = torch.nn.Sequential(*(torch.nn.TransformerEncoderLayer(width, 8, 4 * width, batch_first=True, dropout=0.0)
                                   for _ in range(4))).to(DEVICE, torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
-    data = torch.randn(8, 256, 512, device=DEVICE, dtype=torch.bfloat16)
+    data = torch.randn(8, length, width, device=DEVICE, dtype=torch.bfloat16)
 
     def step():
         optimizer.zero_grad()

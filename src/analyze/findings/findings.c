@@ -93,11 +93,11 @@ uint8_t ka_severity_of(const ka_found *x)
 }
 
 /* Savings that are shown as 0.0 % count as unknown ones. */
-#define LEAST_PERCENT 0.05
+#define MIN_SHOWN_PERCENT 0.05
 
 static int64_t savings_rank(const ka_found *x)
 {
-    return x->saved_ns == KA_NO_SAVINGS || x->step_savings_pct < LEAST_PERCENT ? -1 : x->step_savings_ns;
+    return x->saved_ns == KA_NO_SAVINGS || x->step_savings_pct < MIN_SHOWN_PERCENT ? -1 : x->step_savings_ns;
 }
 
 /* Order of the report: findings about the trace itself first, then the largest savings (those
