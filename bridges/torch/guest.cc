@@ -13,7 +13,8 @@ using libkineto::IActivityProfiler;
 using libkineto::IActivityProfilerSession;
 using libkineto::TraceStatus;
 
-/* One profile of PyTorch as a session of ckineto. libkineto calls start, stop and processTrace in
+/* One profile of PyTorch as a session of ckineto, whose sources are on before libkineto starts it:
+ * switching them on would fall into the profile's window. libkineto calls start, stop and processTrace in
  * this order. Errors are kept until it asks for them. */
 class GuestSession final : public IActivityProfilerSession {
  public:
@@ -23,7 +24,8 @@ class GuestSession final : public IActivityProfilerSession {
     kineto_session_options options;
     kineto_session_options_init(&options);
     options.kinds = device_kinds();
-    if (lib.kineto_session_create(&options, &session_, &err) != KINETO_OK)
+    if (lib.kineto_session_create(&options, &session_, &err) != KINETO_OK ||
+        lib.kineto_session_warm_up(session_, &err) != KINETO_OK)
       errors_.push_back(err.message);
   }
   ~GuestSession() override

@@ -39,6 +39,7 @@
   X(kineto_session_start)                                                                          \
   X(kineto_session_stop)                                                                           \
   X(kineto_session_pause)                                                                         \
+  X(kineto_session_warm_up)                                                                        \
   X(kineto_trace_count)                                                                            \
   X(kineto_trace_get)                                                                              \
   X(kineto_trace_process)                                                                          \

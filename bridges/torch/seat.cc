@@ -96,6 +96,8 @@ class SeatProfiler final : public ActivityProfilerInterface {
 
   void step() override { kineto_step_mark(); }
 
+  /* Sources are switched on here, which may take 50 ms: PyTorch's profile window has begun when it
+   * calls startTrace. Device work that begins before that is not in the result, as in libkineto's. */
   void prepareTrace(const std::set<ActivityType> &types, const std::string &config) override
   {
     kineto_error err = {};
@@ -112,7 +114,8 @@ class SeatProfiler final : public ActivityProfilerInterface {
     if (!types.count(ActivityType::CUDA_SYNC)) /* off in PyTorch, unless enable_cuda_sync_events */
       options.kinds &= ~(KINETO_KIND_BIT(KINETO_KIND_CUDA_SYNC) | KINETO_KIND_BIT(KINETO_KIND_CUDA_EVENT));
     options.custom_config = custom.empty() ? nullptr : custom.c_str();
-    if (lib.kineto_session_create(&options, &session_, &err) != KINETO_OK)
+    if (lib.kineto_session_create(&options, &session_, &err) != KINETO_OK ||
+        lib.kineto_session_warm_up(session_, &err) != KINETO_OK)
       add_ledger_note("devices are not recorded", err.message);
     configure_children(types, config);
   }

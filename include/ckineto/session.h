@@ -14,6 +14,8 @@
  *      kineto_trace_save(t, "trace.json", NULL);
  *      kineto_trace_release(t);
  *
+ *  kineto_session_warm_up before the start keeps the cost of switching sources on out of the window.
+ *
  *  Child processes made by fork while a session is open are recorded into it.
  */
 #ifndef CKINETO_SESSION_H
@@ -71,6 +73,13 @@ KINETO_INIT_FUNCTION(kineto_session_options)
  *  threads: any. */
 KINETO_API kineto_status kineto_session_create(const kineto_session_options *options,
                                                 kineto_session **out, kineto_error *err);
+
+/** Switch on the sources of a session ahead of kineto_session_start, which is then cheap: a vendor's profiling library
+ *  may need 50 ms to begin. What is recorded meanwhile is not in the trace and takes no room in it, nor is device work
+ *  that begins before the start. A session of KINETO_THREADS_CALLER begins with the thread that calls this.
+ *  @return KINETO_E_STATE if the session is recording or warms up already, KINETO_E_LIMIT, KINETO_E_MEMORY.
+ *  threads: owner. */
+KINETO_API kineto_status kineto_session_warm_up(kineto_session *session, kineto_error *err);
 
 /** Start recording. KINETO_E_STATE if the session is recording already. threads: owner. */
 KINETO_API kineto_status kineto_session_start(kineto_session *session, kineto_error *err);

@@ -1,8 +1,10 @@
 /* Buffers between CUPTI and us. CUPTI requests one on threads of its own and of the program, and
- * returns it when it is full or flushed. All buffers are allocated before the session: when none is
- * free CUPTI gets none, drops records, and reports how many. Versions of CUPTI that cannot handle
- * that get spare buffers, whose records are counted and dropped. Lock order: reader_lock before the
- * pool's mutex. */
+ * returns it when it is full or flushed. Address space for all buffers is reserved before the
+ * session. The pages of a few are allocated then, so that CUPTI does not wait for page faults; the
+ * reader thread allocates those of further buffers ahead of need, and a short program never pays
+ * for them. When none is free CUPTI gets none, drops records, and reports how many. Versions of
+ * CUPTI that cannot handle that get spare buffers, whose records are counted and dropped. Lock
+ * order: reader_lock before the pool's mutex. */
 #include "cuda.h"
 
 #include <stdio.h>
@@ -30,8 +32,10 @@ typedef struct buffer_pool {
     /* A buffer was filled, or the thread must end. */
     pthread_cond_t changed;
     cupti_buffer *all, *free;
+    size_t free_count;
+    size_t begun; /* of `all`: the first ones, which have been free or handed out; others have no pages */
     cupti_buffer *filled, **filled_end; /* in the order in which they came */
-    size_t count;
+    size_t count; /* of `all` */
     uint8_t *memory;
     spare_buffer *spares; /* those that CUPTI has */
     bool never_refuse;
@@ -49,16 +53,38 @@ static cp_decoder *decoder;
 
 /* ---- allocation ------------------------------------------------------------------------------ */
 
-/* All buffers become free. The caller holds the mutex, or no other thread exists. */
+static void push_free_buffer(cupti_buffer *b)
+{
+    b->next = p.free;
+    p.free = b;
+    p.free_count++;
+}
+
+/* All buffers that have pages become free. The caller holds the mutex, or no other thread exists. */
 static void reset_lists(void)
 {
     p.free = NULL;
+    p.free_count = 0;
     p.filled = NULL;
     p.filled_end = &p.filled;
-    for (size_t i = 0; i < p.count; i++) {
-        p.all[i] = (cupti_buffer){.memory = p.memory + i * CP_BUFFER_BYTES, .next = p.free};
-        p.free = &p.all[i];
-    }
+    for (size_t i = 0; i < p.count; i++)
+        p.all[i] = (cupti_buffer){.memory = p.memory + i * CP_BUFFER_BYTES};
+    for (size_t i = p.begun; i-- > 0;)
+        push_free_buffer(&p.all[i]);
+}
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+#define SMALLEST_PAGE_BYTES 4096u
+
+/* Allocates the pages of a buffer that nothing uses. */
+static void allocate_pages(uint8_t *memory)
+{
+    if (madvise(memory, CP_BUFFER_BYTES, MADV_POPULATE_WRITE) == 0)
+        return;
+    for (size_t at = 0; at < CP_BUFFER_BYTES; at += SMALLEST_PAGE_BYTES)
+        *(volatile uint8_t *)(memory + at) = 0;
 }
 
 /* True if a buffer is in neither list: CUPTI has it, or its late records are being counted. The
@@ -70,7 +96,7 @@ static bool has_buffers_out(void)
         here++;
     for (const cupti_buffer *b = p.filled; b; b = b->next)
         here++;
-    return here != p.count;
+    return here != p.begun;
 }
 
 /* Frees all buffers. False: one of them is still in use, so all stay. */
@@ -87,10 +113,12 @@ static bool free_pool(void)
     p.all = p.free = p.filled = NULL;
     p.filled_end = &p.filled;
     p.memory = NULL;
-    p.count = 0;
+    p.count = p.begun = p.free_count = 0;
     pthread_mutex_unlock(&p.mutex);
     return true;
 }
+
+#define READY_BUFFERS 4u /* free ones that have pages, at least, while there are others */
 
 bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES])
 {
@@ -100,9 +128,8 @@ bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES])
         return true;
     size_t bytes = count * CP_BUFFER_BYTES;
     cupti_buffer *all = calloc(count, sizeof *all);
-    /* Populated now: page faults during the session would cost the program's time. */
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (!all || memory == MAP_FAILED) {
         snprintf(why, CP_TEXT_BYTES,
                  "out of memory: %zu MiB of buffers; reduce "
@@ -113,11 +140,15 @@ bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES])
             (void)munmap(memory, bytes);
         return false;
     }
+    size_t ready = count < READY_BUFFERS ? count : READY_BUFFERS;
+    for (size_t i = 0; i < ready; i++)
+        allocate_pages((uint8_t *)memory + i * CP_BUFFER_BYTES);
     cp_condition_init(&p.changed); /* no thread waits for it yet */
     pthread_mutex_lock(&p.mutex);
     p.all = all;
     p.memory = memory;
     p.count = count;
+    p.begun = ready;
     p.stats = (cp_buffer_stats){.peak_bytes = bytes};
     reset_lists();
     pthread_mutex_unlock(&p.mutex);
@@ -145,17 +176,32 @@ static uint8_t *allocate_spare(void)
     return s->memory;
 }
 
+/* A buffer for CUPTI, without a record: a free one, else one whose pages are allocated as they are
+ * written. NULL: all are in use. The reader thread is woken when few are ready. The mutex is held. */
+static cupti_buffer *take_buffer(void)
+{
+    cupti_buffer *b = p.free;
+    if (b) {
+        p.free = b->next;
+        p.free_count--;
+        memset(b->memory, 0, sizeof(uint32_t)); /* the kind of its first record: none */
+    } else if (p.begun < p.count) {
+        b = &p.all[p.begun++]; /* new pages are 0 */
+    }
+    if (p.free_count < READY_BUFFERS && p.begun < p.count)
+        pthread_cond_signal(&p.changed);
+    return b;
+}
+
 /* CUPTI requests a buffer, on any thread. Nothing is allocated here except spare buffers. */
 void CP_CUPTI_CALL cp_buffers_request(uint8_t **memory, size_t *size, size_t *max_records)
 {
     pthread_mutex_lock(&p.mutex);
-    cupti_buffer *b = p.free;
+    cupti_buffer *b = take_buffer();
     uint8_t *other = b ? NULL : allocate_spare();
     if (b) {
-        p.free = b->next;
         b->out = true;
         b->counted_kept = false;
-        memset(b->memory, 0, sizeof(uint32_t)); /* the kind of its first record: none */
     } else {
         p.stats.refused++;
         p.short_of = true;
@@ -199,12 +245,6 @@ static void append_filled_buffer(cupti_buffer *b, size_t valid)
     *p.filled_end = b;
     p.filled_end = &b->next;
     p.stats.filled++;
-}
-
-static void push_free_buffer(cupti_buffer *b)
-{
-    b->next = p.free;
-    p.free = b;
 }
 
 /* Adds the records that CUPTI dropped. It counts them per context and stream, and from 0 again
@@ -322,6 +362,19 @@ static int64_t next_flush_ns(int64_t flushed_ns)
     return flushed_ns + (p.short_of ? SOON_NS : FLUSH_NS);
 }
 
+/* Allocates the pages of further buffers, until enough are ready. The mutex is held, and released
+ * meanwhile: such a buffer is in no list. */
+static void make_buffers_ready(void)
+{
+    while (p.running && !p.filled && p.free_count < READY_BUFFERS && p.begun < p.count) {
+        cupti_buffer *b = &p.all[p.begun++];
+        pthread_mutex_unlock(&p.mutex);
+        allocate_pages(b->memory);
+        pthread_mutex_lock(&p.mutex);
+        push_free_buffer(b);
+    }
+}
+
 /* Waits for a filled buffer, and makes CUPTI return partly filled ones regularly: a program that is
  * killed loses little, and many threads do not hold back all buffers. The mutex is held, and
  * released meanwhile. */
@@ -345,6 +398,7 @@ static void *run_reader(void *unused)
     (void)unused;
     pthread_mutex_lock(&p.mutex);
     while (p.running) {
+        make_buffers_ready();
         wait_for_buffers(&flushed_ns);
         if (!p.filled)
             continue;

@@ -94,17 +94,32 @@ static void print_kinds(const kc_summary *s, const kineto_trace *trace)
         fprintf(page, "  flows with one end only: %s\n", kc_count(s->dangling_flows).s);
 }
 
-/* Processes and devices, at most 32, and one line for those that are folded. */
+/* Flags of rows that only label a device, as libkineto's "GPU 0" to "GPU 15" do: nothing of it was recorded.
+ * NULL: out of memory. */
+static uint8_t *find_mere_labels(const kineto_trace *trace, uint32_t *labels)
+{
+    uint8_t *flags = kt_find_devices(trace);
+    for (uint32_t i = 0; flags && i < kineto_trace_process_count(trace); i++) {
+        kineto_process p;
+        kineto_trace_process(trace, i, &p);
+        flags[i] = p.is_device && p.pid != KT_OVERHEAD_NUMBER && !flags[i];
+        *labels += flags[i];
+    }
+    return flags;
+}
+
+/* Processes and devices, at most 32, and one line each for those that are folded or mere labels. */
 static void print_process_list(const kineto_trace *trace, const kc_folded *folded)
 {
-    uint32_t count = kineto_trace_process_count(trace);
-    uint32_t tracks = kineto_trace_track_count(trace);
+    uint32_t labels = 0, tracks = kineto_trace_track_count(trace);
+    uint8_t *is_label = find_mere_labels(trace, &labels);
+    uint32_t rows = kineto_trace_process_count(trace), count = rows - labels;
     fprintf(page, "  %u %s, %u %s\n", count, kc_noun(count, "process or device", "processes and devices"),
            tracks, kc_noun(tracks, "track", "tracks"));
     uint32_t shown = 0, listed = count - folded->count;
     uint64_t limit = kc_count_shown(listed, MAX_PROCESSES);
-    for (uint32_t i = 0; i < count && shown < limit; i++) {
-        if (kc_is_folded(folded, i))
+    for (uint32_t i = 0; i < rows && shown < limit; i++) {
+        if (kc_is_folded(folded, i) || (is_label && is_label[i]))
             continue;
         fputs("    ", page);
         kc_put_process(page, trace, i);
@@ -113,6 +128,10 @@ static void print_process_list(const kineto_trace *trace, const kc_folded *folde
     }
     if (listed > shown)
         fprintf(page, "    … and %u more\n", listed - shown);
+    if (labels)
+        fprintf(page, "    %u more %s, of which nothing was recorded\n", labels,
+                kc_noun(labels, "device is labelled", "devices are labelled"));
+    free(is_label);
     kc_folded_print(folded, trace, "    ", page);
 }
 

@@ -2,6 +2,7 @@
  * machine. Probes that load drivers or plug-ins run in a child process (cmd_doctor.c). */
 #include "cli/doctor_probes.h"
 #include "cli/install_paths.h"
+#include "cli/launch/environment.h"
 #include "cli/launch/plugins.h"
 #include "cli/print.h"
 #include "cpu/source.h"
@@ -103,7 +104,15 @@ static void probe_library(kc_probe_result *f, const char *file)
 }
 
 /* The OpenCL layer can be loaded; `opencl` shows whether the loader starts it. */
-static void probe_opencl_layer(kc_probe_result *f) { probe_library(f, "ckineto-opencl.so"); }
+static void probe_opencl_layer(kc_probe_result *f)
+{
+    char path[PATH_MAX];
+    if (!KC_BUILT_WITH_OPENCL && !kc_find_plugin("ckineto-opencl.so", path, sizeof path))
+        kc_probe_answer(f, KC_PROBE_ABSENT,
+                        "ckineto was built without OpenCL (CKINETO_OPENCL=OFF, or without opencl-headers)");
+    else
+        probe_library(f, "ckineto-opencl.so");
+}
 
 /* The plug-ins that recording would load. */
 static void probe_plugins(kc_probe_result *f)

@@ -6,13 +6,14 @@
 /* Devices with their labels; the page shows them in its head. */
 static void put_device_list(const kineto_trace *t, kb_json *j)
 {
+    uint8_t *is_device = kt_find_devices(t);
     kb_json_key_z(j, "devices");
     kb_json_array_begin(j);
     for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
         kineto_process p;
         ke_label label = ke_process_label(t, i);
         kineto_trace_process(t, i, &p);
-        if (!p.is_device)
+        if (!is_device || !is_device[i])
             continue;
         kb_json_object_begin(j);
         kb_json_put_int(j, "id", p.pid);
@@ -20,6 +21,7 @@ static void put_device_list(const kineto_trace *t, kb_json *j)
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
+    free(is_device);
 }
 
 /* Counts and window of the trace. A list, because merged reports may have several traces. */

@@ -3,7 +3,8 @@
  * Without a collector the pool belongs to this process (own_pool.c). With one (`ckineto record`) it
  * belongs to the collector, and chunks that were copied out are read back from the spool.
  * One lock guards the list of sessions and their windows; it is never taken while recording.
- * Life of a session: prepared (slot UINT32_MAX) → recording (start) → ended (ks_session_end, the
+ * Life of a session: prepared (slot UINT32_MAX) → warming (warm_up, optional: the window is open,
+ * and its start moves when the session starts) → recording (start) → ended (ks_session_end, the
  * window is still open for its chunks) → stopped (the trace is built, the window closes). A stopped
  * session can be started again.
  */
@@ -18,6 +19,8 @@ struct kineto_session {
     struct kineto_session *next; /* of the prepared ones, newest first */
     uint32_t pid;
     uint32_t slot;                        /* UINT32_MAX: not recording */
+    bool is_warming;                      /* its sources record, and its window has not begun */
+    bool was_warmed;                      /* device work that began before its window is left out */
     KB_VEC(kt_build_thread_span) threads; /* that are, or were, in it */
     KB_VEC(kt_build_thread_span) pauses;
     uint64_t start_ticks, end_ticks; /* end 0: it records */
@@ -50,6 +53,14 @@ static void unlock_sessions(void) { kb_lock_drop(&sessions_lock); }
 static bool is_recording(const kineto_session *s)
 {
     return s->slot != UINT32_MAX && s->pid == kb_os_pid();
+}
+
+/* KINETO_E_STATE unless the window of the session has begun. */
+static kineto_status check_started(const kineto_session *s, kineto_error *err)
+{
+    return is_recording(s) && !s->is_warming
+               ? KINETO_OK
+               : kb_fail(err, KINETO_E_STATE, "the session is not recording; start it first");
 }
 
 /* Do notes of the program during this session belong to it alone? Rings and on-demand windows are
@@ -304,6 +315,7 @@ static void set_window_options(const kineto_session *s, uint64_t end_ticks, kt_b
     o->pauses = s->pauses.data;
     o->pause_count = s->pauses.count;
     o->clip_open = true;
+    o->drop_early_devices = s->was_warmed;
 }
 
 /* How the trace is cut: limits that are known more exactly than the window's. */
@@ -594,18 +606,21 @@ kineto_status kineto_session_leave(kineto_session *s, kineto_error *err)
     return status;
 }
 
-kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
+/* Which records of its window a full buffer keeps. With the lock. */
+static void set_window_retention(const kineto_session *s, kf_control *control)
 {
-    if (!s)
-        return kb_fail_null(err, __func__, "session", s);
-    if (is_recording(s))
-        return kb_fail(err, KINETO_E_STATE, "the session is recording already; stop it first");
-    kineto_status status = KINETO_OK;
-    kf_control *control = kineto_rt_pool()->control;
-    lock_sessions();
+    bool newest =
+        s->is_warming || s->extras.armed || s->options.retention == KINETO_RETAIN_NEWEST;
+    kb_store_relaxed(&control->windows[s->slot].keep_newest,
+                     newest ? KS_KEEP_NEWEST : KS_KEEP_OLDEST);
+    ks_retention_update(control);
+}
+
+/* Begins the account, the counters and the notes of a session. With the lock. */
+static void begin_session_state(kineto_session *s, kf_control *control)
+{
     s->pid = kb_os_pid();
     s->threads.count = s->pauses.count = 0;
-    ks_chunks_inherit_from_dead(kineto_rt_pool());
     begin_account(s, kineto_rt_pool());
     s->start_ticks = take_clock_snapshot(control, &s->armed);
     s->end_ticks = s->over_ticks = 0;
@@ -613,25 +628,76 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
     s->complete_from = kinds_complete_since(s->options.kinds, control, s->start_ticks);
     set_plugin_config(s, control);
-    status = join_starting_thread(s, err);
+}
+
+/* Opens the window of a session that does not record. */
+static kineto_status open_window(kineto_session *s, bool is_warming, kineto_error *err)
+{
+    kf_control *control = kineto_rt_pool()->control;
+    lock_sessions();
+    s->is_warming = s->was_warmed = is_warming;
+    ks_chunks_inherit_from_dead(kineto_rt_pool());
+    begin_session_state(s, control);
+    kineto_status status = join_starting_thread(s, err);
     if (!status)
         s->slot = kf_window_open(control, s->options.kinds, s->start_ticks);
-    if (s->slot != UINT32_MAX)
-        kf_window_want(control, s->slot, session_wants(s));
-    bool newest = s->extras.armed || s->options.retention == KINETO_RETAIN_NEWEST;
-    if (s->slot != UINT32_MAX)
-        kb_store_relaxed(&control->windows[s->slot].keep_newest,
-                         newest ? KS_KEEP_NEWEST : KS_KEEP_OLDEST);
     if (!status && s->slot == UINT32_MAX)
         status = kb_fail(err, KINETO_E_LIMIT, "%u sessions are recording already: stop one first",
                          KF_MAX_WINDOWS);
-    else if (!status)
-        ks_retention_update(control);
-    if (!status && s->options.threads == KINETO_THREADS_CALLER)
-        kineto_rt_join(s->slot, true);
+    if (!status) {
+        kf_window_want(control, s->slot, session_wants(s));
+        set_window_retention(s, control);
+        if (s->options.threads == KINETO_THREADS_CALLER)
+            kineto_rt_join(s->slot, true);
+    }
     unlock_sessions();
     kineto_rt_profilers_update();
     return status;
+}
+
+/* Moves the start of an open window; what was recorded before does not count any more. With the
+ * lock. */
+static void move_window_start(kineto_session *s, kf_control *control, uint64_t start_ticks)
+{
+    ks_account_begin(&s->account, control);
+    s->start_ticks = start_ticks;
+    ks_words_copy(s->counters, control->counters, sizeof s->counters);
+    control->windows[s->slot].start_ticks = start_ticks;
+    kb_store_relaxed(&control->windows[s->slot].keep_newest,
+                     s->options.retention == KINETO_RETAIN_NEWEST ? KS_KEEP_NEWEST
+                                                                  : KS_KEEP_FROM_START);
+    ks_retention_update(control);
+}
+
+/* Begins the window of a session that warms up. Its sources are on already. */
+static void begin_warm_window(kineto_session *s)
+{
+    kf_control *control = kineto_rt_pool()->control;
+    lock_sessions();
+    s->is_warming = false;
+    move_window_start(s, control, snapshot_clock_now(control));
+    unlock_sessions();
+}
+
+kineto_status kineto_session_warm_up(kineto_session *s, kineto_error *err)
+{
+    if (!s)
+        return kb_fail_null(err, __func__, "session", s);
+    if (is_recording(s))
+        return kb_fail(err, KINETO_E_STATE, "the session is recording already; stop it first");
+    return open_window(s, true, err);
+}
+
+kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
+{
+    if (!s)
+        return kb_fail_null(err, __func__, "session", s);
+    if (is_recording(s) && !s->is_warming)
+        return kb_fail(err, KINETO_E_STATE, "the session is recording already; stop it first");
+    if (!is_recording(s))
+        return open_window(s, false, err);
+    begin_warm_window(s);
+    return KINETO_OK;
 }
 
 /* Ticks at wall-clock time at_ns, rather a little early than late. The rate comes from
@@ -657,22 +723,21 @@ void ks_session_keep(kineto_session *s, int64_t start_ns, uint64_t start_ticks)
     kb_clock_snapshot_take(control->ticks_clock, &now);
     lock_sessions();
     s->extras.armed = false;
-    ks_account_begin(&s->account, control);
-    if (start_ticks > s->start_ticks)
-        s->start_ticks = start_ticks - 1; /* the window begins after this tick */
+    uint64_t from = s->start_ticks;
+    if (start_ticks > from)
+        from = start_ticks - 1; /* the window begins after this tick */
     else if (!start_ticks)
-        s->start_ticks = ticks_at_time(s, &now, start_ns);
-    ks_words_copy(s->counters, control->counters, sizeof s->counters);
-    control->windows[s->slot].start_ticks = s->start_ticks;
-    kb_store_relaxed(&control->windows[s->slot].keep_newest, KS_KEEP_FROM_START);
-    ks_retention_update(control);
+        from = ticks_at_time(s, &now, start_ns);
+    move_window_start(s, control, from);
     unlock_sessions();
 }
 
 kineto_status ks_session_end(kineto_session *s, kineto_error *err)
 {
-    if (!is_recording(s) || s->end_ticks)
-        return kb_fail(err, KINETO_E_STATE, "the session is not recording; start it first");
+    if (check_started(s, err))
+        return KINETO_E_STATE;
+    if (s->end_ticks)
+        return kb_fail(err, KINETO_E_STATE, "the session has ended already");
     kf_control *control = kineto_rt_pool()->control;
     lock_sessions();
     s->end_ticks = snapshot_clock_now(control);
@@ -689,8 +754,9 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
         *out = NULL;
     if (!s)
         return kb_fail_null(err, __func__, "session", s);
-    if (!is_recording(s))
-        return kb_fail(err, KINETO_E_STATE, "the session is not recording; start it first");
+    kineto_status status = check_started(s, err);
+    if (status)
+        return status;
     const kf_pool *pool = kineto_rt_pool();
     kf_control *control = pool->control;
     if (!s->end_ticks)
@@ -705,7 +771,7 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     s->over_ticks = kb_ticks(control->ticks_clock);
     if (owns_notes(s))
         last_over_ticks = s->over_ticks;
-    kineto_status status = out ? build_unlocked(s, s->end_ticks, out, err) : KINETO_OK;
+    status = out ? build_unlocked(s, s->end_ticks, out, err) : KINETO_OK;
     KB_ASSERT(s->end_ticks && s->slot != UINT32_MAX);
     kf_window_close(control, s->slot, s->end_ticks);
     kineto_rt_join(s->slot, false); /* other threads' marks mean nothing without the window */
@@ -749,8 +815,9 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
         *out = NULL;
     if (!s || !out)
         return kb_fail_null(err, __func__, "session, out", s, out);
-    if (!is_recording(s))
-        return kb_fail(err, KINETO_E_STATE, "the session is not recording; start it first");
+    kineto_status status = check_started(s, err);
+    if (status)
+        return status;
     kineto_rt_profilers_collect();
     kineto_rt_thread_names();
     lock_sessions();
@@ -758,7 +825,7 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
     ks_chunks_inherit_from_dead(kineto_rt_pool());
     uint64_t now = snapshot_clock_now(kineto_rt_pool()->control);
     take_account(s, kineto_rt_pool());
-    kineto_status status = build_unlocked(s, now, out, err);
+    status = build_unlocked(s, now, out, err);
     unlock_sessions();
     return status;
 }
@@ -777,6 +844,7 @@ void kineto_session_destroy(kineto_session *s)
 {
     if (!s)
         return;
+    s->is_warming = false;
     if (is_recording(s))
         (void)kineto_session_stop(s, NULL, NULL);
     lock_sessions();

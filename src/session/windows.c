@@ -10,6 +10,7 @@
  * released. The polling thread takes it to "stopped"; build and release may run on another thread.
  */
 #include "session/collector.h"
+#include "session/own_pool.h"
 
 #include <time.h>
 
@@ -113,7 +114,7 @@ static uint64_t foreign_windows_from(const ks_collector *c, bool *newest)
         const kf_window *w = &c->pool.control->windows[i];
         if (kb_load_acquire(&w->state) != KF_WINDOW_OPEN || kb_load_relaxed(&w->owner_pid) == self)
             continue;
-        if (kb_load_relaxed(&w->keep_newest))
+        if (kb_load_relaxed(&w->keep_newest) == KS_KEEP_NEWEST)
             *newest = true;
         else
             from = kb_min_u64(from, kb_load_relaxed(&w->start_ticks));

@@ -200,6 +200,7 @@ typedef struct kt_build_options {
     const char *incomplete_reason; /* why the recording is incomplete, for the ledger; NULL: complete */
     bool is_over;           /* sessions of plug-ins that have not ended will not end any more */
     bool clip_open;         /* ranges still open end at the window's end, flagged */
+    bool drop_early_devices; /* device work that began before the window is left out */
     uint64_t requested_from;    /* ticks that a ring was requested to reach back to; 0: start_ticks */
     uint64_t complete_from; /* ticks: parts of the recording before may be gone */
     /* Header and ledger entries of the program count if they were recorded from `stated_from`
@@ -232,6 +233,16 @@ static inline bool kt_kind_is_device(uint32_t kind)
            kind == KINETO_KIND_CUDA_SYNC || kind == KINETO_KIND_CUDA_EVENT;
 }
 
+/** Kineto's number of the row with the overheads of the profiler itself, which is no device. */
+#define KT_OVERHEAD_NUMBER INT64_C(-1)
+/** True for the row of a device with properties. */
+static inline bool kt_is_described_device(const kineto_process *p)
+{
+    return p->is_device && p->pid != KT_OVERHEAD_NUMBER && p->properties_json.size > 2;
+}
+/** A flag for each process row: it stands for a device, which has properties or activities. Not so the row of
+ *  overheads, and rows that are only labelled, as libkineto's "GPU 0" to "GPU 15". To be freed; NULL: out of memory. */
+uint8_t *kt_find_devices(const kineto_trace *t);
 /** The process row of a device: of an NPU, whose rows are spread over several processes,
  *  the one with its streams. */
 uint32_t kt_device_process(const kineto_trace *t, uint32_t process);

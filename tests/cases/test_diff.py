@@ -57,6 +57,30 @@ def check_conditions_come_first():
         failures.append("a trace differs from itself")
 
 
+def check_one_program_on_two_profilers_has_one_condition():
+    """libkineto labels devices that it has not recorded, CUPTI's overhead has a row, threads have any numbers."""
+    def profile(backward_thread, *rows):
+        made = steps_of([100] * 5)
+        made["deviceProperties"] += [p for row, p in rows if p]
+        made["traceEvents"] += [row for row, _ in rows] + [
+            {"ph": "X", "pid": 1, "tid": backward_thread, "cat": "cpu_op", "name": "aten::mm", "ts": s["ts"] + 2000,
+             "dur": 100, "args": {"Input Dims": [[32, 10], [10, 64]], "External id": 100}}
+            for s in made["traceEvents"] if s["name"].startswith("ProfilerStep")]
+        return made
+    def label(pid, name, text):
+        return {"ph": "M", "pid": pid, "tid": 0, "ts": 1, "name": name, "args": {name.split("_")[1]: text}}
+    labels = [(label(n, "process_labels", f"GPU {n}"), None) for n in range(2, 16)]
+    overhead = {"ph": "X", "pid": -1, "tid": 0, "cat": "overhead", "name": "Buffer Flush", "ts": 1000100, "dur": 9}
+    one = write_trace("one.json", profile(2, *labels, (overhead, None)))
+    other = write_trace("other.json", profile(0, (overhead, {"id": -1, "name": "CUPTI Overhead"}),
+                                              (label(-1, "process_name", "CUPTI Overhead"), None)))
+    for pair in ((one, other), (other, one)):
+        expect("conditions", rows(tables(*pair)["diff_conditions"]), [])
+    text = run("info", one)
+    expect("rows that are mere labels", ("14 more devices are labelled" in text, "GPU 9" in text), (True, False))
+    expect("the row of overheads", "device -1" in run("info", other), False)
+
+
 def check_given_loaders():
     fast, slow = given("analysis", "loader_fast.json.gz"), given("analysis", "loader_slow.json.gz")
     if not fast or not slow:
@@ -189,6 +213,7 @@ def check_a_rest_is_not_a_step():
 
 check_parts_are_settled_as_gates_are()
 check_conditions_come_first()
+check_one_program_on_two_profilers_has_one_condition()
 check_steps_and_parts_have_one_measure()
 check_ranks_are_means()
 check_given_loaders()

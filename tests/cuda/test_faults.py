@@ -2,6 +2,7 @@
 its ledger says in a sentence what is missing, and everything else is in it."""
 import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "standin"))
@@ -418,11 +419,18 @@ def sessions(way, script="", calls=None):
 
 def check_sessions():
     for way, counts in (("two", [3, 4]), ("overlap", [3, 6]), ("toggle", [3]), ("snapshot", [2, 5]),
-                        ("reset", [3, 2]), ("loaded_again", [3, 4])):
+                        ("reset", [3, 2]), ("loaded_again", [3, 4]), ("warm_up", [2, 2])):
         kernels, traces = sessions(way)
         found = [len(k) for k in kernels]
         check(found == counts, f"sessions {way}: {found} kernels, not {counts}: "
               f"{[t['ckineto']['ledger'] for t in traces]}")
+    # Everything is switched on before the window, and work from before the window is no loss.
+    calls = []
+    _, traces = sessions("warm_up", calls=calls)
+    order = "".join("E" if c[0] == "cuptiActivityEnable" else "L" for c in calls
+                    if c[0] in ("cuptiActivityEnable", "cudaLaunchKernel"))
+    lost = [line for t in traces for line in t["ckineto"]["ledger"] if line["loss"]]
+    check(re.fullmatch("(E+L{5}){2}", order) and not lost, f"sessions warm_up: {order}, {lost}")
     kernels, traces = sessions("late", "kernel_ns 10000000\nhand_back_us 1000")
     check(len(kernels) == 2 and len(kernels[1]) == 2, f"sessions late: {list(map(len, kernels))}")
     # What begins after a window is not in it, and is counted.

@@ -114,9 +114,9 @@ def growing(by, steps=8, **how):
     return memory([(GB + (n + 1) * by, GB + n * by) for n in range(steps)], **how)
 
 
-def churn(steps_with, calls=("cudaFree", "cudaMalloc"), steps=6):
+def churn(steps_with, calls=("cudaFree", "cudaMalloc"), steps=6, marked=True):
     p = program()
-    for number in p.steps(steps):
+    for number in p.steps(steps) if marked else range(steps):
         with p.op("aten::empty"):
             for name in calls if number in steps_with else ():
                 p.trace.call(name, p.now, 250, external=p.external)
@@ -373,6 +373,10 @@ MORE = [
     ("many waves", "kernel.tail_wave", lambda: grid(20 * 864 + 10), "quiet"),
     ("calls of a pool", "memory.allocator_churn",
      lambda: churn(range(6), calls=("cudaFreeAsync", "cudaMallocAsync")), "quiet"),
+    ("first allocations late in a trace without steps", "memory.allocator_churn",
+     lambda: churn(range(4, 6), calls=("cudaMalloc", "cudaMalloc"), marked=False), "quiet"),
+    ("allocations and releases in a trace without steps", "memory.allocator_churn",
+     lambda: churn(range(6), marked=False), "found"),
     ("memory of HIP", "memory.near_limit",
      lambda: memory([(60 * GB, 50 * GB)] * 3, device={"vendor": "hip"}), "found"),
     ("memory that only comes and goes", "memory.growth",

@@ -105,6 +105,24 @@ class Outliers(unittest.TestCase):
         found, = self.findings(service(kernels, vendor="cuda"), "step.outliers", "--step-pattern", "handle_request")
         self.assertIn("gemm took longer", found["sentence"])
 
+    def test_a_function_has_no_more_of_a_step_than_the_step_lasts(self):
+        def sampled_beyond(made, at, length):
+            running(made, at, length)
+            if length == SLOW:
+                made.samples(PID, "run_main", at + 30 * MS, 500 * MS, 50)
+                made.samples(PID, "page_fault", at + 30 * MS, 9 * MS, 5)  # stands for 50 ms
+        path = os.path.join(self.folder.name, "t.json")
+        service(sampled_beyond, slow=(39,)).save(path)
+        done = subprocess.run([COMMAND, "analyze", "--json", "-", "--only", "step_outliers", "--step-pattern",
+                               "handle_request", path], capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        table = json.loads(done.stdout)["tables"]["step_outliers"]
+        rows = [dict(zip(table["columns"], row)) for row in table["rows"]]
+        self.assertTrue(rows)
+        for row in rows:
+            self.assertLessEqual(row["took_us"], row["dur_us"], row)
+            self.assertNotEqual(row["kind"], "cpu_sample", row)
+
     def test_programs_of_pytorch_get_advice_for_it(self):
         found, = self.findings(service(lambda m, a, n: m.op("aten::mm", a + 10, 100)), "step.outliers",
                                "--step-pattern", "handle_request")

@@ -9,6 +9,7 @@
 /* ---- findings made by hand --------------------------------------------------------------------- */
 
 #define STEP_NS INT64_C(1000000)
+#define SMALL_NS INT64_C(1000) /* 0.1 % */
 
 /* Of a trace in which nothing is to be found. */
 static kineto_findings *nothing_found(const char *rules, uint32_t evidence)
@@ -80,15 +81,17 @@ static void the_largest_savings_come_first_and_findings_without_last(void **stat
     (void)state;
     kineto_findings *found = nothing_found(NULL, 0);
     put_found(found, KA_FIND_sync_stall, KA_NO_SAVINGS, 0, "");
-    put_found(found, KA_FIND_launch_tiny, 10, 0, "");
-    put_found(found, KA_FIND_data_loader, 500, 0, "");
-    put_found(found, KA_FIND_copy_pageable, 10, 0, "b");
-    put_found(found, KA_FIND_copy_pageable, 10, 0, "a");
+    put_found(found, KA_FIND_launch_tiny, SMALL_NS, 0, "");
+    put_found(found, KA_FIND_data_loader, 5 * SMALL_NS, 0, "");
+    put_found(found, KA_FIND_copy_pageable, SMALL_NS, 0, "b");
+    put_found(found, KA_FIND_copy_pageable, SMALL_NS, 0, "a");
     ka_set_severity(put_found(found, KA_FIND_unfit, KA_NO_SAVINGS, 0, ""), KINETO_FINDING_HIGH);
+    put_found(found, KA_FIND_tensor_cores, SMALL_NS / 100, 0, ""); /* shown as 0.0 %: as if unknown */
     ka_findings_sort(found);
     static const char *const wanted[][2] = {{"input.data_loader", ""}, {"launch.tiny_kernels", ""},
                                             {"copy.pageable", "a"},    {"copy.pageable", "b"},
-                                            {"trace.unfit", ""},       {"sync.stall", ""}};
+                                            {"trace.unfit", ""},       {"sync.stall", ""},
+                                            {"precision.tensor_cores", ""}};
     assert_int_equal(kineto_findings_count(found), KB_COUNT(wanted));
     for (uint32_t i = 0; i < KB_COUNT(wanted); i++) {
         assert_string_equal(finding_at(found, i).id, wanted[i][0]);
@@ -290,15 +293,15 @@ static void other_subjects_and_other_rules_stay_apart(void **state)
 {
     (void)state;
     kineto_findings *all = nothing_found(NULL, 0), *other = nothing_found(NULL, 0);
-    put_found(all, KA_FIND_sync_stall, 5, 0, "a");
-    put_found(other, KA_FIND_sync_stall, 7, 1, "b");
-    put_found(other, KA_FIND_copy_exposed, 6, 1, "a");
-    put_found(other, KA_FIND_sync_stall, 1, 1, "a");
+    put_found(all, KA_FIND_sync_stall, 5 * SMALL_NS, 0, "a");
+    put_found(other, KA_FIND_sync_stall, 7 * SMALL_NS, 1, "b");
+    put_found(other, KA_FIND_copy_exposed, 6 * SMALL_NS, 1, "a");
+    put_found(other, KA_FIND_sync_stall, SMALL_NS, 1, "a");
     add(all, other);
     assert_int_equal(kineto_findings_count(all), 3);
     assert_true(text_is(finding_at(all, 0).subject, "b"));
     assert_string_equal(finding_at(all, 1).id, "copy.not_overlapped");
-    assert_int_equal(finding_at(all, 2).savings_ns, 5);
+    assert_int_equal(finding_at(all, 2).savings_ns, 5 * SMALL_NS);
     assert_int_equal(finding_at(all, 2).rank_count, 2);
     kineto_findings_destroy(all);
 }

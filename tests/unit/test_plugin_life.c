@@ -543,6 +543,39 @@ static void a_pause_of_one_session_is_none_of_the_other(void **state)
     leave(1);
 }
 
+/* As in libkineto: its profiles have device work that begins after their start. */
+static void device_work_that_begins_in_a_warm_up_is_left_out(void **state)
+{
+    (void)state;
+    fake *f = enter(0, "device");
+    kineto_session *s;
+    assert_int_equal(kineto_session_create(NULL, &s, NULL), KINETO_OK);
+    for (int round = 0; round < 2; round++) {
+        forget_calls();
+        assert_int_equal(kineto_session_warm_up(s, NULL), KINETO_OK);
+        assert_string_equal(f->calls, "cs");
+        int64_t early_ns = now_ns();
+        assert_int_equal(add_named(f->live, early_ns, "early"), 0);
+        assert_int_equal(kineto_session_start(s, NULL), KINETO_OK);
+        assert_string_equal(f->calls, "cs"); /* nothing is switched on again */
+        int64_t late_ns = now_ns();
+        KinetoPlugin_ProfileEvent across = event_of(TYPE(CONCURRENT_KERNEL), early_ns, late_ns);
+        assert_int_equal(f->live->addEvent(f->live->pTraceBuilderHandle, &across), 0);
+        assert_int_equal(add_named(f->live, early_ns, "delivered late"), 0);
+        assert_int_equal(add_named(f->live, late_ns, "work"), 0);
+        kineto_trace *t;
+        assert_int_equal(kineto_session_stop(s, &t, NULL), KINETO_OK);
+        assert_string_equal(f->calls, "cstpd");
+        verify(t);
+        assert_nothing_lost(t);
+        assert_int_equal(kineto_trace_count(t), 1);
+        assert_int_equal(count_named(t, "work"), 1);
+        kineto_trace_release(t);
+    }
+    kineto_session_destroy(s);
+    leave(0);
+}
+
 static void a_toggle_that_fails_is_a_line_and_nothing_more(void **state)
 {
     (void)state;
@@ -612,6 +645,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(late_calls_of_one_that_is_gone_hit_no_other),
         cmocka_unit_test(more_profilers_than_there_is_room_for_are_refused),
         cmocka_unit_test(the_users_text_reaches_create),
+        cmocka_unit_test(device_work_that_begins_in_a_warm_up_is_left_out),
         cmocka_unit_test(pausing_toggles_plug_ins_that_can_and_ends_others),
         cmocka_unit_test(a_pause_of_one_session_is_none_of_the_other),
         cmocka_unit_test(a_toggle_that_fails_is_a_line_and_nothing_more),

@@ -46,6 +46,29 @@ static void calls_in_the_wrong_order_say_so(void **state)
     assert_false(kineto_enabled(KINETO_KIND_CPU_OP));
 }
 
+static void a_session_that_warms_up_has_not_started(void **state)
+{
+    (void)state;
+    kineto_session *s;
+    kineto_trace *t;
+    assert_int_equal(kineto_session_create(NULL, &s, NULL), KINETO_OK);
+    assert_refused(kineto_session_warm_up(NULL, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_session_warm_up(s, NULL), KINETO_OK);
+    assert_true(kineto_enabled(KINETO_KIND_CPU_OP));
+    assert_refused(kineto_session_warm_up(s, &err), KINETO_E_STATE);
+    assert_refused(kineto_session_stop(s, &t, &err), KINETO_E_STATE);
+    assert_refused(kineto_session_snapshot(s, &t, &err), KINETO_E_STATE);
+    assert_int_equal(kineto_session_start(s, NULL), KINETO_OK);
+    assert_refused(kineto_session_start(s, &err), KINETO_E_STATE);
+    assert_refused(kineto_session_warm_up(s, &err), KINETO_E_STATE);
+    assert_int_equal(kineto_session_stop(s, NULL, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_start(s, NULL), KINETO_OK); /* also without a warm-up */
+    assert_int_equal(kineto_session_stop(s, NULL, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_warm_up(s, NULL), KINETO_OK);
+    kineto_session_destroy(s); /* while it warms up */
+    assert_false(kineto_enabled(KINETO_KIND_CPU_OP));
+}
+
 static void null_arguments_are_refused_or_fine(void **state)
 {
     (void)state;
@@ -216,6 +239,36 @@ static void ranges_across_a_windows_edges_are_cut_and_flagged(void **state)
 }
 
 /* What an earlier session recorded does not come back, whatever its chunks still hold. */
+/* A warm-up may be long: what is recorded meanwhile takes no room in the buffer. */
+static void a_warm_up_is_not_in_the_trace(void **state)
+{
+    (void)state;
+    kineto_session_options options;
+    kineto_session *s;
+    kineto_session_options_init(&options);
+    options.buffer_bytes = (size_t)1 << 20;
+    assert_int_equal(kineto_session_create(&options, &s, NULL), KINETO_OK);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(kineto_session_warm_up(s, NULL), KINETO_OK);
+        record_ops(0, 200000);
+        kineto_range open = kineto_range_begin(&site_note);
+        assert_int_equal(kineto_session_start(s, NULL), KINETO_OK);
+        record_ops(0, 1000);
+        kineto_range_end(open);
+        kineto_trace *t;
+        assert_int_equal(kineto_session_stop(s, &t, NULL), KINETO_OK);
+        verify(t);
+        assert_nothing_lost(t);
+        assert_int_equal(count_named(t, "op"), 1000);
+        int64_t start, end;
+        kineto_trace_window(t, &start, &end);
+        kineto_activity note = find_only(t, "note");
+        assert_true(note.start_ns == start && note.flags & KINETO_ACTIVITY_OPEN_START);
+        kineto_trace_release(t);
+    }
+    kineto_session_destroy(s);
+}
+
 static void sessions_begin_with_nothing(void **state)
 {
     (void)state;
@@ -665,6 +718,8 @@ int main(void)
         cmocka_unit_test(what_others_record_in_a_pause_is_theirs),
         cmocka_unit_test(pauses_are_a_line_of_the_ledger),
         cmocka_unit_test(calls_in_the_wrong_order_say_so),
+        cmocka_unit_test(a_session_that_warms_up_has_not_started),
+        cmocka_unit_test(a_warm_up_is_not_in_the_trace),
         cmocka_unit_test(null_arguments_are_refused_or_fine),
         cmocka_unit_test(options_that_make_no_sense_are_refused),
         cmocka_unit_test(too_many_sessions_are_refused),

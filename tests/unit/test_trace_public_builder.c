@@ -139,6 +139,37 @@ static kineto_trace *recorded(void)
     return t;
 }
 
+/* As in the seat of PyTorch: device work with arrows, and operators with arrows of their own. */
+static void flows_of_an_appended_trace_and_new_ones_are_kept(void **state)
+{
+    (void)state;
+    kineto_builder *b;
+    kineto_trace *devices, *t;
+    assert_int_equal(kineto_builder_create(&b, NULL), KINETO_OK);
+    for (int round = 0; round < 2; round++) {
+        uint32_t track = add_thread(b, 5, 6);
+        kineto_row from = add_slice(b, track, "from", KINETO_KIND_CPU_OP, 10 + 10 * round, 15 + 10 * round),
+                   to = add_slice(b, track, "to", KINETO_KIND_CPU_OP, 16 + 10 * round, 19 + 10 * round);
+        kineto_builder_flow(b, KINETO_FLOW_FWD_BWD, (uint64_t)round + 1, from, true);
+        kineto_builder_flow(b, KINETO_FLOW_FWD_BWD, (uint64_t)round + 1, to, false);
+        assert_int_equal(kineto_builder_finish(b, round ? &t : &devices, NULL), KINETO_OK);
+        kineto_builder_destroy(b);
+        if (round)
+            break;
+        assert_int_equal(kineto_builder_create(&b, NULL), KINETO_OK);
+        assert_int_equal(kineto_builder_append(b, devices), 0);
+    }
+    assert_int_equal(kineto_trace_flow_count(devices), 1);
+    assert_int_equal(kineto_trace_flow_count(t), 2);
+    for (uint64_t i = 0; i < 2; i++) {
+        kineto_flow flow;
+        assert_true(kineto_trace_flow(t, i, &flow));
+        assert_int_equal(flow.to, flow.from + 1);
+    }
+    kineto_trace_release(devices);
+    kineto_trace_release(t);
+}
+
 static void a_recording_is_appended(void **state)
 {
     (void)state;
@@ -226,6 +257,7 @@ int main(void)
         cmocka_unit_test(arguments_come_back),
         cmocka_unit_test(flows_join),
         cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(flows_of_an_appended_trace_and_new_ones_are_kept),
         cmocka_unit_test(a_recording_is_appended),
         cmocka_unit_test(annotations_are_projected_on_devices),
         cmocka_unit_test(rows_may_be_known_by_texts),

@@ -28,7 +28,7 @@ static line devices_of(const kineto_trace *t)
         kineto_process p;
         kineto_trace_process(t, i, &p);
         kineto_string name = ka_json_text(p.properties_json, "name");
-        if (!p.is_device || !name.size)
+        if (!kt_is_described_device(&p) || !name.size)
             continue;
         count++;
         if (count > 1 && memmem(devices.s, strlen(devices.s), name.data, name.size))
@@ -70,8 +70,8 @@ static line world_of(const kineto_trace *t)
     return found;
 }
 
-/* The first input of the first operator of a step that applies weights to a batch. */
-static line batch_of(const ka_dataset *s)
+/* Sizes of the batch that an operator applies weights to; empty: it does not, or has no sizes. */
+static kineto_string find_batch_sizes(const ka_dataset *s, const ka_slice *slice)
 {
     static const struct {
         const char *op;
@@ -79,15 +79,29 @@ static line batch_of(const ka_dataset *s)
     } ops[] = {{"aten::conv2d", 0}, {"aten::conv1d", 0},      {"aten::conv3d", 0},
                {"aten::linear", 0}, {"aten::convolution", 0}, {"aten::embedding", 1},
                {"aten::addmm", 1},  {"aten::mm", 0}};
+    for (size_t k = 0; k < KB_COUNT(ops); k++)
+        if (kb_string_equal(ka_name(s, slice->name), kb_string(ops[k].op)))
+            return kt_item_at(ka_input_sizes(s->trace, slice->row), ops[k].input);
+    return kb_string("");
+}
+
+/* The batch of the operator that comes first in time. Slices are sorted by thread, and the thread of the backward
+ * pass may come before that of the forward pass. */
+static line batch_of(const ka_dataset *s)
+{
     line found = {""};
-    for (uint32_t i = 0; i < s->slice_count && !found.s[0]; i++) {
+    const ka_slice *first = NULL;
+    for (uint32_t i = 0; i < s->slice_count; i++) {
         const ka_slice *slice = &s->slices[i];
-        if (slice->kind != KINETO_KIND_CPU_OP || (s->step_count && slice->step < 0))
+        if (slice->kind != KINETO_KIND_CPU_OP || (s->step_count && slice->step < 0) ||
+            (first && slice->start_ns >= first->start_ns))
             continue;
-        for (size_t k = 0; k < KB_COUNT(ops) && !found.s[0]; k++)
-            if (kb_string_equal(ka_name(s, slice->name), kb_string(ops[k].op)))
-                append_to_line(&found,
-                               kt_item_at(ka_input_sizes(s->trace, slice->row), ops[k].input));
+        kineto_string sizes = find_batch_sizes(s, slice);
+        if (!sizes.size)
+            continue;
+        first = slice;
+        found.s[0] = '\0';
+        append_to_line(&found, sizes);
     }
     return found;
 }

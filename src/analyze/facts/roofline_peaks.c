@@ -126,7 +126,7 @@ static kineto_string properties_of(const ka_dataset *s, const ka_stream *stream)
         return p.properties_json;
     for (uint32_t i = 0; i < kineto_trace_process_count(s->trace); i++) {
         kineto_trace_process(s->trace, i, &p);
-        if (p.is_device && p.pid == stream->device && p.properties_json.size)
+        if (kt_is_described_device(&p) && p.pid == stream->device)
             return p.properties_json;
     }
     return (kineto_string){"", 0};

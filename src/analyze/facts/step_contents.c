@@ -231,8 +231,17 @@ static int32_t find_step_of(const ka_dataset *s, uint32_t process, int64_t threa
     return (int32_t)next - 1;
 }
 
+/* The part of a range's CPU time that is before the end of the step: a sampled function may run on after it. */
+static int64_t clip_cpu_ns(const kineto_activity *a, int64_t cpu_ns, int64_t end_ns)
+{
+    int64_t length_ns = kb_length_ns(a->start_ns, a->end_ns);
+    if (a->end_ns <= end_ns || length_ns <= 0)
+        return cpu_ns;
+    return (int64_t)((double)cpu_ns * (double)kb_length_ns(a->start_ns, end_ns) / (double)length_ns);
+}
+
 /* A sampled range adds its CPU time to its function, and takes it from its caller, in the step in which it
- * begins. */
+ * begins. A sample that stands for more time than is left of the step says nothing about its function there. */
 static void add_sampled_row(ka_step_contents *c, kineto_row row, uint32_t process, int64_t thread_id)
 {
     kineto_activity a, around;
@@ -246,7 +255,11 @@ static void add_sampled_row(ka_step_contents *c, kineto_row row, uint32_t proces
     int64_t ns = cpu.type == KINETO_ARG_UINT  ? (int64_t)KB_MIN(cpu.u, (uint64_t)INT64_MAX)
                  : cpu.type == KINETO_ARG_INT ? KB_MAX(cpu.i, 0)
                                               : 0;
-    push_portion(c, KA_CONTENT_SAMPLED, a.name_id, step, ns);
+    int64_t end_ns = c->s->steps[step].end_ns, left_ns = kb_length_ns(a.start_ns, end_ns);
+    ns = clip_cpu_ns(&a, ns, end_ns);
+    if (ns <= left_ns)
+        push_portion(c, KA_CONTENT_SAMPLED, a.name_id, step, ns);
+    ns = KB_MIN(ns, left_ns);
     kineto_row parent = kineto_trace_parent(c->s->trace, row);
     if (parent == KINETO_NO_ROW)
         return;

@@ -588,6 +588,7 @@ static uint8_t takes_driver_memory(kineto_string name)
 
 typedef struct churn {
     ka_amount all;
+    uint64_t released; /* of them, that give memory back */
     uint64_t mapped; /* of them, by pieces, as segments that grow are */
     ka_factors x;
     ka_answers names;
@@ -599,6 +600,12 @@ static bool is_churn_call(const ka_finder *f, churn *c, uint32_t i)
     const ka_slice *s = &f->s->slices[i];
     return kt_kind_is_launch(s->kind) && s->start_ns >= c->from_ns && ka_is_in_steps(f, s->step) &&
            ka_answer(f->s, &c->names, s->name, takes_driver_memory);
+}
+
+static bool gives_memory_back(kineto_string name)
+{
+    return kb_string_contains(name, "Free") || kb_string_contains(name, "Unmap") ||
+           kb_string_contains(name, "Release");
 }
 
 /* A call of the driver inside one of the runtime is the same allocation, and counts once. */
@@ -616,6 +623,7 @@ static void add_churn_call(const ka_finder *f, churn *c, uint32_t i)
     ka_amount_add(&c->all, ka_slice_ns(&f->s->slices[i]));
     for (size_t k = 0; k < KB_COUNT(pieces); k++)
         c->mapped += kb_string_contains(name, pieces[k]);
+    c->released += gives_memory_back(name);
 }
 
 /* Evidence: each outermost call, with its operator. */
@@ -642,7 +650,7 @@ static void report_churn(ka_finder *f, churn *c, int64_t saved)
     ka_say(f, x,
            "memory is allocated from the driver or released %llu times %s, %s in total, %s each",
            (unsigned long long)c->all.count,
-           f->step_count ? "after the first step" : "after the warm-up",
+           f->step_count ? "after the first step" : "after the first third of the recording",
            kb_duration(c->all.ns).s, kb_duration(c->all.ns / (int64_t)c->all.count).s);
     if (c->mapped * 2 > c->all.count)
         ka_advise(f, x,
@@ -657,6 +665,13 @@ static void report_churn(ka_finder *f, churn *c, int64_t saved)
     show_churn(f, x, c);
 }
 
+/* Without steps nothing tells where the warm-up ends: only memory that is also given back is not
+ * allocated for the first time. */
+static bool is_repeated(const ka_finder *f, const churn *c)
+{
+    return c->all.count >= MIN_CALLS && (f->step_count || c->released);
+}
+
 /* cudaMalloc, cudaFree and the like after the first step. */
 void ka_find_allocator_churn(ka_finder *f)
 {
@@ -669,7 +684,7 @@ void ka_find_allocator_churn(ka_finder *f)
                 add_churn_call(f, &c, i);
             c.x.slices[i] = 0;
         }
-    int64_t saved = ok && c.all.count >= MIN_CALLS ? ka_saved_with(f, &c.x) : 0;
+    int64_t saved = ok && is_repeated(f, &c) ? ka_saved_with(f, &c.x) : 0;
     if (ok && saved == KA_NO_SAVINGS)
         saved = c.all.ns;
     if (ok && ka_is_significant(f, saved, CHURN_PERCENT))

@@ -89,7 +89,7 @@ static bool list_device_limits(const kineto_trace *t, devices *d)
         kineto_process p;
         bool is_first = false;
         kineto_trace_process(t, i, &p);
-        if (!p.is_device || !p.properties_json.size)
+        if (!kt_is_described_device(&p))
             continue;
         ok = kb_map_insert(&d->by_id, (uint64_t)p.pid, d->list.count, &is_first) != NULL;
         if (ok && is_first)

@@ -266,7 +266,7 @@ static kineto_string device_properties(const kineto_trace *t, int64_t device)
     kineto_process p;
     for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
         kineto_trace_process(t, i, &p);
-        if (p.is_device && p.properties_json.size && (device < 0 || p.pid == device))
+        if (kt_is_described_device(&p) && (device < 0 || p.pid == device))
             return p.properties_json;
     }
     return (kineto_string){"", 0};

@@ -92,6 +92,14 @@ uint8_t ka_severity_of(const ka_found *x)
                                : KINETO_FINDING_LOW;
 }
 
+/* Savings that are shown as 0.0 % count as unknown ones. */
+#define MIN_SHOWN_PERCENT 0.05
+
+static int64_t savings_rank(const ka_found *x)
+{
+    return x->saved_ns == KA_NO_SAVINGS || x->step_savings_pct < MIN_SHOWN_PERCENT ? -1 : x->step_savings_ns;
+}
+
 /* Order of the report: findings about the trace itself first, then the largest savings (those
  * without known savings last), then severity, rule and subject. */
 static int compare_found(const void *left, const void *right)
@@ -99,8 +107,7 @@ static int compare_found(const void *left, const void *right)
     const ka_found *a = left, *b = right;
     if (a->comes_first != b->comes_first)
         return a->comes_first ? -1 : 1;
-    int64_t savings_a = a->saved_ns == KA_NO_SAVINGS ? -1 : a->step_savings_ns,
-            savings_b = b->saved_ns == KA_NO_SAVINGS ? -1 : b->step_savings_ns;
+    int64_t savings_a = savings_rank(a), savings_b = savings_rank(b);
     if (savings_a != savings_b)
         return savings_a > savings_b ? -1 : 1;
     if (a->severity != b->severity)

@@ -210,7 +210,7 @@ static bool has_device_limits(const kineto_trace *t)
     kineto_process p;
     for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
         kineto_trace_process(t, i, &p);
-        if (p.is_device && p.properties_json.size > 2)
+        if (kt_is_described_device(&p))
             return true;
     }
     return false;

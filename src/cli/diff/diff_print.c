@@ -445,7 +445,7 @@ static void print_diff_finding(const kc_diff_output *d, uint32_t t, uint64_t row
         print_changed_finding(d, t, row, out);
         return;
     }
-    if (isfinite(predicted))
+    if (isfinite(predicted) && predicted != 0)
         fprintf(out, ": %s up to %s of a %s", is_added ? "would save" : "would have saved", kc_us(fabs(predicted), false).s,
                 kc_diff_unit(d->facts));
     fputs("\n           ", out);

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 const kc_interface kc_interfaces[] = {
-    {"opencl", "OPENCL_LAYERS", "ckineto-opencl.so", KC_ENTRY_LIST, ':'},
-    {"cuda", "CUDA_INJECTION64_PATH", "ckineto-cuda.so", KC_ENTRY_SLOT, 0},
-    {"nvtx", "NVTX_INJECTION64_PATH", "ckineto-nvtx.so", KC_ENTRY_SLOT, 0},
-    {"itt", "INTEL_LIBITTNOTIFY64", "ckineto-itt.so", KC_ENTRY_SLOT, 0},
-    {"openmp", "OMP_TOOL_LIBRARIES", "ckineto-openmp.so", KC_ENTRY_LIST, ':'},
+    {"opencl", "OPENCL_LAYERS", "ckineto-opencl.so", KC_ENTRY_LIST, ':', KC_BUILT_WITH_OPENCL},
+    {"cuda", "CUDA_INJECTION64_PATH", "ckineto-cuda.so", KC_ENTRY_SLOT, 0, true},
+    {"nvtx", "NVTX_INJECTION64_PATH", "ckineto-nvtx.so", KC_ENTRY_SLOT, 0, true},
+    {"itt", "INTEL_LIBITTNOTIFY64", "ckineto-itt.so", KC_ENTRY_SLOT, 0, true},
+    {"openmp", "OMP_TOOL_LIBRARIES", "ckineto-openmp.so", KC_ENTRY_LIST, ':', true},
 };
 const size_t kc_interface_count = KB_COUNT(kc_interfaces);
 
@@ -63,6 +63,8 @@ static kineto_status enter_interface(const kc_interface *i, kc_entry_note *note,
 {
     char path[PATH_MAX], detail[PATH_MAX + 128];
     if (!kc_find_plugin(i->plugin, path, sizeof path)) {
+        if (!i->is_built)
+            return KINETO_OK;
         snprintf(detail, sizeof detail,
                  "%s was not found: set CKINETO_PLUGIN_DIR, or see 'ckineto doctor'", i->plugin);
         note(context, i->source, "plug-in not found", detail);

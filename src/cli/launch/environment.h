@@ -5,6 +5,12 @@
 
 #include "base/base.h"
 
+#ifdef KC_WITH_OPENCL
+#define KC_BUILT_WITH_OPENCL true
+#else
+#define KC_BUILT_WITH_OPENCL false
+#endif
+
 /* How a variable names our library. */
 typedef enum kc_entry_shape {
     KC_ENTRY_LIST, /* a list: ours is appended */
@@ -15,6 +21,7 @@ typedef struct kc_interface {
     const char *source, *variable, *plugin;
     kc_entry_shape shape;
     char separator; /* of a list */
+    bool is_built;  /* else its plug-in is not missed, and used where it is found */
 } kc_interface;
 extern const kc_interface kc_interfaces[];
 extern const size_t kc_interface_count;

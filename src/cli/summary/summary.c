@@ -302,7 +302,7 @@ void kc_put_process(FILE *out, const kineto_trace *trace, uint32_t process)
     kineto_process p;
     kineto_trace_process(trace, process, &p);
     kineto_string text = kt_process_text_of(trace, process);
-    fputs(p.is_device ? "device" : "process", out);
+    fputs(p.is_device && p.pid != KT_OVERHEAD_NUMBER ? "device" : "process", out);
     if (!text.data)
         fprintf(out, " %lld", (long long)p.pid);
     const kineto_string names[] = {kb_string_equal(text, p.name) ? kb_string("") : text, p.name};

@@ -179,7 +179,7 @@ static bool is_of_earlier_window(const kt_build_state *s, int64_t ns)
 
 /* Sets the times of a device event. They are not clipped at the window, because devices
  * report when work really began and ended. `moment`: only the start counts. False: outside,
- * or its clock is unknown. */
+ * or begun before a window that leaves such work out, or its clock is unknown. */
 static bool place_device_row(kt_build_state *s, const kf_event *e, bool moment, kt_row *row)
 {
     if (!kt_build_ns(s, e->process, e->clock, e->start, &row->start_ns) ||
@@ -189,6 +189,8 @@ static bool place_device_row(kt_build_state *s, const kf_event *e, bool moment, 
     }
     if (moment)
         row->end_ns = row->start_ns;
+    if (s->options.drop_early_devices && row->start_ns < s->start_ns)
+        return false;
     int64_t last = KB_MAX(row->start_ns, row->end_ns);
     if (last < s->start_ns || row->start_ns > s->end_ns) {
         s->out_of_window[e->source] += !is_of_earlier_window(s, last);

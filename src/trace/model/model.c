@@ -266,6 +266,23 @@ bool kt_track_device(const kineto_trace *t, uint32_t track, int64_t *device)
     return p->is_device;
 }
 
+uint8_t *kt_find_devices(const kineto_trace *t)
+{
+    uint32_t count = kineto_trace_process_count(t);
+    uint8_t *is_device = calloc((size_t)count + 1, 1);
+    for (uint32_t i = 0; is_device && i < count; i++) {
+        kineto_process p;
+        kineto_trace_process(t, i, &p);
+        is_device[i] = kt_is_described_device(&p);
+    }
+    for (size_t i = 0; is_device && i < t->tracks.count; i++) {
+        const kt_process_row *p = &t->processes.data[t->tracks.data[i].process];
+        if (p->is_device && p->pid != KT_OVERHEAD_NUMBER && t->tracks.data[i].count)
+            is_device[t->tracks.data[i].process] = 1;
+    }
+    return is_device;
+}
+
 /* The text of a row that is known by a text: its number is derived from the text's id, and
  * no other row has such a number. data NULL: the row is known by its number. */
 static kineto_string row_text(const kineto_trace *t, int64_t number, uint32_t id)

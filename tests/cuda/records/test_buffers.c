@@ -2,6 +2,7 @@
 #include "begun.h"
 
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
@@ -208,6 +209,44 @@ static void when_none_is_left_they_are_asked_for_soon(void **state)
     end();
 }
 
+/* Of the pool whose first buffer this is: bytes that have pages. */
+static size_t resident_bytes(uint8_t *first, size_t bytes)
+{
+    static unsigned char in_memory[64u * 256u];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), count = 0;
+    assert_true(bytes / page <= sizeof in_memory);
+    assert_int_equal(mincore(first, bytes, in_memory), 0);
+    for (size_t i = 0; i < bytes / page; i++)
+        count += in_memory[i] & 1u;
+    return count * page;
+}
+
+/* Short programs do not pay for all of the buffers; the reader thread prepares them ahead of need. */
+static void pages_of_buffers_are_allocated_ahead_of_need(void **state)
+{
+    const size_t bytes = 64 * CP_BUFFER_BYTES;
+    char why[CP_TEXT_BYTES];
+    (void)state;
+    begin(CUDA_12_4);
+    cp_cupti.flush_all = count_flushes;
+    assert_true(cp_buffers_create(bytes, why));
+    uint8_t *first = requested();
+    size_t before = resident_bytes(first, bytes);
+    assert_in_range(before, CP_BUFFER_BYTES, 8 * CP_BUFFER_BYTES);
+    assert_true(cp_buffers_attach(&d, why));
+    int64_t began = cp_monotonic_ns();
+    while (resident_bytes(first, bytes) <= before)
+        assert_true(cp_monotonic_ns() - began < INT64_C(10000000000));
+    size_t count = 1;
+    for (uint8_t *memory; (memory = requested()) != NULL; count++)
+        memset(memory, 0, CP_BUFFER_BYTES);
+    assert_int_equal(count, 64); /* also faster than the thread prepares them */
+    assert_int_equal(resident_bytes(first, bytes), bytes);
+    cp_buffers_detach();
+    cp_buffers_after_fork(); /* the buffers that were taken are free again */
+    end();
+}
+
 static void a_buffer_that_does_not_come_back_is_reported_once(void **state)
 {
     (void)state;
@@ -313,6 +352,7 @@ int main(void)
         cmocka_unit_test(a_cupti_that_finds_no_end_does_not_hold_us),
         cmocka_unit_test(late_records_without_an_end_do_not_hold_us),
         cmocka_unit_test(when_none_is_left_they_are_asked_for_soon),
+        cmocka_unit_test(pages_of_buffers_are_allocated_ahead_of_need),
         cmocka_unit_test(a_buffer_that_does_not_come_back_is_reported_once),
         cmocka_unit_test(buffers_that_cupti_has_stay_where_they_are),
         cmocka_unit_test(what_the_host_does_not_take_was_requested),

@@ -71,6 +71,24 @@ static void two(void)
     end(session);
 }
 
+/* As the seat of PyTorch does: CUPTI is on before the session starts, and work until then is not in it. */
+static void warm_up(void)
+{
+    kineto_error err = {0};
+    kineto_session *session;
+    need(kineto_session_create(NULL, &session, &err), &err);
+    for (int round = 0; round < 2; round++) {
+        kineto_trace *trace;
+        need(kineto_session_warm_up(session, &err), &err);
+        add("add", "3");
+        need(kineto_session_start(session, &err), &err);
+        add("add", "2");
+        need(kineto_session_stop(session, &trace, &err), &err);
+        save(trace);
+    }
+    kineto_session_destroy(session);
+}
+
 static void overlap(void)
 {
     kineto_session *first = begin();
@@ -224,6 +242,7 @@ static const struct {
     {"overlap", overlap},
     {"toggle", toggle},
     {"snapshot", snapshot},
+    {"warm_up", warm_up},
     {"late", late},
     {"reset", reset},
     {"operators", operators},
