@@ -6,7 +6,10 @@
 #include "analyze/saved/row_blocks.h"
 #include "unit.h"
 
+#include <ckineto/facts.h>
+
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -291,6 +294,27 @@ static void test_sources_of_rows(void **unused)
     ka_rank_facts_release(expected);
 }
 
+static void test_facts_are_known_from_their_files(void **state)
+{
+    (void)state;
+    char name[] = "/tmp/ckineto-facts-XXXXXX";
+    int fd = mkstemp(name);
+    size_t size;
+    char *data = make_file(10, &size);
+    kineto_facts *facts = NULL;
+    kineto_error err = {.message = ""};
+    assert_true(fd >= 0);
+    assert_false(kineto_facts_are_at(name)); /* empty */
+    assert_false(kineto_facts_are_at("/nowhere"));
+    assert_int_equal(write(fd, data, size), size);
+    close(fd);
+    assert_true(kineto_facts_are_at(name));
+    assert_int_equal(kineto_facts_open((const char *const[]){name}, 1, 0, &facts, &err), KINETO_OK);
+    kineto_facts_destroy(facts);
+    free(data);
+    unlink(name);
+}
+
 /* Each byte is covered by a checksum. */
 static void test_damage_is_found(void **unused)
 {
@@ -390,6 +414,7 @@ int main(void)
         cmocka_unit_test(test_packed_rows_come_back),
         cmocka_unit_test(test_windows_of_rows),
         cmocka_unit_test(test_sources_of_rows),
+        cmocka_unit_test(test_facts_are_known_from_their_files),
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_versions),
     };

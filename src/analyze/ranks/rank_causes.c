@@ -520,7 +520,7 @@ static void find_longest(const ka_cause_search *s, ka_rank_causes *out)
         next = fmax(next, fmin(excess, most));
         if (excess > most) {
             most = excess;
-            longest.rank = r;
+            longest.rank = longest.of.index = r;
         }
     }
     count_leads(s, &longest);
