@@ -20,15 +20,20 @@ typedef struct difference {
     int64_t ranks[2];
     kineto_string group;
     double ns[2];
-    double confidence; /* of causes */
+    double confidence; /* of causes, and of what explains as much as one */
+    double explained_ns; /* of the change of a step */
     char sentence[320];
 } difference;
+
+#define MIN_STEP_CHANGE 0.02 /* of a step: a smaller change needs no origin */
+#define MIN_ORIGIN      0.5  /* of the change of a step */
 
 typedef struct sides {
     const ka_rank_view *v[2];
     ka_table *t;
     double length_ns; /* of the longer run */
-    KB_VEC(difference) causes;
+    KB_VEC(difference) causes, transfers;
+    bool has_causes; /* rows of causes, which come first */
     bool no_memory;
 } sides;
 
@@ -311,22 +316,67 @@ static bool compare_roles(const sides *s)
 
 /* ---- transfers of kinds of groups ------------------------------------------------------------- */
 
-/* Median transfer of whole instances of groups with this description and size. 0: there is none. */
-static double measure_transfers(const ka_rank_model *m, const ka_rank_group *like, double *room)
+/* Transfers of whole instances of groups with one description and size. */
+typedef struct transfer_times {
+    double median_ns; /* 0: there is none */
+    double step_ns;   /* in a step of one of these groups */
+} transfer_times;
+
+static uint32_t count_run_steps(const ka_rank_model *m)
 {
-    size_t count = 0;
+    uint32_t steps = 1;
+    for (uint32_t r = 0; r < m->rank_count; r++)
+        steps = KB_MAX(steps, m->facts[r]->step_count);
+    return steps;
+}
+
+static transfer_times measure_transfers(const ka_rank_model *m, const ka_rank_group *like, double *room)
+{
+    size_t count = 0, groups = 0;
+    double sum = 0;
+    for (size_t g = 0; g < m->groups.count; g++)
+        groups += m->groups.data[g].size == like->size && kb_string_equal(m->groups.data[g].description, like->description);
     for (size_t i = 0; i < m->instances.count; i++) {
         const ka_instance *x = &m->instances.data[i];
         const ka_rank_group *g = &m->groups.data[x->group];
         if (x->flags & KA_INSTANCE_WHOLE && g->size == like->size && kb_string_equal(g->description, like->description))
-            room[count++] = (double)KB_MAX(x->end_ns - x->arrival_ns, 0);
+            sum += room[count++] = (double)KB_MAX(x->end_ns - x->arrival_ns, 0);
     }
-    return count ? ka_median(room, count) : 0;
+    return (transfer_times){count ? ka_median(room, count) : 0, sum / (double)KB_MAX(groups, (size_t)1) / count_run_steps(m)};
 }
 
-static void compare_transfers_of(const sides *s, const ka_rank_group *g, double *room)
+/* Do these transfers change by half or more of what a step does? Then they are its origin, as far as causes are known: groups that are all
+ * slow have no like in their own run. */
+static bool explains_step(const sides *s, double by_ns)
 {
-    double a = measure_transfers(&s->v[0]->model, g, room), b = measure_transfers(&s->v[1]->model, g, room);
+    double step_ns[2];
+    for (uint32_t side = 0; side < 2; side++)
+        step_ns[side] = (double)s->v[side]->causes.length_ns / count_run_steps(&s->v[side]->model);
+    double change = step_ns[1] - step_ns[0];
+    return fabs(change) >= MIN_STEP_CHANGE * step_ns[0] && by_ns / change >= MIN_ORIGIN;
+}
+
+static int compare_step_parts(const void *left, const void *right)
+{
+    const difference *a = left, *b = right;
+    double by_a = fabs(a->explained_ns), by_b = fabs(b->explained_ns);
+    return by_a != by_b ? KB_COMPARE(by_b, by_a) : strcmp(a->sentence, b->sentence);
+}
+
+/* Those that explain most come first. */
+static void put_transfers(sides *s)
+{
+    if (s->transfers.count)
+        qsort(s->transfers.data, s->transfers.count, sizeof *s->transfers.data, compare_step_parts);
+    for (size_t i = 0; i < s->transfers.count; i++)
+        put_difference(s, &s->transfers.data[i]);
+    kb_vec_free(&s->transfers);
+}
+
+static void compare_transfers_of(sides *s, const ka_rank_group *g, double *room)
+{
+    transfer_times before = measure_transfers(&s->v[0]->model, g, room), after = measure_transfers(&s->v[1]->model, g, room);
+    double a = before.median_ns, b = after.median_ns, by_ns = after.step_ns - before.step_ns;
     if (!(a > 0) || !(b > 0) || fabs(b - a) < MIN_TRANSFER * a || fabs(b - a) < MIN_TRANSFER_NS)
         return;
     kineto_string name = g->description.size ? g->description : g->name;
@@ -334,14 +384,17 @@ static void compare_transfers_of(const sides *s, const ka_rank_group *g, double 
                     .kind = "link",
                     .ranks = {KA_NO_INT, KA_NO_INT},
                     .group = name,
-                    .ns = {a, b}};
-    kb_snprintf(d.sentence, sizeof d.sentence, "transfers in groups %.*s of %u ranks take %s before, %s after (median)",
-                (int)KB_MIN(name.size, (size_t)60), name.data, g->size, kb_duration((int64_t)a).s,
+                    .ns = {a, b},
+                    .explained_ns = by_ns};
+    if (!s->has_causes && explains_step(s, by_ns))
+        d.confidence = KB_MIN(ka_cause_confidence(s->v[0]), ka_cause_confidence(s->v[1]));
+    kb_snprintf(d.sentence, sizeof d.sentence, "transfers in groups %s%.*s of %u ranks take %s before, %s after (median)",
+                name.size ? "" : "without a name", (int)KB_MIN(name.size, (size_t)60), name.data, g->size, kb_duration((int64_t)a).s,
                 kb_duration((int64_t)b).s);
-    put_difference(s, &d);
+    s->no_memory |= !kb_vec_push(&s->transfers, d);
 }
 
-static bool compare_transfers(const sides *s)
+static bool compare_transfers(sides *s)
 {
     const ka_rank_model *m = &s->v[0]->model;
     double *room = malloc((KB_MAX(m->instances.count, s->v[1]->model.instances.count) + 1) * sizeof *room);
@@ -355,7 +408,8 @@ static bool compare_transfers(const sides *s)
     }
     kb_map_free(&seen);
     free(room);
-    return ok;
+    put_transfers(s);
+    return ok && !s->no_memory;
 }
 
 /* ---- damage and clocks ------------------------------------------------------------------------ */
@@ -434,15 +488,18 @@ kineto_status ka_diff_put_ranks(kineto_analysis *facts, ka_rank_set *before, ka_
         return kb_fail_memory(err, "compare ranks");
     s.length_ns = (double)KB_MAX(s.v[0]->causes.length_ns, s.v[1]->causes.length_ns);
     bool both = !*reason_of(s.v[0]) && !*reason_of(s.v[1]), ok = true;
+    bool has_rows = s.v[0]->window_count < 2 && s.v[1]->window_count < 2;
     if (both)
         ok = compare_causes(&s);
+    s.has_causes = ka_table_rows(s.t) > 0;
+    if (both && has_rows)
+        ok = compare_transfers(&s) && ok;
     for (uint32_t side = 0; side < 2; side++) {
         put_damage(&s, side);
         put_absent_ranks(&s, side);
     }
     compare_refusals(&s);
-    bool has_rows = s.v[0]->window_count < 2 && s.v[1]->window_count < 2;
-    ok = ok && (!has_rows || (compare_roles(&s) && (!both || compare_transfers(&s))));
+    ok = ok && (!has_rows || compare_roles(&s));
     if (!has_rows)
         ka_note(s.t, "roles and transfers are not compared: the rows of the run do not fit into memory (--mem)");
     else if (!ka_table_rows(s.t))

@@ -82,14 +82,11 @@ static void note_cause(const ka_rank_view *v, const ka_rank_cause *c, ka_table *
 /* No cause was found: but was each link compared with another one? */
 static void note_no_cause(const ka_rank_view *v, ka_table *t)
 {
-    if (v->causes.lone_group == KA_NONE) {
+    char lone[300];
+    if (ka_say_lone_links(v, lone, sizeof lone))
+        ka_note(t, "no rank makes the run longer by more than noise; %s", lone);
+    else
         ka_note(t, "no rank and no link makes the run longer by more than noise");
-        return;
-    }
-    const ka_rank_group *g = &v->model.groups.data[v->causes.lone_group];
-    kineto_string name = g->description.size ? g->description : g->name;
-    ka_note(t, "no rank makes the run longer by more than noise; links of %.*s cannot be evaluated, since no other group is of their kind: "
-               "compare with a good run (ckineto diff)", (int)KB_MIN(name.size, (size_t)40), name.data);
 }
 
 /* Is the rank a cause already, on its own host? */
@@ -142,8 +139,7 @@ void ka_reduce_rank_clocks(kineto_analysis *a)
         ka_put_number(t, is_known ? c->drift * 1e6 : (double)NAN);
         ka_put_number(t, is_known ? c->bar_ns / 1000 : (double)NAN);
         if (c->is_left_out && !v->model.refused[0] && !t->note[0])
-            ka_note(t, "left out: host %.*s has no collective in common with most others", (int)KB_MIN(c->host.size, (size_t)60),
-                    c->host.data);
+            ka_note(t, "left out: %s has no collective in common with most others", ka_name_clock(&v->model, (uint32_t)i).s);
     }
     if (v && v->model.refused[0])
         ka_note(t, "%s", v->model.refused);

@@ -3,6 +3,7 @@
 #include "analyze/overview/overview.h"
 
 #include "analyze/dataset/watched_threads.h"
+#include "analyze/ranks/rank_names.h"
 #include "analyze/ranks/rank_set.h"
 #include "analyze/ranks/rank_warnings.h"
 #include "base/strings.h"
@@ -112,6 +113,16 @@ static void say_rank_warnings(kineto_overview *o)
         say(o, "Collectives differ: %s. ", text);
     if (v && ka_warn_of_clocks(v, text, sizeof text))
         say(o, "R%s. ", text + 1); /* "Ranks …" */
+}
+
+/* What the run alone cannot show: a reader would take silence for "all is well". */
+static void say_lone_links(kineto_overview *o)
+{
+    char text[400];
+    ka_rank_set *set = o->found && o->found->across ? o->found->across->ranks : NULL;
+    const ka_rank_view *v = set && set->ranks.count > 1 ? ka_rank_set_view(set) : NULL;
+    if (v && ka_say_lone_links(v, text, sizeof text))
+        say(o, " No rank makes the run longer by more than noise; %s.", text);
 }
 
 /* The row with the longest time on a CPU. */
@@ -494,6 +505,7 @@ void ka_overview_describe(kineto_overview *o)
         if (!say_largest_part(o) && (watched || !find_shown(o, KA_TABLE_annotations)))
             say_consumer(o);
     }
+    say_lone_links(o);
     add_saving_tile(o);
     add_memory_tile(o);
 }

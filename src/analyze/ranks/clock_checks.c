@@ -2,6 +2,7 @@
  * each clock from both sides, also by way of other clocks. Hosts that nothing connects with most others are left
  * out; what contradicts itself is refused. */
 #include "analyze/ranks/clock_checks.h"
+#include "analyze/ranks/rank_names.h"
 
 #include <math.h>
 
@@ -163,19 +164,19 @@ static void set_bounds(checking *k)
 
 static void refuse_host(ka_rank_model *m, const ka_rank_clock *c, uint32_t index, uint32_t bad_clock)
 {
-    int size = (int)KB_MIN(c->host.size, (size_t)60);
     if (c->is_left_out)
         return;
+    ka_link_text host = ka_name_clock(m, index);
     m->is_no_defect |= !m->refused[0] && !c->row_count;
     if (!c->row_count)
-        refuse_clocks(m, "host %.*s has no collective in common with other hosts", size, c->host.data);
+        refuse_clocks(m, "%s has no collective in common with other hosts", host.s);
     else if (fabs(c->drift) > MAX_DRIFT)
-        refuse_clocks(m, "the clock of host %.*s gains %.0f us a second", size, c->host.data, c->drift * 1e6);
+        refuse_clocks(m, "the clock of %s gains %.0f us a second", host.s, c->drift * 1e6);
     else if (c->most_ns == INFINITY || c->least_ns == -INFINITY)
-        refuse_clocks(m, "no collectives connect host %.*s with the first host", size, c->host.data);
+        refuse_clocks(m, "no collectives connect %s with the first host", host.s);
     else if (index == bad_clock || c->least_ns > c->bar_ns || c->most_ns < -c->bar_ns || c->least_ns > c->most_ns)
-        refuse_clocks(m, "collectives of host %.*s contradict each other: on no clock does each end after its begin on all ranks",
-                      size, c->host.data);
+        refuse_clocks(m, "collectives of %s contradict each other: on no clock does each end after its begin on all ranks",
+                      host.s);
 }
 
 static void refuse_fit(checking *k)
@@ -186,9 +187,8 @@ static void refuse_fit(checking *k)
         refuse_clocks(m, "hosts have %u collectives in common, of which at least %u are needed", m->shared_count,
                       KA_MIN_SHARED);
     if (m->residual_ns > MAX_DEVIATION && m->odd_clock != KA_NONE)
-        refuse_clocks(m, "the clock of host %.*s was set during the run, or is uneven: ends of collectives differ by %s",
-                      (int)KB_MIN(m->clocks.data[m->odd_clock].host.size, (size_t)60), m->clocks.data[m->odd_clock].host.data,
-                      kb_duration((int64_t)m->residual_ns).s);
+        refuse_clocks(m, "the clock of %s was set during the run, or is uneven: ends of collectives differ by %s",
+                      ka_name_clock(m, m->odd_clock).s, kb_duration((int64_t)m->residual_ns).s);
     m->is_no_defect |= !m->refused[0] && m->residual_ns > MAX_DEVIATION;
     if (m->residual_ns > MAX_DEVIATION)
         refuse_clocks(m, "ends of collectives differ by %s on different ranks", kb_duration((int64_t)m->residual_ns).s);
@@ -262,8 +262,8 @@ static void check_rank_numbers(ka_rank_model *m, uint32_t rank, const number_ord
         kineto_string name = m->groups.data[m->global[i]].name;
         if (o->rank != rank + 1 || o->descents < MIN_DESCENTS || o->descents <= DESCENT_SHARE * o->count)
             continue;
-        refuse_clocks(m, "on rank %d, numbers of group %.*s are out of order", m->facts[rank]->rank,
-                      (int)KB_MIN(name.size, (size_t)60), name.data);
+        refuse_clocks(m, "on rank %d, numbers of %s%.*s are out of order", m->facts[rank]->rank,
+                      name.size ? "group " : "a group without a name", (int)KB_MIN(name.size, (size_t)60), name.data);
         m->domain[rank] = KA_NONE;
     }
 }

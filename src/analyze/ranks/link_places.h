@@ -29,10 +29,10 @@ typedef struct ka_link_places {
 
 /** How the transfers of a group compare with those of its like. */
 typedef struct ka_link_use {
-    double lone_ns;     /* of transfers that are like those of no other group */
-    double usual_ns;    /* that the others should take */
+    double lone_ns;     /* of transfers that are like those of no other group, or of groups that all have a host in common */
+    double compared_ns; /* of the others */
+    double usual_ns;    /* that transfers should take that are like those of another group */
     double slow_ns;     /* by how much the slow ones take longer */
-    bool is_compared;   /* there are others */
 } ka_link_use;
 
 /** @param m  with clocks. @param p  to be freed, also on failure. False: out of memory. */

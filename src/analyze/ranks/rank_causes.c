@@ -73,9 +73,9 @@ static bool add_link_excess(searching *s)
         ka_link_use *to = &s->all->link_use[g];
         const ka_link_use *by = &s->trials.use[g];
         to->lone_ns += by->lone_ns;
+        to->compared_ns += by->compared_ns;
         to->usual_ns += by->usual_ns;
         to->slow_ns += by->slow_ns;
-        to->is_compared |= by->is_compared;
     }
     return ok;
 }
@@ -487,23 +487,36 @@ static bool close_steps(ka_cause_search *s)
     return ok;
 }
 
-/* The group with most transfers that nothing could be compared with: of no group of its kind. */
+static int compare_lone(const void *left, const void *right)
+{
+    const ka_lone_links *a = left, *b = right;
+    return a->transfer_ns != b->transfer_ns ? KB_COMPARE(b->transfer_ns, a->transfer_ns) : KB_COMPARE(a->group, b->group);
+}
+
+/* Lists kinds of groups most of whose transfers nothing could be compared with: of each the group with most of them.
+ * False: out of memory. */
 #define MIN_LONE_SHARE 0.01 /* of the run */
-static uint32_t find_lone_group(const ka_cause_search *s)
+static bool list_lone_links(const ka_cause_search *s, ka_rank_causes *out)
 {
     const ka_rank_model *m = s->m;
-    uint32_t found = KA_NONE;
-    double most = MIN_LONE_SHARE * (double)s->length_ns;
-    for (uint32_t g = 0; g < m->groups.count; g++) {
-        bool is_compared = false;
-        for (uint32_t k = 0; s->link_use[g].lone_ns > most && k < m->groups.count; k++)
-            is_compared |= m->groups.data[k].kind == m->groups.data[g].kind && s->link_use[k].is_compared;
-        if (s->link_use[g].lone_ns <= most || is_compared)
-            continue;
-        most = s->link_use[g].lone_ns;
-        found = g;
+    ka_lone_links *most = calloc(m->groups.count + 1, sizeof *most); /* by kind */
+    double *uncompared_ns = calloc(m->groups.count + 1, sizeof *uncompared_ns); /* by kind: beyond those that are compared */
+    bool ok = most && uncompared_ns;
+    for (uint32_t g = 0; ok && g < m->groups.count; g++) {
+        const ka_link_use *use = &s->link_use[g];
+        uint32_t kind = m->groups.data[g].kind;
+        uncompared_ns[kind] += use->lone_ns - use->compared_ns;
+        if (use->lone_ns > (double)most[kind].transfer_ns)
+            most[kind] = (ka_lone_links){g, (int64_t)use->lone_ns};
     }
-    return found;
+    for (size_t kind = 0; ok && kind < m->groups.count; kind++)
+        if (uncompared_ns[kind] > 0 && (double)most[kind].transfer_ns > MIN_LONE_SHARE * (double)s->length_ns)
+            ok = kb_vec_push(&out->lone, most[kind]);
+    if (out->lone.count)
+        qsort(out->lone.data, out->lone.count, sizeof *out->lone.data, compare_lone);
+    free(most);
+    free(uncompared_ns);
+    return ok;
 }
 
 #define MIN_LONGEST_SHARE 0.01 /* of the run */
@@ -533,8 +546,8 @@ static void find_longest(const ka_cause_search *s, ka_rank_causes *out)
 
 bool ka_cause_search_finish(ka_cause_search *s, ka_rank_causes *out)
 {
-    *out = (ka_rank_causes){.length_ns = s->length_ns, .apart_ns = s->apart_ns, .lone_group = find_lone_group(s)};
-    if (!close_steps(s))
+    *out = (ka_rank_causes){.length_ns = s->length_ns, .apart_ns = s->apart_ns};
+    if (!close_steps(s) || !list_lone_links(s, out))
         return false;
     if (s->m->refused[0])
         find_longest(s, out);
@@ -546,4 +559,8 @@ bool ka_cause_search_finish(ka_cause_search *s, ka_rank_causes *out)
     return true;
 }
 
-void ka_rank_causes_free(ka_rank_causes *c) { kb_vec_free(&c->list); }
+void ka_rank_causes_free(ka_rank_causes *c)
+{
+    kb_vec_free(&c->list);
+    kb_vec_free(&c->lone);
+}

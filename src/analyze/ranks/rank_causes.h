@@ -18,11 +18,17 @@ typedef struct ka_rank_cause {
     ka_trial_of of;    /* what was tried */
 } ka_rank_cause;
 
+/** Groups of a kind, of which most transfers have no like on other links. */
+typedef struct ka_lone_links {
+    uint32_t group;      /* index: the one with most of these transfers */
+    int64_t transfer_ns; /* of this group, in the run */
+} ka_lone_links;
+
 typedef struct ka_rank_causes {
     KB_VEC(ka_rank_cause) list; /* those that save something beyond noise, most first */
     uint32_t steps;             /* that the run has; 0: not known */
     int64_t length_ns;          /* of the run, as recorded, from its first step */
-    uint32_t lone_group;        /* its links cannot be evaluated: no other group is of its kind; KA_NONE */
+    KB_VEC(ka_lone_links) lone; /* kinds of groups whose links this run alone cannot evaluate, most transfers first */
     int64_t apart_ns;           /* by which the model has other times */
     int64_t noise_ns;           /* what is saved where nothing is wrong */
     char refused[200];          /* why no rank is blamed; "": causes were looked for */

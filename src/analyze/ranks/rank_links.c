@@ -14,6 +14,7 @@ typedef struct slow_search {
     double *slow;
     double *transfer_ns; /* by instance: of its fastest rank, as if it were as large as its like */
     bool *spans_hosts;   /* by instance */
+    uint64_t *layout;    /* by group: equal for groups whose members have the same distances; 0: not known yet */
 } slow_search;
 
 /* Does a group lie within one host? Transfers within and between hosts are not alike. */
@@ -54,10 +55,63 @@ typedef struct transfer_search {
     KB_VEC(transfers) groups;
     uint32_t *of;           /* by instance: index of groups; KA_NONE */
     double *usual, *spread; /* by index of `like` */
+    uint32_t *group_count;  /* by index of `like` */
+    bool *is_compared;      /* by index of `like`: there are several groups, and no host that all of them have */
     uint32_t like_count;
 } transfer_search;
 
-static bool place_transfers(const slow_search *s, transfer_search *t)
+/* Processes of one host have no link between them. */
+static bool is_link(const slow_search *s, size_t index)
+{
+    const ka_instance *x = &s->m->instances.data[index];
+    return s->spans_hosts[index] || !s->m->facts[s->m->rank_of[s->m->members[x->first]]]->on_host;
+}
+
+/* What groups without a description have in common if they are of one layout: the distances of their members. */
+static uint64_t layout_of(slow_search *s, const ka_instance *x)
+{
+    const ka_rank_model *m = s->m;
+    int32_t first = m->facts[m->rank_of[m->members[x->first]]]->rank;
+    uint64_t sum = s->layout[x->group];
+    for (uint32_t i = 0; !s->layout[x->group] && i < x->count; i++) {
+        int32_t distance = m->facts[m->rank_of[m->members[x->first + i]]]->rank - first;
+        sum = kb_hash_seeded(sum, (const char *)&distance, sizeof distance);
+    }
+    return s->layout[x->group] = sum | 1;
+}
+
+/* Is the size of a message known? Calls of a group whose sizes are not known are compared with the same call of other steps. */
+static bool has_size(const ka_rank_model *m, const ka_instance *x)
+{
+    for (uint32_t i = 0; i < x->count; i++)
+        if (ka_model_row(m, m->members[x->first + i])->elements)
+            return true;
+    return x->op == KA_OP_BARRIER;
+}
+
+/* Equal for transfers that should take as long as each other. False: there is nothing that they are known to be like. */
+static bool hash_likeness(slow_search *s, size_t index, uint64_t *out)
+{
+    const ka_rank_model *m = s->m;
+    const ka_instance *x = &m->instances.data[index];
+    const ka_rank_group *g = &m->groups.data[x->group];
+    const ka_comm *c = ka_model_row(m, m->members[x->first]);
+    bool is_sized = has_size(m, x), is_named = g->name.size || g->description.size || ka_is_message(x->op);
+    if (!is_sized && !ka_is_counted(c))
+        return false;
+    uint64_t key[] = {g->kind,
+                      x->op,
+                      x->op == KA_OP_ALL_TO_ALL ? 0 : c->elements,
+                      x->size,
+                      s->spans_hosts[index],
+                      ka_is_described(g) || ka_is_message(x->op) ? 0 : layout_of(s, x),
+                      is_sized && is_named ? 0 : 1 + (uint64_t)x->group,
+                      is_sized ? 0 : 1 + (uint64_t)x->sequence};
+    *out = kb_hash(key, sizeof key);
+    return true;
+}
+
+static bool place_transfers(slow_search *s, transfer_search *t)
 {
     const ka_rank_model *m = s->m;
     kb_map likes = {0}, groups = {0};
@@ -65,16 +119,13 @@ static bool place_transfers(const slow_search *s, transfer_search *t)
     for (size_t i = 0; ok && i < m->instances.count; i++) {
         const ka_instance *x = &m->instances.data[i];
         t->of[i] = KA_NONE;
-        bool is_link = s->spans_hosts[i] || !m->facts[m->rank_of[m->members[x->first]]]->on_host;
-        if (!ka_is_joined(x) || !(x->flags & KA_INSTANCE_WHOLE) || !is_link) /* processes of one host have no link between them */
+        uint64_t likeness[] = {0, 0};
+        if (!ka_is_joined(x) || !(x->flags & KA_INSTANCE_WHOLE) || !is_link(s, i) || !hash_likeness(s, i, likeness))
             continue;
-        const ka_comm *c = ka_model_row(m, m->members[x->first]);
-        uint64_t key[] = {m->groups.data[x->group].kind, x->op, x->op == KA_OP_ALL_TO_ALL ? 0 : c->elements,
-                          x->size, s->spans_hosts[i], 0};
-        uint64_t *like = kb_map_insert(&likes, kb_hash(key, sizeof key), likes.count, NULL);
-        key[5] = 1 + (uint64_t)x->group;
+        uint64_t *like = kb_map_insert(&likes, kb_hash(likeness, sizeof likeness), likes.count, NULL);
+        likeness[1] = 1 + (uint64_t)x->group;
         bool created;
-        uint64_t *at = like ? kb_map_insert(&groups, kb_hash(key, sizeof key), t->groups.count, &created) : NULL;
+        uint64_t *at = like ? kb_map_insert(&groups, kb_hash(likeness, sizeof likeness), t->groups.count, &created) : NULL;
         ok = at && (!created || kb_vec_push(&t->groups, (transfers){.like = (uint32_t)*like, .group = x->group}));
         t->of[i] = at ? (uint32_t)*at : KA_NONE;
     }
@@ -177,10 +228,31 @@ static double usual_of(const slow_search *s, const alike *list, size_t count, do
     return list[(count - 1) / 2].middle;
 }
 
+/* A host that all groups have makes all of them slow: what is usual on its links, the run does not show. Links within a host
+ * differ from group to group.
+ * @param seen  by clock: zeros, also afterwards */
+static bool differ_in_hosts(const slow_search *s, const alike *list, size_t count, uint32_t *seen)
+{
+    const ka_link_places *p = s->places;
+    uint32_t most = 0;
+    bool is_within_host = true;
+    for (size_t k = 0; k < count; k++) {
+        uint32_t group = list[k].group;
+        is_within_host &= p->host_first[group + 1] - p->host_first[group] < 2;
+        for (uint32_t i = p->host_first[group]; i < p->host_first[group + 1]; i++)
+            most = KB_MAX(most, ++seen[p->hosts[i]]);
+    }
+    for (size_t k = 0; k < count; k++)
+        for (uint32_t i = p->host_first[list[k].group]; i < p->host_first[list[k].group + 1]; i++)
+            seen[p->hosts[i]] = 0;
+    return is_within_host || most < count;
+}
+
 /* Sets what is usual of each like, from the middles of its groups. False: out of memory. */
 static bool find_usual_transfers(const slow_search *s, transfer_search *t)
 {
     size_t n = t->groups.count;
+    uint32_t *seen = calloc(s->m->clocks.count + 1, sizeof *seen);
     alike *list = malloc((n + 1) * sizeof *list);
     for (size_t i = 0; list && i < n; i++)
         list[i] = (alike){t->groups.data[i].like, t->groups.data[i].group, t->groups.data[i].middle};
@@ -190,9 +262,12 @@ static bool find_usual_transfers(const slow_search *s, transfer_search *t)
         for (next = i + 1; next < n && list[next].like == list[i].like; next++)
             ;
         t->usual[list[i].like] = usual_of(s, list + i, next - i, FAR_DEVIATIONS * t->spread[list[i].like] + FAR_NS);
+        t->group_count[list[i].like] = (uint32_t)(next - i);
+        t->is_compared[list[i].like] = seen && next - i > 1 && differ_in_hosts(s, list + i, next - i, seen);
     }
+    free(seen);
     free(list);
-    return list != NULL;
+    return list && seen;
 }
 
 /* Middle and spread of each group, and of these the usual ones of groups that are alike. */
@@ -235,24 +310,20 @@ static void mark_slow_transfers(slow_search *s, const transfer_search *t)
     }
 }
 
-static bool add_link_use(const slow_search *s, const transfer_search *t, ka_link_use *use)
+static void add_link_use(const slow_search *s, const transfer_search *t, ka_link_use *use)
 {
-    const ka_rank_model *m = s->m;
-    uint32_t *groups = calloc((size_t)t->like_count + 1, sizeof *groups); /* by like */
-    for (size_t i = 0; groups && i < t->groups.count; i++)
-        groups[t->groups.data[i].like]++;
-    for (size_t i = 0; groups && i < m->instances.count; i++) {
-        const ka_instance *x = &m->instances.data[i];
-        bool is_link = s->spans_hosts[i] || !m->facts[m->rank_of[m->members[x->first]]]->on_host;
-        use[x->group].slow_ns += s->slow[i];
-        if (t->of[i] != KA_NONE && groups[t->groups.data[t->of[i]].like] > 1) {
-            use[x->group].is_compared = true;
-            use[x->group].usual_ns += t->usual[t->groups.data[t->of[i]].like];
-        } else if (is_link && ka_is_joined(x) && x->count > 1 && ka_is_synchronizing(x->op))
-            use[x->group].lone_ns += fmax(least_transfer(s, x), 0);
+    for (size_t i = 0; i < s->m->instances.count; i++) {
+        const ka_instance *x = &s->m->instances.data[i];
+        ka_link_use *u = &use[x->group];
+        uint32_t like = t->of[i] == KA_NONE ? KA_NONE : t->groups.data[t->of[i]].like;
+        u->slow_ns += s->slow[i];
+        if (like != KA_NONE && t->group_count[like] > 1)
+            u->usual_ns += t->usual[like];
+        if (like != KA_NONE && t->is_compared[like])
+            u->compared_ns += fmax(s->transfer_ns[i], 0);
+        else if (is_link(s, i) && ka_is_joined(x) && x->count > 1 && (like != KA_NONE || ka_is_synchronizing(x->op)))
+            u->lone_ns += fmax(least_transfer(s, x), 0);
     }
-    free(groups);
-    return groups != NULL;
 }
 
 bool ka_find_slow_transfers(const ka_replay *r, const ka_link_places *places, double *slow, ka_link_use *use)
@@ -260,20 +331,27 @@ bool ka_find_slow_transfers(const ka_replay *r, const ka_link_places *places, do
     size_t n = r->m->instances.count;
     slow_search s = {.m = r->m, .replay = r, .places = places, .slow = slow,
                      .transfer_ns = malloc((n + 1) * sizeof *s.transfer_ns),
-                     .spans_hosts = malloc((n + 1) * sizeof *s.spans_hosts)};
+                     .spans_hosts = malloc((n + 1) * sizeof *s.spans_hosts),
+                     .layout = calloc(r->m->groups.count + 1, sizeof *s.layout)};
     transfer_search t = {.of = malloc((n + 1) * sizeof *t.of),
                          .usual = calloc(n + 1, sizeof *t.usual),
-                         .spread = calloc(n + 1, sizeof *t.spread)};
-    bool ok = t.of && t.usual && t.spread && s.transfer_ns && s.spans_hosts;
+                         .spread = calloc(n + 1, sizeof *t.spread),
+                         .group_count = calloc(n + 1, sizeof *t.group_count),
+                         .is_compared = calloc(n + 1, sizeof *t.is_compared)};
+    bool ok = t.of && t.usual && t.spread && t.group_count && t.is_compared && s.transfer_ns && s.spans_hosts && s.layout;
     if (ok)
         ka_run_lanes(measure_transfers, &s, (uint32_t)n, r->m->row_count);
     ok = ok && place_transfers(&s, &t) && find_size_parts(&s, &t) && describe_transfers(&s, &t);
     if (ok)
         mark_slow_transfers(&s, &t);
-    ok = ok && add_link_use(&s, &t, use);
+    if (ok)
+        add_link_use(&s, &t, use);
     kb_vec_free(&t.groups);
     free(s.transfer_ns);
     free(s.spans_hosts);
+    free(s.layout);
+    free(t.group_count);
+    free(t.is_compared);
     free(t.of);
     free(t.usual);
     free(t.spread);

@@ -35,6 +35,12 @@ typedef struct ka_rank_group {
     kineto_string name, description;
 } ka_rank_group;
 
+/** Is its description more than PyTorch's for a group that got none? */
+static inline bool ka_is_described(const ka_rank_group *g)
+{
+    return g->description.size && !kb_string_is(g->description, "undefined");
+}
+
 /** The clock of a host: what is added to its times, offset_ns + drift * (t - middle_ns). */
 typedef struct ka_rank_clock {
     kineto_string host;

@@ -151,19 +151,60 @@ static kineto_string host_of_group(const ka_rank_model *m, uint32_t group, bool 
 #define MAX_NAME 60u
 static int cut_size(kineto_string text) { return (int)KB_MIN(text.size, (size_t)MAX_NAME); }
 
+ka_link_text ka_name_group(const ka_rank_model *m, uint32_t group)
+{
+    ka_link_text text;
+    const ka_rank_group *g = &m->groups.data[group];
+    if (!g->name.size && !g->description.size)
+        kb_snprintf(text.s, sizeof text.s, "a group without a name");
+    else if (!g->description.size)
+        kb_snprintf(text.s, sizeof text.s, "group %.*s", cut_size(g->name), g->name.data);
+    else
+        kb_snprintf(text.s, sizeof text.s, "group %.*s%s(%.*s)", cut_size(g->name), g->name.data, g->name.size ? " " : "",
+                    cut_size(g->description), g->description.data);
+    return text;
+}
+
+/* "a host without a name (ranks 0-7)" */
+static ka_link_text describe_unnamed_host(const ka_rank_model *m, uint32_t clock)
+{
+    ka_link_text text;
+    rank_list l = open_list();
+    for (uint32_t r = 0; r < m->rank_count; r++)
+        if (m->clock_of[r] == clock)
+            add_rank(&l, m->facts[r]->rank);
+    close_list(&l);
+    kb_snprintf(text.s, sizeof text.s, "a host without a name (rank%s %s)", l.count > 1 ? "s" : "", l.text.s);
+    return text;
+}
+
+/* "node005" */
+static ka_link_text host_of_clock(const ka_rank_model *m, uint32_t clock)
+{
+    ka_link_text text;
+    kineto_string host = m->clocks.data[clock].host;
+    if (!host.size)
+        return describe_unnamed_host(m, clock);
+    kb_snprintf(text.s, sizeof text.s, "%.*s", cut_size(host), host.data);
+    return text;
+}
+
+ka_link_text ka_name_clock(const ka_rank_model *m, uint32_t clock)
+{
+    ka_link_text text, host = host_of_clock(m, clock);
+    kb_snprintf(text.s, sizeof text.s, "%s%.150s", m->clocks.data[clock].host.size ? "host " : "", host.s);
+    return text;
+}
+
 ka_link_text ka_name_link(const ka_rank_model *m, const ka_rank_cause *c)
 {
     ka_link_text text;
-    const ka_rank_group *g = &m->groups.data[c->group];
-    kineto_string a = c->clock == KA_NONE ? (kineto_string){"", 0} : m->clocks.data[c->clock].host;
-    kineto_string b = c->other == KA_NONE ? (kineto_string){"", 0} : m->clocks.data[c->other].host;
     if (c->other != KA_NONE)
-        kb_snprintf(text.s, sizeof text.s, "the link between %.*s and %.*s", cut_size(a), a.data, cut_size(b), b.data);
+        kb_snprintf(text.s, sizeof text.s, "the link between %.60s and %.60s", host_of_clock(m, c->clock).s, host_of_clock(m, c->other).s);
     else if (c->clock != KA_NONE)
-        kb_snprintf(text.s, sizeof text.s, "the network links of %.*s", cut_size(a), a.data);
+        kb_snprintf(text.s, sizeof text.s, "the network links of %.120s", host_of_clock(m, c->clock).s);
     else
-        kb_snprintf(text.s, sizeof text.s, "group %.*s%s%.*s%s%s", cut_size(g->name), g->name.data, g->description.size ? " (" : "",
-                    cut_size(g->description), g->description.data, g->description.size ? ")" : "",
+        kb_snprintf(text.s, sizeof text.s, "%.130s%s", ka_name_group(m, c->group).s,
                     c->place == KA_PLACE_HOST_SET ? " and others of its hosts" : "");
     return text;
 }
@@ -185,6 +226,40 @@ ka_link_text ka_name_hosts(const ka_rank_model *m, const ka_rank_cause *c)
     kb_snprintf(text.s, sizeof text.s, "%.*s%s%.*s", (int)KB_MIN(host.size, (size_t)60), host.data, other.size ? ", " : "",
                 (int)KB_MIN(other.size, (size_t)60), other.data);
     return text;
+}
+
+/* "mesh_dp_shard", "group 5 (ranks 0, 8)", "a group without a name (ranks 0-15)" */
+static ka_link_text name_kind_of(const ka_rank_model *m, uint32_t group)
+{
+    ka_link_text text;
+    const ka_rank_group *g = &m->groups.data[group];
+    if (ka_is_described(g))
+        kb_snprintf(text.s, sizeof text.s, "%.*s", cut_size(g->description), g->description.data);
+    else
+        kb_snprintf(text.s, sizeof text.s, "%s%.*s (ranks %s)", g->name.size ? "group " : "a group without a name", cut_size(g->name),
+                    g->name.data, ka_list_members(m, group, false).s);
+    return text;
+}
+
+#define MAX_LONE 3u
+bool ka_say_lone_links(const ka_rank_view *v, char *text, size_t size)
+{
+    const ka_rank_causes *c = &v->causes;
+    size_t count = KB_MIN(c->lone.count, (size_t)MAX_LONE);
+    char names[200] = "", times[80] = "";
+    *text = '\0';
+    if (!count || c->list.count || !v->is_compared || c->refused[0] || v->model.refused[0])
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        size_t named = strlen(names), timed = strlen(times);
+        const char *between = !i ? "" : i + 1 < count ? ", " : " and ";
+        kb_snprintf(names + named, sizeof names - named, "%s%.60s", between, name_kind_of(&v->model, c->lone.data[i].group).s);
+        kb_snprintf(times + timed, sizeof times - timed, "%s%s", between,
+                    kb_duration(c->lone.data[i].transfer_ns / (int64_t)KB_MAX(c->steps, 1u)).s);
+    }
+    kb_snprintf(text, size, "links of %s cannot be evaluated from this run alone: their transfers take %s%s; compare with a good run: "
+                "'ckineto diff GOOD THIS'", names, times, c->steps ? " a step" : "");
+    return true;
 }
 
 const char *ka_cause_kind_name(ka_cause_kind kind)

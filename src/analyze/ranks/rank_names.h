@@ -21,6 +21,13 @@ typedef struct ka_link_text {
 ka_link_text ka_name_link(const ka_rank_model *m, const ka_rank_cause *c);
 /** Is a rank at one of its ends? */
 bool ka_is_rank_of_link(const ka_rank_model *m, const ka_rank_cause *c, uint32_t rank);
+/** "group 3 (mesh_dp_shard)", "a group without a name". threads: any. */
+ka_link_text ka_name_group(const ka_rank_model *m, uint32_t group);
+/** "host node005", "a host without a name (ranks 0-7)". threads: any. @param clock  an index of the model's clocks. */
+ka_link_text ka_name_clock(const ka_rank_model *m, uint32_t clock);
+/** "links of mesh_dp_shard cannot be evaluated from this run alone: their transfers take 5.9 ms a step; compare with a good
+ *  run: …", of all kinds that have no like. @param text  of 400 bytes. threads: any. False: there are none, or a cause was found or refused. */
+bool ka_say_lone_links(const ka_rank_view *v, char *text, size_t size);
 /** Its ranks; "": it is of hosts. */
 kb_text ka_list_link_ranks(const ka_rank_model *m, const ka_rank_cause *c);
 /** Of any cause: its host, or the two that it joins; "": not known, or further ones. */

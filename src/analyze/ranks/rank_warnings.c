@@ -43,7 +43,8 @@ static void append_mismatch(const ka_rank_model *m, const ka_rank_damage *d, cha
         return;
     kineto_string group = m->groups.data[d->group].name;
     used = strlen(text);
-    (void)kb_snprintf(text + used, size - used, ": group %.*s", (int)KB_MIN(group.size, (size_t)40), group.data);
+    (void)kb_snprintf(text + used, size - used, ": %s%.*s", group.size ? "group " : "a group without a name",
+                      (int)KB_MIN(group.size, (size_t)40), group.data);
     used = strlen(text);
     if (d->sequence != KA_NO_SEQUENCE)
         (void)kb_snprintf(text + used, size - used, ", number %u%s", d->sequence, d->count > 1 ? " and later" : "");

@@ -110,12 +110,21 @@ static cause_pair *find_cause(cause_list *list, const cause_pair *like)
     return kb_vec_push(list, *like) ? &list->data[list->count - 1] : NULL;
 }
 
+/* The group, or the hosts; of a group without a name its ranks. */
+static kineto_string name_link(const ka_table *t, uint64_t row)
+{
+    kineto_string group = ka_text_at(t, row, KA_COL_rank_causes_group), ranks = ka_text_at(t, row, KA_COL_rank_causes_ranks);
+    if (group.size || ka_cell_at(t, row, KA_COL_rank_causes_rank).i != KA_NO_INT)
+        return group;
+    return ranks.size ? ranks : ka_text_at(t, row, KA_COL_rank_causes_host);
+}
+
 static bool list_causes(const kineto_analysis *a, uint32_t side, cause_list *list)
 {
     const ka_table *t = &a->tables[KA_TABLE_rank_causes];
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
         cause_pair like = {.kind = ka_text_at(t, row, KA_COL_rank_causes_kind),
-                           .group = ka_text_at(t, row, KA_COL_rank_causes_group),
+                           .group = name_link(t, row),
                            .rank = ka_cell_at(t, row, KA_COL_rank_causes_rank).i,
                            .step = ka_cell_at(t, row, KA_COL_rank_causes_step).i};
         cause_pair *found = find_cause(list, &like);
@@ -157,8 +166,19 @@ static void print_cause(const cause_pair *c, FILE *out)
     fputc('\n', out);
 }
 
-static kineto_status print_causes(const facts_side sides[2], uint64_t row_limit, FILE *out, kineto_error *err)
+/* Are there rows of transfers that take longer, or shorter, in all groups of a kind? */
+static bool has_transfers(const kineto_analysis *differences)
 {
+    const ka_table *t = &differences->tables[KA_TABLE_diff_ranks];
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        if (kb_string_is(ka_text_at(t, row, KA_COL_diff_ranks_what), "transfers"))
+            return true;
+    return false;
+}
+
+static kineto_status print_causes(const facts_diff *d, uint64_t row_limit, FILE *out, kineto_error *err)
+{
+    const facts_side *sides = d->sides;
     cause_list list = {0};
     bool ok = list_causes(sides[0].facts, 0, &list) && list_causes(sides[1].facts, 1, &list);
     if (ok && list.count) {
@@ -166,7 +186,7 @@ static kineto_status print_causes(const facts_side sides[2], uint64_t row_limit,
         kc_put_styled(out, KC_BOLD, "\nWhat makes ranks slower than their like: by how much the run would be shorter");
         fprintf(out, "\n  %-8s%6s  %6s  %10s  %10s  %s\n", "kind", "rank", "step", "before", "after", "group");
     } else if (ok) {
-        fputs("\nNo rank and no link makes either run longer by more than noise.\n", out);
+        fprintf(out, "\nNo rank%s makes either run longer by more than noise.\n", has_transfers(d->differences) ? "" : " and no link");
     }
     for (size_t i = 0; ok && i < list.count && (!row_limit || i < row_limit); i++)
         print_cause(&list.data[i], out);
@@ -308,7 +328,7 @@ static kineto_status print_comparison(const facts_diff *d, uint64_t row_limit, F
     kc_diff_print_ranks(d->differences, out);
     print_side("before", &d->sides[0], out);
     print_side("after", &d->sides[1], out);
-    kineto_status status = print_causes(d->sides, row_limit, out, err);
+    kineto_status status = print_causes(d, row_limit, out, err);
     if (status)
         return status;
     kc_put_wrapped(out, kc_page_width(out), "\n", "", 0,

@@ -96,7 +96,11 @@ void kc_diff_print_origin(const kineto_analysis *a, FILE *out)
 bool kc_diff_is_consequence(const kineto_analysis *a, double run_delta_us)
 {
     uint32_t t = kineto_analysis_find_table(a, "diff_ranks");
-    return kc_diff_has_origin(a) && run_delta_us != 0 && kc_fact_number(a, t, 0, "delta_us") / run_delta_us >= 0.5;
+    if (!kc_diff_has_origin(a) || run_delta_us == 0)
+        return false;
+    if (kb_string_is(kc_fact_text(a, t, 0, "what"), "transfers")) /* the row is of one transfer; it explains half of a step, or is no origin */
+        return (kc_fact_number(a, t, 0, "delta_us") > 0) == (run_delta_us > 0);
+    return kc_fact_number(a, t, 0, "delta_us") / run_delta_us >= 0.5;
 }
 
 bool kc_diff_is_step_consequence(const kineto_analysis *a, double step_delta_us)

@@ -25,19 +25,32 @@ static void put_device(const ka_table *t, uint64_t row, FILE *out)
     fputc(')', out);
 }
 
-/* "rank 21 (host node005, GPU 5)", or "group tp_3" of a link; the step, if it is only one. */
+/* "group tp_3", "a group without a name (ranks 0-15)", "links of node001, node002" */
+static void put_link(const ka_table *t, uint64_t row, FILE *out)
+{
+    kineto_string group = ka_text_at(t, row, KA_COL_rank_causes_group), ranks = ka_text_at(t, row, KA_COL_rank_causes_ranks),
+                  host = ka_text_at(t, row, KA_COL_rank_causes_host);
+    if (group.size) {
+        fputs("group ", out);
+        kc_put_name(out, group, 0);
+    } else if (ranks.size) {
+        fprintf(out, "a group without a name (ranks %.*s)", (int)ranks.size, ranks.data);
+    } else {
+        fputs(host.size ? "links of " : "links of a host without a name", out);
+        kc_put_name(out, host, 0);
+    }
+}
+
+/* "rank 21 (host node005, GPU 5)", or a link; the step, if it is only one. */
 static void put_place(const ka_table *t, uint64_t row, FILE *out)
 {
     int64_t rank = ka_cell_at(t, row, KA_COL_rank_causes_rank).i, step = ka_cell_at(t, row, KA_COL_rank_causes_step).i;
-    kineto_string group = ka_text_at(t, row, KA_COL_rank_causes_group);
-    if (rank != KA_NO_INT)
+    if (rank == KA_NO_INT) {
+        put_link(t, row, out);
+    } else {
         fprintf(out, "rank %lld", (long long)rank);
-    else
-        fputs(group.size ? "group " : "group without a name", out);
-    if (rank != KA_NO_INT)
         put_device(t, row, out);
-    if (rank == KA_NO_INT && group.size)
-        kc_put_name(out, group, 0);
+    }
     if (step != KA_NO_INT)
         fprintf(out, " in step %lld", (long long)step);
 }
