@@ -51,7 +51,7 @@ def main():
     tables = json.loads(done.stdout)["tables"] if done.stdout else {}
     empty = {"columns": [], "rows": [], "note": ""}
     causes, clocks, damage = (tables.get(name, empty) for name in TABLES)
-    answer = {"culprits": [culprit(row) for row in rows(causes)], "clocks": [clock(row) for row in rows(clocks) if row["offset_us"] is not None],
+    answer = {"culprits": [culprit(row) for row in rows(causes)], "clocks": [clock(row) for row in rows(clocks) if row["host"] and row["offset_us"] is not None],
               "damage": [{key: row[key] for key in ("kind", "rank", "group", "seq")} for row in rows(damage)]}
     files = {d["rank"]: os.path.join(folder, f"rank{d['rank']}.json") for d in answer["damage"] if d["kind"] == "missing"}
     for d in answer["damage"]:  # the command names files that it cannot read, too

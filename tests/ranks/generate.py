@@ -134,10 +134,12 @@ def is_comparable(model, plant):
     return 2 * sum(alike) >= len(alike)
 
 
-def describe_plant(model, plant, gain, makespan, damage):
+def describe_plant(model, plant, gain, makespan, damage, form):
     untold = [d["rank"] for d in damage if d["kind"] in ("missing", "corrupt", "empty", "other_run")]
     truth = {**plant, "gain_ns": round(gain), "of_step_percent": round(100 * gain / makespan, 4),
              "comparable": is_comparable(model, plant) and plant.get("rank") not in untold}
+    if form == "old" and plant["kind"] in ("link", "nic") and not plant.get("from_step"):
+        truth["comparable"] = False  # neither groups nor sizes are written
     if plant["kind"] in ("link", "nic"):
         slow = [instance for instance, hit in zip(model.instances, affected_instances(model, plant)) if hit]
         truth["groups"] = sorted({instance["group"].name for instance in slow}, key=int)
@@ -251,7 +253,7 @@ def describe(spec, name, options, model, run, clocks, plants, damage, gains):
             "device_residual_ns": [round(float(x), 1) for x in clocks.device],
             "groups": [{"name": g.name, "kind": g.kind, "description": g.description, "members": list(g.members)}
                        for g in model.groups],
-            "roles": model.roles, "plants": [describe_plant(model, p, g, run.makespan, damage) for p, g in zip(plants, gains[:-1])],
+            "roles": model.roles, "plants": [describe_plant(model, p, g, run.makespan, damage, spec.get("form", "new")) for p, g in zip(plants, gains[:-1])],
             "gain_of_all_ns": round(gains[-1]) if plants else 0, "damage": damage, "refuse_times": refusals(model, damage)}
 
 

@@ -125,10 +125,12 @@ def judge_damage(truth, answer):
 
 def judge(truth, answer, least=LEAST_PERCENT):
     rows, extra = judge_culprits(truth, answer, least)
-    refuse = bool(truth["refuse_times"])
+    refuse, refused = bool(truth["refuse_times"]), bool(answer.get("refused"))
+    if truth.get("form") == "old":
+        refuse = refused  # which group a collective is of may not be known
     return {"program": truth["program"], "ranks": truth["ranks"], "plants": rows, "false_alarms": extra,
             "clocks": None if refuse else judge_clocks(truth, answer), "damage": judge_damage(truth, answer),
-            "refusal": "right" if bool(answer.get("refused")) == refuse else "missing" if refuse else "unneeded"}
+            "refusal": "right" if refused == refuse else "missing" if refuse else "unneeded"}
 
 
 def summarise(results):

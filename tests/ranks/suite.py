@@ -1,6 +1,6 @@
 """Draws specs of generate.py at random, writes the sets, and judges a command that answers them.
 
-usage: suite.py FOLDER [--kind plants|healthy|damage|refuse] [--count N] [--seed N] [--ranks MAX] [--program NAME]
+usage: suite.py FOLDER [--kind plants|healthy|damage|refuse] [--count N] [--seed N] [--ranks MAX] [--program NAME] [--form new|old]
                 [--command COMMAND] [--keep]
 
 Writes FOLDER/N/ and FOLDER/N.truth.json. With --command, runs it for each set with {traces} and {answer} replaced by the
@@ -16,6 +16,7 @@ import generate
 import judge
 import numpy
 
+ONE_GROUP = ("ddp", "fsdp", "decode")
 PIPELINES = [(2, 2, 2), (1, 4, 2), (2, 4, 2), (2, 2, 4), (4, 2, 4), (2, 4, 4), (4, 2, 8), (4, 4, 4)]
 
 
@@ -86,12 +87,19 @@ def draw_damage(random, ranks):
     return [{"kind": str(kind), "rank": rank} for kind, rank in zip(kinds, places)]
 
 
-def draw_spec(seed, kind, most=64, program=None):
+def draw_form(seed, kind, name):
+    """One of six sets is in the form of PyTorch before 2.2: no groups, no sizes, no names of hosts. Those of several groups
+    are healthy: their collectives cannot be told apart, so that no plant can be found."""
+    is_old = kind == "healthy" or (kind == "plants" and name in ONE_GROUP)
+    return "old" if is_old and numpy.random.default_rng([seed, 18]).random() < 1 / 6 else "new"
+
+
+def draw_spec(seed, kind, most=64, program=None, form=None):
     """A spec that can be generated: kinds are plants, healthy, damage, refuse."""
     random = numpy.random.default_rng([seed, 17])
     name = program or list(generate.PROGRAMS)[seed % len(generate.PROGRAMS)]
-    spec = {"program": name, "seed": seed, "options": draw_options(random, name, most)}
-    job, _ = generate.build(spec)
+    spec = {"program": name, "seed": seed, "options": draw_options(random, name, most), "form": form or draw_form(seed, kind, name)}
+    job, _ = generate.build({**spec, "form": "new"})
     model, options = job.model, job.options
     if kind == "plants" or (kind == "damage" and random.random() < 0.5):
         spec["plants"] = [draw_comparable_plant(random, model, options) for _ in range(1 + (random.random() < 0.2))]
@@ -126,7 +134,7 @@ def run_suite(folder, options):
     for number in range(int(options["count"])):
         seed = int(options["seed"]) + number
         place = os.path.join(folder, str(seed))
-        spec = draw_spec(seed, options["kind"], int(options["ranks"]), options["program"])
+        spec = draw_spec(seed, options["kind"], int(options["ranks"]), options["program"], options["form"])
         with open(place + ".spec.json", "w", encoding="utf-8") as file:
             json.dump(spec, file)
         truth = generate.generate(place, spec)
@@ -143,7 +151,7 @@ def run_suite(folder, options):
 
 
 def main(arguments):
-    options = {"kind": "plants", "count": "10", "seed": "1", "ranks": "64", "command": "", "program": None, "keep": False}
+    options = {"kind": "plants", "count": "10", "seed": "1", "ranks": "64", "command": "", "program": None, "form": None, "keep": False}
     folder, rest = None, list(arguments)
     while rest:
         argument = rest.pop(0)

@@ -493,23 +493,32 @@ static int compare_lone(const void *left, const void *right)
     return a->transfer_ns != b->transfer_ns ? KB_COMPARE(b->transfer_ns, a->transfer_ns) : KB_COMPARE(a->group, b->group);
 }
 
+/* Groups of a kind within a host have other links than those of several hosts. */
+static size_t kind_of_links(const ka_cause_search *s, uint32_t group)
+{
+    const ka_link_places *p = &s->places;
+    bool spans_hosts = p->is_made && p->host_first[group + 1] - p->host_first[group] > 1;
+    return 2 * (size_t)s->m->groups.data[group].kind + spans_hosts;
+}
+
 /* Lists kinds of groups most of whose transfers nothing could be compared with: of each the group with most of them.
  * False: out of memory. */
 #define MIN_LONE_SHARE 0.01 /* of the run */
 static bool list_lone_links(const ka_cause_search *s, ka_rank_causes *out)
 {
     const ka_rank_model *m = s->m;
-    ka_lone_links *most = calloc(m->groups.count + 1, sizeof *most); /* by kind */
-    double *uncompared_ns = calloc(m->groups.count + 1, sizeof *uncompared_ns); /* by kind: beyond those that are compared */
+    size_t kinds = 2 * m->groups.count;
+    ka_lone_links *most = calloc(kinds + 1, sizeof *most);                /* by kind_of_links */
+    double *uncompared_ns = calloc(kinds + 1, sizeof *uncompared_ns); /* beyond those that are compared */
     bool ok = most && uncompared_ns;
     for (uint32_t g = 0; ok && g < m->groups.count; g++) {
         const ka_link_use *use = &s->link_use[g];
-        uint32_t kind = m->groups.data[g].kind;
+        size_t kind = kind_of_links(s, g);
         uncompared_ns[kind] += use->lone_ns - use->compared_ns;
         if (use->lone_ns > (double)most[kind].transfer_ns)
             most[kind] = (ka_lone_links){g, (int64_t)use->lone_ns};
     }
-    for (size_t kind = 0; ok && kind < m->groups.count; kind++)
+    for (size_t kind = 0; ok && kind < kinds; kind++)
         if (uncompared_ns[kind] > 0 && (double)most[kind].transfer_ns > MIN_LONE_SHARE * (double)s->length_ns)
             ok = kb_vec_push(&out->lone, most[kind]);
     if (out->lone.count)
