@@ -15,6 +15,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 COMMAND = os.environ.get("CKINETO")
 SIZE = ["--program", "tpd", "--set", "tp=2", "--set", "pp=2", "--set", "dp=6", "--set", "steps=4", "--set", "layers=3"]
+HYBRID = ["--program", "hsdp", "--set", "ranks=16", "--set", "ranks_per_host=4"]
 
 if not COMMAND:
     print("run by ctest, which says where the command is: skipped")
@@ -33,10 +34,11 @@ class Diff(unittest.TestCase):
         sets = {"nothing": [], "again": ["--seed", "7"], "slow5": ["--plant", "device:rank=5,phase=forward,factor=1.3"],
                 "slow10": ["--seed", "7", "--plant", "device:rank=10,phase=forward,factor=1.3"],
                 "link": ["--plant", "link:group=dp:1,factor=4"], "missing": ["--damage", "missing:rank=11"],
+                "stars": HYBRID, "star_link": [*HYBRID, "--plant", "link:hosts=1+2,factor=3"], "star_seed": [*HYBRID, "--seed", "5"],
                 "stepped": ["--damage", "clock_step:host=1,ns=1000000"],
                 "all": ["--seed", "7", "--plant", "device:rank=5,phase=forward,factor=1.3", "--damage", "missing:rank=9"]}
         for name, more in sets.items():
-            subprocess.run([sys.executable, "-B", os.path.join(HERE, "generate.py"), os.path.join(cls.root, name), *SIZE, *more],
+            subprocess.run([sys.executable, "-B", os.path.join(HERE, "generate.py"), os.path.join(cls.root, name), *([] if "hsdp" in more else SIZE), *more],
                            check=True, stdout=subprocess.DEVNULL)
 
     @classmethod
@@ -85,6 +87,24 @@ class Diff(unittest.TestCase):
     def facts_diff(self, before, after):
         return subprocess.run([COMMAND, "diff", before + ".facts", after + ".facts"], cwd=self.root, capture_output=True, text=True,
                               timeout=120, check=True).stdout
+
+    def test_links_without_a_like_are_an_origin(self):
+        """All groups that replicate have the slow link: only a good run shows it. Then it is the origin, and no sentence denies it."""
+        for name in ("stars", "star_link", "star_seed"):
+            subprocess.run([COMMAND, "facts", name, "-o", name + ".facts"], cwd=self.root, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([COMMAND, "reduce", name + ".facts", "-o", name + ".ckrun"], cwd=self.root, check=True, stdout=subprocess.DEVNULL)
+        origin = r"^Origin: transfers in groups mesh_dp_replicate of 4 ranks take [0-9.]+ [um]s before, [0-9.]+ [um]s after"
+        for before, after, word in (("stars", "star_link", "slower"), ("star_link", "stars", "faster")):
+            self.assertRegex(" ".join(self.diff(before, after).split()), rf"{origin} \(median\)\. As a consequence {word}: ")
+            for sides in ([before + ".ckrun", after + ".ckrun"], ["--ranks", before, after], [before + ".facts", after + ".facts"]):
+                said = " ".join(subprocess.run([COMMAND, "diff", *sides], cwd=self.root, capture_output=True, text=True, timeout=120,
+                                               check=True).stdout.split())
+                self.assertRegex(said, rf"{origin} \(median\)\. Median step of all ranks, as a consequence: ")
+                self.assertIn("No rank makes either run longer", said)
+                self.assertNotIn("no link", said)
+        said = self.facts_diff("stars", "star_seed")
+        self.assertFalse(said.startswith("Origin"), said)
+        self.assertIn("No rank and no link makes either run longer", said)
 
     def test_several_origins_are_in_the_order_of_what_they_explain(self):
         rows = [r for r in self.rows("link", "slow5") if r["confidence"] is not None]
