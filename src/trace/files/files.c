@@ -77,7 +77,8 @@ bool kt_is_trace_name(const char *name)
     return false;
 }
 
-/* Appends an entry if it is a regular file with the name of a trace; otherwise counts it. */
+/* Appends an entry if it has the name of a trace; otherwise counts it. A directory or a link that leads nowhere becomes a
+ * file that cannot be read; pipes and devices are no traces. */
 static kineto_status add_directory_entry(kineto_files *files, const char *directory,
                                          const char *name, kineto_error *err)
 {
@@ -90,8 +91,9 @@ static kineto_status add_directory_entry(kineto_files *files, const char *direct
     snprintf(path, size, "%s%s%s", directory, slash ? "" : "/", name);
     kineto_status status = KINETO_OK;
     bool there = stat(path, &st) == 0;
-    if (there && S_ISREG(st.st_mode) && kt_is_trace_name(name)) {
-        status = append_file(files, path, &st, true, err);
+    bool could_be_file = !there || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode);
+    if (could_be_file && kt_is_trace_name(name)) {
+        status = append_file(files, path, there ? &st : NULL, true, err);
     } else {
         files->skipped++;
         files->directories += there && S_ISDIR(st.st_mode);
