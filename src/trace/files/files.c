@@ -138,9 +138,11 @@ static kineto_status fail_empty_directory(const kineto_files *files, const char 
         path, entries, inner);
 }
 
-/* Appends the traces of a directory; it is an error if there are none. */
-static kineto_status add_directory(kineto_files *files, const char *path, kineto_error *err)
+/* Appends the traces of a directory; it is an error if there are none, unless it has the name of a trace itself: then
+ * it is a file that cannot be read. */
+static kineto_status add_directory(kineto_files *files, const char *path, const struct stat *st, kineto_error *err)
 {
+    const char *slash = strrchr(path, '/');
     size_t before = files->list.count;
     uint64_t skipped = files->skipped, directories = files->directories;
     DIR *d = opendir(path);
@@ -154,6 +156,8 @@ static kineto_status add_directory(kineto_files *files, const char *path, kineto
     if (status == KINETO_OK && errno)
         status = kb_fail_os(err, errno, "cannot read directory %s", path);
     closedir(d);
+    if (status == KINETO_OK && files->list.count == before && kt_is_trace_name(slash ? slash + 1 : path))
+        return append_file(files, path, st, false, err);
     if (status == KINETO_OK && files->list.count == before)
         status = fail_empty_directory(files, path, skipped, directories, err);
     return status;
@@ -234,7 +238,7 @@ kineto_status kineto_files_find(const char *const *paths, size_t count, kineto_f
         }
         bool there = strcmp(paths[i], "-") != 0 && stat(paths[i], &st) == 0;
         if (there && S_ISDIR(st.st_mode) && !kt_directory_importer_find(paths[i]))
-            status = add_directory(files, paths[i], err);
+            status = add_directory(files, paths[i], &st, err);
         else
             status = append_file(files, paths[i], there ? &st : NULL, false, err);
     }
