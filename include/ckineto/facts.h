@@ -27,7 +27,7 @@ KINETO_API bool kineto_facts_are_at(const char *path);
 
 /** Open facts files, files of runs, and directories of both. Files that are damaged are left out, see
  *  kineto_facts_survey; each trace counts once.
- *  @param memory_bytes  how much memory comparing ranks may need, about, at least 16 MiB; 0: 1 GiB.
+ *  @param memory_bytes  how much memory comparing ranks may need, about; less than 16 MiB counts as that; 0: 1 GiB.
  *  @param out  receives facts to destroy. NULL on failure.
  *  @return KINETO_E_NOT_FOUND: there are none; KINETO_E_ARGUMENT: some paths are traces, or the memory is too little;
  *          KINETO_E_IO, KINETO_E_MEMORY. threads: any. */

@@ -197,6 +197,7 @@ typedef struct work {
     kineto_analysis *facts;
     kineto_findings *found;
     kc_health health;
+    uint32_t facts_left_out; /* as in ka_coverage */
     kc_file_set set;
     char *text; /* of --what-if, for each trace */
     size_t text_size;
@@ -332,6 +333,8 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
     ka_coverage *coverages[] = {&w->health.coverage, w->seen ? &w->seen->coverage : NULL};
     if (!status)
         status = kc_file_set_end(&w->set, files, coverages, w->seen ? 2 : 1, err);
+    for (size_t i = 0; i < KB_COUNT(coverages) && coverages[i]; i++)
+        coverages[i]->facts_left_out = w->facts_left_out;
     if (!status && w->facts)
         status = ka_facts_complete(w->facts, err);
     if (!status && w->found)
@@ -519,13 +522,11 @@ static kineto_status analyze_facts(work *w, char *const *paths, int count, kinet
     bool lacks_some = false;
     kineto_status status = check_facts_options(err);
     if (!status)
-        status = ka_check_facts_memory(kc_reading.memory_bytes, err);
-    if (!status)
         status = ka_facts_open_paths(paths, count, &s, err);
     if (status)
         return status;
     ka_facts_set_limit_memory(s, kc_reading.memory_bytes);
-    w->many = kc_count_facts(s) > 1;
+    w->many = ka_facts_set_count(s) > 1;
     status = kc_add_facts_health(s, &w->health, &w->set, err);
     if (!status)
         status = analyze_fact_set(w, s, &lacks_some, err);
@@ -553,6 +554,7 @@ static kineto_status analyze_files(work *w, char *const *paths, int count, kinet
     status = kineto_files_find((const char *const *)paths, (size_t)count, &files, err);
     if (status)
         return status;
+    w->facts_left_out = ka_count_facts_beside_traces(paths, count);
     bool of_one = overlay || execution_trace || memory_timeline;
     if (of_one && !rank_text && kineto_files_count(files) != 1)
         status = kb_fail(err, KINETO_E_ARGUMENT,

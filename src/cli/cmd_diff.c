@@ -299,10 +299,6 @@ static int run_diff_of_facts(char *const *paths, int count)
         (void)kc_usage_error("diff", "two runs are needed: before and after");
         return KC_EXIT_USAGE;
     }
-    if (ka_check_facts_memory(kc_reading.memory_bytes, &err)) {
-        (void)kc_usage_error("diff", "%s", err.message);
-        return KC_EXIT_USAGE;
-    }
     if (check_diff_outputs(paths, count))
         return KC_EXIT_USAGE;
     const kc_diff_facts_output to = {row_limit, json, csv};

@@ -6,6 +6,7 @@
 #include "analyze/saved/facts_make.h"
 #include "analyze/saved/facts_paths.h"
 #include "trace/bytes/json_text.h"
+#include "trace/files/identity.h"
 #include "trace/trace.h"
 
 #include <errno.h>
@@ -81,13 +82,28 @@ static kineto_status read_list(ka_path_list *paths, kineto_error *err)
     return status;
 }
 
+/* A path of the command line that does not exist is a mistake, and no trace that cannot be read: its facts file would stay.
+ * Tasks of a split run name traces that were there when the run was split. */
+static kineto_status check_operand(const char *path, kineto_error *err)
+{
+    struct stat st;
+    const char *slash = strrchr(path, '/');
+    bool may_be_gone = shard && kt_is_trace_name(slash ? slash + 1 : path);
+    if (strcmp(path, "-") == 0 || may_be_gone || lstat(path, &st) == 0)
+        return KINETO_OK;
+    return kb_fail_os(err, errno, "cannot open %s", path);
+}
+
 /* In one order for all shards: that of ranks, then of names. */
 static kineto_status find_traces(char *const *operands, int count, kineto_files **out, kineto_error *err)
 {
     ka_path_list paths = {0};
     kineto_status status = list_path ? read_list(&paths, err) : KINETO_OK;
-    for (int i = 0; i < count && !status; i++)
-        status = ka_list_files(operands[i], ka_is_trace_path, &paths, err);
+    for (int i = 0; i < count && !status; i++) {
+        status = check_operand(operands[i], err);
+        if (!status)
+            status = ka_list_files(operands[i], ka_is_trace_path, &paths, err);
+    }
     if (!status && !paths.list.count)
         status = kb_fail(err, KINETO_E_NOT_FOUND, "no trace there: no file ends in .json, .json.gz or .json.zst");
     if (!status)
@@ -306,6 +322,9 @@ int kc_facts(int argc, char **argv)
         status = kc_usage_error("facts", "name the directory for the facts files with -o");
     if (!status)
         status = parse_shard(&w.shard, &w.shards);
+    if (!status && ka_has_traces(output))
+        status = kc_usage_error("facts", "%s has traces, and facts files beside traces are not read; name another directory with -o",
+                                output);
     if (status)
         return KC_EXIT_USAGE;
     status = find_traces(argv + 1, operands, &w.files, &err);

@@ -10,7 +10,7 @@ static bool quiet;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "write the facts of all ranks, and what comparing them shows, to FILE"},
     KC_QUIET_OPTION(quiet),
-    {"mem", 0, KC_SIZE, &kc_reading.memory_bytes, "SIZE", "keep at most about SIZE in memory (256M; by default 1G, at least\n16M): what does not fit is read in parts"},
+    {"mem", 0, KC_SIZE, &kc_reading.memory_bytes, "SIZE", "keep at most about SIZE in memory (256M; by default 1G; less than\n16M counts as 16M): what does not fit is read in parts"},
 };
 static const kc_options options = {
     "reduce",
@@ -109,8 +109,6 @@ int kc_reduce(int argc, char **argv)
         return kc_finish_stdout("reduce", 0);
     if (!status && !operands)
         status = kc_usage_error("reduce", "name facts files, or directories of them");
-    if (!status && ka_check_facts_memory(kc_reading.memory_bytes, &err))
-        status = kc_usage_error("reduce", "%s", err.message);
     if (!status)
         status = kc_check_outputs("reduce", argv + 1, operands, &output, 1, false);
     if (status)

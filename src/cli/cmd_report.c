@@ -110,6 +110,9 @@ int kc_report(int argc, char **argv)
         status = kc_usage_error("report", "no trace given");
     if (!status)
         status = check_report_options();
+    if (!status && before && !kc_is_one_file(&(char *){(char *)(uintptr_t)before}, 1))
+        status = kc_usage_error("report", "--before names one trace, but %s is a directory; name a trace of it, or compare the "
+                                          "directories with 'ckineto diff'", before);
     ka_operands_kind kind = KA_OPERANDS_TRACES;
     if (!status && ka_find_facts(argv + 1, operands, &kind, NULL, &err))
         kind = KA_OPERANDS_TRACES; /* reading them reports it */

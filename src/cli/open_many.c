@@ -1,6 +1,7 @@
 /* Opening one trace from several files and directories, progress on a terminal, checks of output
  * files, and findings about sets of files. */
 #include "cli/open_many.h"
+#include "analyze/saved/facts_paths.h"
 #include "cli/style.h"
 #include "export/export.h"
 
@@ -131,7 +132,7 @@ void kc_forget_bad_files(void)
 void kc_print_coverage(const ka_coverage *coverage, const char *label, FILE *out)
 {
     char text[400];
-    if (ka_coverage_is_whole(coverage))
+    if (ka_coverage_is_whole(coverage) && !coverage->facts_left_out)
         return;
     ka_coverage_describe(coverage, text, sizeof text);
     if (*text)
@@ -160,6 +161,15 @@ static kineto_status add_to_survey(kc_file_set *set, const char *path, const kin
     return KINETO_OK;
 }
 
+/* If no file can be read, the error of the last one ends the command: this names the others. */
+static void report_other_errors(const kineto_survey *survey, const char *last)
+{
+    kineto_survey_file f;
+    for (uint32_t i = 0; kineto_survey_file_at(survey, i, &f); i++)
+        if (f.status && strcmp(f.error, last) != 0)
+            kc_put_message(stderr, "ckineto: ", f.error);
+}
+
 kineto_status kc_file_set_open(kc_file_set *set, const kineto_files *files, uint32_t index, kineto_trace **out,
                                kineto_error *err)
 {
@@ -169,6 +179,8 @@ kineto_status kc_file_set_open(kc_file_set *set, const kineto_files *files, uint
     kineto_status status = kineto_trace_open_with(path, &kc_reading, out, err);
     set->count++;
     set->unreadable += status != KINETO_OK;
+    if (status && set->unreadable == kineto_files_count(files))
+        report_other_errors(set->survey, err->message);
     if (status == KINETO_E_MEMORY || (status && set->unreadable == kineto_files_count(files)))
         return status;
     status = add_to_survey(set, path, *out, err, &is_repeated, err);
@@ -209,9 +221,11 @@ static void print_merge_warnings(const kineto_survey *survey)
 }
 
 /* What a survey says about files that were opened as one trace. Those of one rank are no job. */
-static kineto_status note_survey(const kineto_survey *survey, int32_t rank, ka_coverage *coverage, kineto_error *err)
+static kineto_status note_survey(const kineto_survey *survey, uint32_t facts_left_out, int32_t rank, ka_coverage *coverage,
+                                 kineto_error *err)
 {
     ka_coverage own = {0}, *c = coverage ? coverage : &own;
+    c->facts_left_out = facts_left_out;
     bool fits = ka_coverage_add_surveyed(c, survey) && ka_coverage_add_bad_files(c, survey);
     if (fits && !coverage && rank < 0)
         kc_print_coverage(c, "ckineto", stderr);
@@ -240,8 +254,9 @@ static kineto_status open_many(char *const *paths, int count, int32_t rank, ka_t
     if (refused[0])
         fprintf(stderr, "ckineto: %s\n", refused);
     if (status == KINETO_OK && *out && !kc_is_one_file(paths, count))
-        status = note_survey(survey, rank, coverage, err);
+        status = note_survey(survey, ka_count_facts_beside_traces(paths, count), rank, coverage, err);
     if (status) {
+        report_other_errors(survey, err->message);
         kineto_trace_release(*out);
         *out = NULL;
     }

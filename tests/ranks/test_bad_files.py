@@ -5,6 +5,7 @@ test_bad_files.py, with CKINETO in the environment
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -55,11 +56,11 @@ VERBS = {
     "table": ["table", "{}"],
     "table --json": ["table", "--json", "{}"],
 }
-DAMAGE = ("corrupt", "empty", "unreadable", "foreign", "truncated", "merged", "duplicate", "other run")
-LEAVE_OUT = ("corrupt", "empty", "unreadable", "foreign")
+DAMAGE = ("corrupt", "empty", "unreadable", "foreign", "link", "directory", "truncated", "merged", "duplicate", "other run")
+LEAVE_OUT = ("corrupt", "empty", "unreadable", "foreign", "link", "directory")
 WORDS = {
     "corrupt": "rank5.json", "empty": "rank5.json: the file is empty", "unreadable": "rank5.json",
-    "foreign": "rank5.json: not a Chrome trace", "truncated": "rank5.json", "merged": "merged.json",
+    "foreign": "rank5.json: not a Chrome trace", "link": "rank5.json: No such file", "directory": "rank5.json: Is a directory", "truncated": "rank5.json", "merged": "merged.json",
     "duplicate": "copy.json", "other run": "rank5.json",
 }
 
@@ -76,6 +77,9 @@ def damage(kind, folder, rank=BAD):
         os.unlink(path)
     elif kind == "unreadable":
         os.chmod(path, 0)
+    elif kind in ("link", "directory"):
+        os.unlink(path)
+        os.symlink("nowhere", path) if kind == "link" else os.mkdir(path)
     else:
         if kind == "other run":
             trace = json.loads(text)
@@ -224,6 +228,34 @@ class BadFiles(unittest.TestCase):
         for verb, words in VERBS.items():
             code, out, err = self.run_verb(words)
             self.assertEqual(code, 2, verb + out + err)
+            for rank in range(RANKS):
+                self.assertIn(f"rank{rank}.json", out + err, verb)
+
+    def test_one_number_for_a_cut_file(self):
+        self.make("truncated")
+        facts, joined = os.path.join(self.root, "cut.facts"), os.path.join(self.root, "cut.ckrun")
+        subprocess.run([COMMAND, "facts", "bad", "-o", facts], cwd=self.root, check=True, capture_output=True)
+        subprocess.run([COMMAND, "reduce", "-q", facts, "-o", joined], check=False, capture_output=True)
+        words = {verb: (w, "bad") for verb, w in VERBS.items() if "csv" not in verb and verb != "report" and "--json" not in w}
+        words.update({"reduce": (["reduce", "{}"], facts), "reduce run": (["reduce", "{}"], joined),
+                      "history": (["history", "add", "{}", "-d", "cut.set"], "bad")})
+        words.update({f"{verb} {of}": ([verb, "{}"], of) for verb in ("info", "verify", "analyze") for of in (facts, joined)})
+        found = {}
+        for verb, (line, of) in words.items():
+            _, out, err = self.run_verb(line, of)
+            part = re.search(r"5 is cut off after (\d+ % of the time \(\d+ % of the activities\))", " ".join((out + err).split()))
+            if part:
+                found[verb] = part.group(1)
+        self.assertEqual(len(set(found.values())), 1, found)
+        self.assertLessEqual({"analyze", "info", "verify", "table", "convert", "report --text", "diff before", "reduce",
+                              "reduce run", "info " + facts}, set(found), found)
+
+    def test_report_with_a_directory_before(self):
+        self.make()
+        code, _, err = self.run_verb(["report", "-b", "good", "{}", "-o", "out.html"])
+        self.assertEqual(code, 2, err)
+        self.assertIn("good is a directory", err)
+        self.assertIn("ckineto diff", err)
 
     def test_view_serves_the_good_ones(self):
         self.make("corrupt")

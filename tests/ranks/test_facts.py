@@ -316,8 +316,70 @@ class Facts(unittest.TestCase):
             f.write(content)
         done = run("reduce", folder, "-o", self.path("hurt.ckrun"))
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("damaged facts file", done.stderr)
+        self.assertIn(os.path.basename(hurt), done.stderr)
         self.assertEqual(run("analyze", "--only", TABLES, folder).returncode, 3)
+        first = done.stdout.splitlines()[0]
+        self.assertIn("unreadable: ", first)
+        for words in (["analyze"], ["reduce"], ["info"]):
+            again = run(*words, self.path("hurt.ckrun"))
+            self.assertEqual((again.returncode, again.stdout.splitlines()[0]), (3, first), words)
+            self.assertIn(os.path.basename(hurt), again.stderr)
+        self.assert_any_order_gives_the_same(folder, "hurt")
+
+    def assert_any_order_gives_the_same(self, folder, name):
+        """Also from other directories, and as a tree."""
+        names = sorted(os.listdir(folder))
+        run("reduce", "-q", *names[2:], "-o", self.path(name + "-b.ckrun"), cwd=folder)
+        run("reduce", "-q", *[os.path.join(folder, n) for n in names[:2]], "-o", self.path(name + "-a.ckrun"))
+        for words in ([self.path(name + "-b.ckrun"), self.path(name + "-a.ckrun")], list(reversed(names)),
+                      [*names, self.path(name + ".ckrun")]):
+            run("reduce", "-q", *words, "-o", self.path(name + "-c.ckrun"), cwd=folder)
+            self.assertEqual(read(self.path(name + ".ckrun")), read(self.path(name + "-c.ckrun")), words)
+
+    def test_only_traces_of_a_list_may_be_gone(self):
+        """A path of the command line that does not exist is a mistake, which leaves no facts file."""
+        out, traces = self.path("gone.facts"), self.path("old")
+        for words in ([self.path("nosuch")], [traces, self.path("nosuch")], [self.path("nosuch"), "--shard", "0/2"],
+                      [os.path.join(traces, "nosuch.json")]):
+            done = run("facts", *words, "-o", out)
+            self.assertEqual((done.returncode, os.path.exists(out)), (2, False), done.stderr)
+            self.assertIn("nosuch", done.stderr)
+            self.assertIn("No such file or directory", done.stderr)
+        gone = os.path.join(traces, "nosuch.json")
+        for words in (["--list", "-"], [gone, "--shard", "0/1"]):
+            done = run("facts", *words, "-o", out, input=gone + "\n")
+            self.assertEqual((done.returncode, len(os.listdir(out))), (3, 1), done.stderr)
+
+    def test_facts_beside_traces(self):
+        mixed = shutil.copytree(self.path("old"), self.path("mixed"))
+        done = run("facts", mixed, "-o", mixed)
+        self.assertEqual((done.returncode, len(os.listdir(mixed))), (2, len(os.listdir(self.path("old")))), done.stderr)
+        self.assertIn("has traces", done.stderr)
+        facts = self.facts("old", self.path("mixed.facts"))
+        name = sorted(os.listdir(facts))[0]
+        shutil.copy(os.path.join(facts, name), mixed)
+        for words in (["analyze", mixed], ["report", "--text", mixed], ["convert", "-q", mixed, "-o", self.path("mixed.json")]):
+            done = run(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("4 ranks; 1 facts file was skipped.", done.stdout + done.stderr)
+        self.assertIn("this directory has traces", run("reduce", mixed).stderr)
+        self.assertIn("cannot open nosuch: No such file", run("reduce", "nosuch").stderr)
+        for verb in ("analyze", "info", "verify", "diff"):
+            done = run(verb, facts, "nosuch")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("cannot open nosuch: No such file", done.stderr)
+
+    def test_any_limit_of_memory(self):
+        """One rule for all commands: less than 16M counts as 16M."""
+        traces, facts = self.path("old"), self.facts("old", self.path("memory.facts"))
+        for words in (["reduce", facts], ["analyze", facts], ["diff", facts, facts], ["info", facts], ["analyze", traces],
+                      ["facts", "--force", traces, "-o", facts]):
+            small, usual = run(*words, "--mem", "1"), run(*words)
+            self.assertEqual((small.returncode, small.stdout, small.stderr), (usual.returncode, usual.stdout, usual.stderr), words)
+
+    def empty_directory(self):
+        os.makedirs(self.path("empty"), exist_ok=True)
+        return self.path("empty")
 
     def test_what_goes_wrong_is_said(self):
         traces, file = self.path("old"), self.path("a-file")
@@ -326,16 +388,15 @@ class Facts(unittest.TestCase):
         for words, status, text in ((["facts", traces], 2, "-o"),
                                     (["facts", traces, "-o", file], 2, "a-file"),
                                     (["facts", traces, "-o", file + ".d", "--shard", "2/2"], 2, "--shard"),
-                                    (["facts", self.path("nothing"), "-o", file + ".d"], 3, "nothing"),
-                                    (["reduce", traces, "-o", file + ".r"], 2, "no facts files"),
+                                    (["facts", self.path("nothing"), "-o", file + ".d"], 2, "nothing"),
+                                    (["reduce", traces, "-o", file + ".r"], 2, "this directory has traces"),
+                                    (["reduce", self.empty_directory(), "-o", file + ".r"], 2, "no facts files"),
                                     (["analyze", "--steps", "all", self.facts("old", self.path("o"))], 2, "--steps"),
                                     (["analyze", "--only", "kernels", self.path("o")], 2, "ckineto facts --all"),
                                     (["analyze", self.path("o"), traces], 2, "traces and facts"),
                                     (["convert", self.path("o"), "-o", file + ".json"], 2, "facts"),
                                     (["query", self.path("o"), "select 1"], 2, "facts"),
-                                    (["report", self.path("o"), "-o", file + ".html"], 2, "ckineto analyze"),
-                                    (["reduce", self.path("o"), "--mem", "4M"], 2, "16M"),
-                                    (["analyze", self.path("o"), "--mem", "4M"], 2, "16M")):
+                                    (["report", self.path("o"), "-o", file + ".html"], 2, "ckineto analyze")):
             done = run(*words)
             self.assertEqual(done.returncode, status, (words, done.stderr))
             self.assertIn(text, done.stderr)

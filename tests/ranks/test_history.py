@@ -50,6 +50,20 @@ class History(unittest.TestCase):
         self.assertIn(parts[0]["name"], text[2])
         return parts[0]
 
+    def test_runs_of_one_begin(self):
+        with tempfile.TemporaryDirectory(prefix="ckineto-history-") as folder:
+            data_set = os.path.join(folder, "set")
+            run = os.path.join(folder, "run")
+            subprocess.run([sys.executable, "-B", os.path.join(HERE, "generate.py"), run, "--program", "ddp", "--set", "ranks=2"],
+                           check=True, stdout=subprocess.DEVNULL)
+            for name in ("b", "c", "a"):
+                subprocess.run([COMMAND, "history", "add", "-q", run, "-d", data_set, "--run", name], check=True)
+            for verb in ("list", "regress"):
+                done = subprocess.run([COMMAND, "history", verb, "-d", data_set], check=True, capture_output=True, text=True)
+                self.assertIn("runs a and b, and others, begin at the same time: ordered by name", done.stderr)
+            listed = subprocess.run([COMMAND, "history", "list", "-d", data_set, "--json"], check=True, capture_output=True)
+            self.assertEqual([r["run"] for r in json.loads(listed.stdout)["runs"]], ["a", "b", "c"])
+
     def test_a_slow_rank(self):
         origin = self.regress(["--program", "ddp", "--set", "ranks=8"], "device:rank=5,factor=1.3")
         self.assertEqual((origin["kind"], origin["name"]), ("straggler", "rank 5 computes longer than the ranks of its role"))

@@ -25,30 +25,17 @@ KINETO_PRINTF(2, 3) static void say(const sentence *s, const char *fmt, ...)
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-/* Operators and calls of the host, and work of devices. */
-static void measure_activity(const kineto_trace *t, ka_covered_trace *seen)
-{
-    for (uint32_t b = 0; b < kt_block_count(t); b++) {
-        const kt_block *block = kt_block_at(t, b);
-        for (uint32_t i = 0; i < block->count; i++) {
-            int64_t ns = kb_length_ns(seen->start_ns, KB_MAX(block->end_ns[i], seen->start_ns));
-            if (kt_kind_is_work(block->kind[i]))
-                seen->device_ns = KB_MAX(seen->device_ns, ns);
-            else if (block->kind[i] == KINETO_KIND_CPU_OP || kt_kind_is_launch(block->kind[i]))
-                seen->host_ns = KB_MAX(seen->host_ns, ns);
-        }
-    }
-}
-
 bool ka_coverage_add(ka_coverage *c, const kineto_trace *trace, const int32_t *rank)
 {
     kineto_identity identity = {.size = sizeof identity};
+    kt_measured_reach reach = kt_measure_reach(trace);
     ka_covered_trace seen = {.activities = kineto_trace_count(trace),
-                             .is_dump = kt_is_of_flight_recorder(trace),
+                             .host_ns = reach.host_ns,
+                             .device_ns = reach.device_ns,
+                             .is_dump = reach.is_dump,
                              .is_cut = kt_ledger_is_cut(trace)};
     kineto_trace_identity(trace, NULL, &identity);
     kineto_trace_window(trace, &seen.start_ns, &seen.end_ns);
-    measure_activity(trace, &seen);
     seen.rank = identity.rank_count > 1 ? -1 : rank ? *rank : KB_MAX(identity.rank, 0);
     bool fits = seen.rank < 0 ? kt_add_trace_ranks(&c->ranks, trace) : kt_add_rank(&c->ranks, (int32_t)seen.rank);
     c->rank_count += KB_MAX(identity.rank_count, 1u);
@@ -63,14 +50,14 @@ bool ka_coverage_add_surveyed(ka_coverage *c, const kineto_survey *survey)
     for (uint32_t i = 0; fits && kineto_survey_file_at(survey, i, &f); i++) {
         if (f.status)
             continue;
-        int64_t length_ns = kb_length_ns(f.window_start_ns, f.window_end_ns);
+        const kt_measured_reach *reach = &survey->rows.data[i]->reach;
         ka_covered_trace seen = {.rank = f.identity->rank_count > 1 ? -1 : KB_MAX(f.identity->rank, 0),
                                  .start_ns = f.window_start_ns,
                                  .end_ns = f.window_end_ns,
-                                 .host_ns = length_ns,
-                                 .device_ns = length_ns,
+                                 .host_ns = reach->host_ns,
+                                 .device_ns = reach->device_ns,
                                  .activities = f.activities,
-                                 .is_dump = survey->rows.data[i]->is_dump,
+                                 .is_dump = reach->is_dump,
                                  .is_cut = f.is_cut};
         c->rank_count += KB_MAX(f.identity->rank_count, 1u);
         c->world_size = KB_MAX(c->world_size, (uint32_t)KB_MAX(f.identity->world_size, 0));
@@ -406,7 +393,7 @@ void ka_coverage_describe(const ka_coverage *c, char *text, size_t size)
     sentence s = {text, size};
     uint32_t others, named = 0;
     text[0] = '\0';
-    if (c->rank_count < 2 && !c->unreadable) {
+    if (c->rank_count < 2 && !c->unreadable && !c->facts_left_out) {
         if (c->traces.count && c->traces.data[0].is_cut)
             say(&s, "The file is cut off: its end is missing.");
         return;
@@ -418,5 +405,7 @@ void ka_coverage_describe(const ka_coverage *c, char *text, size_t size)
     if (has_majority(c, &others) && others)
         say(&s, "; %u %s of another run", others, others == 1 ? "file is" : "files are");
     say_unreadable(c, named, &s);
+    if (c->facts_left_out)
+        say(&s, "; %u facts %s skipped", c->facts_left_out, c->facts_left_out == 1 ? "file was" : "files were");
     say(&s, ".");
 }

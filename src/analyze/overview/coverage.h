@@ -30,6 +30,7 @@ typedef struct ka_coverage {
     KB_VEC(ka_bad_file) bad_files;
     kt_ranks ranks; /* of the traces */
     uint32_t rank_count, world_size;
+    uint32_t facts_left_out; /* facts files in directories of traces, which are not read there */
     uint32_t unreadable; /* files that could not be read: none of the traces */
 } ka_coverage;
 

@@ -171,10 +171,12 @@ static void find_other_runs(ka_damage_search *s, bool *is_stranger)
 /* Of a rank. */
 typedef struct cut_rank {
     double first, last;            /* aligned */
-    bool lacks_first, lacks_last;  /* numbers that others of its groups have */
+    uint32_t lacks_first, lacks_last; /* numbers that others of its groups have, before its first and after its last */
 } cut_rank;
 
-/* Which ranks lack the first, or the last, numbers of their groups. */
+static uint32_t add_saturated(uint32_t a, uint32_t b) { return a > UINT32_MAX - b ? UINT32_MAX : a + b; }
+
+/* How many of the first, and of the last, numbers of their groups ranks lack. */
 static void find_lacking_ranks(const ka_damage_search *s, const bool *is_stranger, cut_rank *cuts)
 {
     for (size_t g = 0; g < s->m->groups.count; g++) {
@@ -186,8 +188,9 @@ static void find_lacking_ranks(const ka_damage_search *s, const bool *is_strange
         }
         for (uint32_t i = s->group_first[g]; i < s->group_first[g + 1]; i++) {
             const ka_membership *k = &s->members.data[s->by_group[i]];
-            cuts[k->rank].lacks_first |= k->first > least;
-            cuts[k->rank].lacks_last |= k->last < most;
+            cut_rank *c = &cuts[k->rank];
+            c->lacks_first = add_saturated(c->lacks_first, k->first > least ? k->first - least : 0);
+            c->lacks_last = add_saturated(c->lacks_last, k->last < most ? most - k->last : 0);
         }
     }
 }
@@ -217,9 +220,9 @@ static void find_cut_ranks(ka_damage_search *s, const bool *is_stranger)
         double slack = CUT_SHARE * (end - begin);
         for (uint32_t r = 0; r < m->rank_count; r++) {
             if (!is_stranger[r] && cuts[r].last < end - slack && cuts[r].lacks_last)
-                report_of_rank(s, KA_DAMAGE_TRUNCATED, r, 1);
+                report_of_rank(s, KA_DAMAGE_TRUNCATED, r, cuts[r].lacks_last);
             if (!is_stranger[r] && cuts[r].first > begin + slack && cuts[r].lacks_first)
-                report_of_rank(s, KA_DAMAGE_RING_CUT, r, 1);
+                report_of_rank(s, KA_DAMAGE_RING_CUT, r, cuts[r].lacks_first);
         }
     }
     free(cuts);

@@ -34,6 +34,17 @@ kineto_status ka_facts_file_save(const char *path, const ka_trace_facts *facts, 
 void ka_put_trace_facts(ka_section_writer *w, const ka_trace_facts *facts);
 /** The same to an open sink, without closing it. */
 void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts, ka_section_packer *packer);
+/** A facts file that cannot be read itself. */
+typedef struct ka_facts_damage {
+    ka_facts_source source; /* the absolute path of that file */
+    kineto_error why;
+    kb_arena arena;         /* of `source` */
+} ka_facts_damage;
+/** Without the reason. NULL: out of memory. */
+ka_facts_damage *ka_facts_damage_create(const char *path);
+void ka_facts_damage_destroy(ka_facts_damage *damage);
+/** As the sections of a trace that could not be read. */
+void ka_put_facts_damage(ka_section_writer *w, const ka_facts_damage *damage);
 
 /* ---- reading (facts_open.c, facts_read.c, facts_ranks.c) ------------------------------------------------------------------- */
 
@@ -100,11 +111,10 @@ typedef struct ka_facts_entry {
     uint32_t trace; /* index in it */
 } ka_facts_entry;
 
-/** Damaged files are left out, see ka_facts_set_damaged. @param out  to be destroyed. NULL on failure. */
+/** A damaged file is a trace that could not be read, under its own name. @param out  to be destroyed. NULL on failure. */
 kineto_status ka_facts_set_open(const char *const *paths, size_t count, ka_facts_set **out, kineto_error *err);
 void ka_facts_set_destroy(ka_facts_set *s);
 uint32_t ka_facts_set_count(const ka_facts_set *s);
-ka_facts_entry ka_facts_set_entry(const ka_facts_set *s, uint32_t index);
 /** When the first trace begins; 0: there is none. */
 int64_t ka_facts_set_start_ns(const ka_facts_set *s);
 /** KINETO_OK: it could be read; else as ka_facts_file_error. */
@@ -113,8 +123,6 @@ kineto_status ka_facts_set_error(const ka_facts_set *s, uint32_t index, kineto_e
 kineto_status ka_facts_set_health(const ka_facts_set *s, uint32_t index, ka_trace_health *out, kineto_error *err);
 /** How many could be read. */
 uint32_t ka_facts_set_readable(const ka_facts_set *s);
-/** Why a facts file is damaged, and left out; NULL: there are not as many. */
-const char *ka_facts_set_damaged(const ka_facts_set *s, uint32_t index);
 const ka_facts_source *ka_facts_set_source(const ka_facts_set *s, uint32_t index);
 /** Add what is known of all traces to `to`, and the files that are not sound, by the survey of the set. */
 kineto_status ka_facts_set_coverage(const ka_facts_set *s, const kineto_survey *survey, ka_coverage *to,
@@ -138,7 +146,7 @@ kineto_status ka_facts_set_find(const ka_facts_set *s, ka_rule_set rules, kineto
 kineto_status ka_facts_set_overview(const ka_facts_set *s, ka_table_set tables, kineto_overview **out,
                                     kineto_error *err);
 /** How much memory comparing all ranks may need, about: if their rows do not fit, they are read in parts, and tables
- *  that need all rows are not made. 0: 1 GiB. */
+ *  that need all rows are not made. 0: 1 GiB; less than 16 MiB counts as 16 MiB. */
 void ka_facts_set_limit_memory(ka_facts_set *s, uint64_t bytes);
 /** Write the file of the run. Equal sets give equal bytes. */
 kineto_status ka_facts_set_save(const ka_facts_set *s, const char *path, kineto_error *err);

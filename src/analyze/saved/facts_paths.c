@@ -4,12 +4,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <sys/stat.h>
 
 /* Directories in one another. */
 #define MAX_DEPTH 32u
-/* Heads of ranks and buffers take this much, whatever is allowed. */
-#define MIN_FACTS_BYTES (UINT64_C(16) << 20)
 
 bool ka_path_list_add(ka_path_list *l, const char *path)
 {
@@ -41,10 +40,28 @@ bool ka_is_facts_path(const char *path, const char *name)
 static kineto_status list_directory(const char *directory, uint32_t depth, ka_file_test *is_wanted, ka_path_list *out,
                                     kineto_error *err);
 
+/* A file, or a link that leads to no file or to a directory: reading that says what is wrong. */
+static bool could_be_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode);
+}
+
+/* Without a wanted file below it, a directory whose own name is wanted is listed itself, for the same reason. */
+static kineto_status list_inner_directory(const char *path, const char *name, uint32_t depth, ka_file_test *is_wanted,
+                                          ka_path_list *out, kineto_error *err)
+{
+    size_t before = out->list.count;
+    kineto_status status = list_directory(path, depth + 1, is_wanted, out, err);
+    if (!status && out->list.count == before && is_wanted(path, name) && !ka_path_list_add(out, path))
+        status = kb_fail_memory(err, "list of files");
+    return status;
+}
+
 static kineto_status list_entry(const char *directory, const char *name, uint32_t depth, ka_file_test *is_wanted,
                                 ka_path_list *out, kineto_error *err)
 {
-    struct stat entry, target;
+    struct stat entry;
     size_t size = strlen(directory) + strlen(name) + 2;
     char *path = malloc(size);
     if (!path)
@@ -53,9 +70,8 @@ static kineto_status list_entry(const char *directory, const char *name, uint32_
     snprintf(path, size, "%s%s%s", directory, has_slash ? "" : "/", name);
     kineto_status status = KINETO_OK;
     if (lstat(path, &entry) == 0 && S_ISDIR(entry.st_mode) && name[0] != '.')
-        status = list_directory(path, depth + 1, is_wanted, out, err);
-    else if (stat(path, &target) == 0 && S_ISREG(target.st_mode) && is_wanted(path, name) &&
-             !ka_path_list_add(out, path))
+        status = list_inner_directory(path, name, depth, is_wanted, out, err);
+    else if (could_be_file(path) && is_wanted(path, name) && !ka_path_list_add(out, path))
         status = kb_fail_memory(err, "list of files");
     free(path);
     return status;
@@ -92,9 +108,7 @@ kineto_status ka_list_files(const char *path, ka_file_test *is_wanted, ka_path_l
 
 /* ---- facts among paths ---------------------------------------------------------------------- */
 
-/* A directory with traces is one of traces, also where facts are with them. Only the directory itself is searched for
- * traces, as the verbs that read them do. */
-static bool has_traces(const char *directory)
+bool ka_has_traces(const char *directory)
 {
     DIR *d = opendir(directory);
     bool found = false;
@@ -113,7 +127,7 @@ kineto_status ka_find_facts(char *const *paths, int count, ka_operands_kind *kin
     for (int i = 0; i < count && !status; i++) {
         ka_path_list of_one = {0};
         bool is_place = is_directory(paths[i]);
-        if (is_place && !has_traces(paths[i]))
+        if (is_place && !ka_has_traces(paths[i]))
             status = ka_list_files(paths[i], ka_is_facts_path, &of_one, err);
         else if (!is_place && ka_is_facts_file(paths[i]) && !ka_path_list_add(&of_one, paths[i]))
             status = kb_fail_memory(err, NULL);
@@ -127,27 +141,51 @@ kineto_status ka_find_facts(char *const *paths, int count, ka_operands_kind *kin
     return status;
 }
 
+uint32_t ka_count_facts_beside_traces(char *const *paths, int count)
+{
+    uint32_t files = 0;
+    for (int i = 0; i < count; i++) {
+        DIR *d = is_directory(paths[i]) && ka_has_traces(paths[i]) ? opendir(paths[i]) : NULL;
+        for (struct dirent *entry; d && (entry = readdir(d)) != NULL;) {
+            char path[PATH_MAX];
+            int size = snprintf(path, sizeof path, "%s/%s", paths[i], entry->d_name);
+            files += size > 0 && (size_t)size < sizeof path && ka_is_facts_path(path, entry->d_name);
+        }
+        if (d)
+            closedir(d);
+    }
+    return files;
+}
+
+/* The first path that leads nowhere; else why facts cannot be opened. */
+static kineto_status fail_paths(char *const *paths, int count, ka_operands_kind kind, kineto_error *err)
+{
+    struct stat st;
+    for (int i = 0; i < count; i++)
+        if (stat(paths[i], &st) != 0)
+            return kb_fail_os(err, errno, "cannot open %s", paths[i]);
+    if (kind == KA_OPERANDS_MIXED)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "traces and facts cannot be compared in one command: make facts of all of them with "
+                       "'ckineto facts'");
+    if (is_directory(paths[0]) && ka_has_traces(paths[0]))
+        return kb_fail(err, KINETO_E_NOT_FOUND,
+                       "%s: this directory has traces, so facts files in it are not read; name these themselves, or "
+                       "make facts in another directory with 'ckineto facts'",
+                       paths[0]);
+    return kb_fail(err, KINETO_E_NOT_FOUND, "%s: no facts files there; 'ckineto facts' makes them of traces", paths[0]);
+}
+
 kineto_status ka_facts_open_paths(char *const *paths, int count, ka_facts_set **out, kineto_error *err)
 {
     ka_path_list files = {0};
     ka_operands_kind kind;
     *out = NULL;
     kineto_status status = ka_find_facts(paths, count, &kind, &files, err);
-    if (!status && kind == KA_OPERANDS_MIXED)
-        status = kb_fail(err, KINETO_E_ARGUMENT,
-                         "traces and facts cannot be compared in one command: make facts of all of them with "
-                         "'ckineto facts'");
-    if (!status && !files.list.count)
-        status = kb_fail(err, KINETO_E_NOT_FOUND, "%s: no facts files there; 'ckineto facts' makes them of traces", paths[0]);
+    if (!status && (kind == KA_OPERANDS_MIXED || !files.list.count))
+        status = fail_paths(paths, count, kind, err);
     if (!status)
         status = ka_facts_set_open((const char *const *)files.list.data, files.list.count, out, err);
     ka_path_list_free(&files);
     return status;
-}
-
-kineto_status ka_check_facts_memory(uint64_t bytes, kineto_error *err)
-{
-    return !bytes || bytes >= MIN_FACTS_BYTES
-               ? KINETO_OK
-               : kb_fail(err, KINETO_E_ARGUMENT, "a limit of %s of memory is too little to compare ranks: 16M is the least", kb_bytes(bytes).s);
 }

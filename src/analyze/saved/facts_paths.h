@@ -27,8 +27,11 @@ typedef enum ka_operands_kind {
 /** @param out  receives the facts files; may be NULL. */
 kineto_status ka_find_facts(char *const *paths, int count, ka_operands_kind *kind, ka_path_list *out,
                             kineto_error *err);
+/** Are there names of traces in the directory itself? Then it is one of traces, also where facts are with them: only the
+ *  directory itself is searched for traces, as the verbs that read them do. */
+bool ka_has_traces(const char *directory);
+/** Facts files in directories of traces, which are not read there. */
+uint32_t ka_count_facts_beside_traces(char *const *paths, int count);
 /** Open all facts of the paths, which must be facts. */
 kineto_status ka_facts_open_paths(char *const *paths, int count, ka_facts_set **out, kineto_error *err);
-/** The limit of memory for facts, 0: none given: at least 16 MiB, which all comparisons need. A mistake is an error. */
-kineto_status ka_check_facts_memory(uint64_t bytes, kineto_error *err);
 #endif

@@ -24,9 +24,7 @@ kineto_status kineto_facts_open(const char *const *paths, size_t count, uint64_t
     for (size_t i = 0; i < count; i++)
         if (!paths[i])
             return kb_fail(err, KINETO_E_ARGUMENT, "kineto_facts_open: path %zu is NULL", i + 1);
-    kineto_status status = ka_check_facts_memory(memory_bytes, err);
-    if (!status)
-        status = ka_facts_open_paths((char *const *)(uintptr_t)paths, (int)count, out, err);
+    kineto_status status = ka_facts_open_paths((char *const *)(uintptr_t)paths, (int)count, out, err);
     if (!status)
         ka_facts_set_limit_memory(*out, memory_bytes);
     return status;

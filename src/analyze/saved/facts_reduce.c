@@ -9,15 +9,16 @@
 #include "trace/files/identity.h"
 
 typedef struct set_entry {
-    ka_facts_entry at;
+    ka_facts_entry at; /* without a file: see `damage` */
     const ka_facts_source *source;
+    const ka_facts_damage *damage; /* of a facts file that is damaged: it counts as a trace that could not be read */
     uint32_t digest; /* computed where two have the same source */
     bool has_error;
 } set_entry;
 
 struct kineto_facts {
     KB_VEC(ka_facts_file *) files;
-    KB_VEC(kineto_error) damaged; /* why files are not among them */
+    KB_VEC(ka_facts_damage *) damaged;
     KB_VEC(set_entry) entries;
     uint64_t memory_bytes; /* ka_facts_set_limit_memory */
     ka_row_reader *reader; /* of rows that stay in the files */
@@ -95,6 +96,17 @@ static void drop_repeated(ka_facts_set *s, size_t first, size_t end, size_t *kep
     }
 }
 
+static kineto_status digest_entry(set_entry *e, kineto_error *err)
+{
+    if (e->damage) {
+        e->digest = ka_crc32c(0, e->damage->why.message, strlen(e->damage->why.message));
+        return KINETO_OK;
+    }
+    kineto_status status = ka_facts_file_digest(e->at.file, e->at.trace, &e->digest, err);
+    ka_facts_file_rest(e->at.file);
+    return status;
+}
+
 static kineto_status order_entries(ka_facts_set *s, kineto_error *err)
 {
     size_t kept = 0;
@@ -107,8 +119,7 @@ static kineto_status order_entries(ka_facts_set *s, kineto_error *err)
         bool is_repeated = (i && is_same_path(&list[i - 1], &list[i])) ||
                            (i + 1 < count && is_same_path(&list[i], &list[i + 1]));
         if (is_repeated) {
-            status = ka_facts_file_digest(list[i].at.file, list[i].at.trace, &list[i].digest, err);
-            ka_facts_file_rest(list[i].at.file);
+            status = digest_entry(&list[i], err);
         }
     }
     if (count)
@@ -137,13 +148,41 @@ static kineto_status open_checked(const char *path, ka_facts_file **out, kineto_
     return status;
 }
 
+/* The path in the reason is the absolute one, so that the reason is the same wherever the file is opened. */
+static ka_facts_damage *describe_damage(const char *path, kineto_error *why)
+{
+    ka_facts_file *f;
+    ka_facts_damage *damage = ka_facts_damage_create(path);
+    kineto_error again = *why;
+    if (!damage)
+        return NULL;
+    if (open_checked(damage->source.path.data, &f, &again) == KINETO_OK) { /* it was replaced just now */
+        ka_facts_file_close(f);
+        again = *why;
+    }
+    damage->why = again;
+    return damage;
+}
+
+/* A damaged file is an entry, under its own name, so that it is not forgotten when the set is saved. */
+static kineto_status add_damaged(ka_facts_set *s, ka_facts_damage *damage, kineto_error *err)
+{
+    set_entry e = {.source = &damage->source, .damage = damage, .has_error = true};
+    if (!kb_vec_push(&s->damaged, damage)) {
+        ka_facts_damage_destroy(damage);
+        return kb_fail_memory(err, NULL);
+    }
+    return kb_vec_push(&s->entries, e) ? KINETO_OK : kb_fail_memory(err, NULL);
+}
+
 static kineto_status add_file(ka_facts_set *s, const char *path, kineto_error *err)
 {
     ka_facts_file *f = NULL;
+    ka_facts_damage *damage;
     kineto_error why = {.message = ""};
     kineto_status status = open_checked(path, &f, &why);
-    if (status && status != KINETO_E_MEMORY && kb_vec_push(&s->damaged, why))
-        return KINETO_OK;
+    if (status && status != KINETO_E_MEMORY && (damage = describe_damage(path, &why)) != NULL)
+        return add_damaged(s, damage, err);
     if (status)
         return kb_fail_memory(err, path);
     if (!kb_vec_push(&s->files, f)) {
@@ -186,13 +225,14 @@ void ka_facts_set_destroy(ka_facts_set *s)
         ka_facts_file_close(s->files.data[i]);
     ka_row_reader_destroy(s->reader);
     kb_vec_free(&s->files);
+    for (size_t i = 0; i < s->damaged.count; i++)
+        ka_facts_damage_destroy(s->damaged.data[i]);
     kb_vec_free(&s->damaged);
     kb_vec_free(&s->entries);
     free(s);
 }
 
 uint32_t ka_facts_set_count(const ka_facts_set *s) { return (uint32_t)s->entries.count; }
-ka_facts_entry ka_facts_set_entry(const ka_facts_set *s, uint32_t index) { return s->entries.data[index].at; }
 const ka_facts_source *ka_facts_set_source(const ka_facts_set *s, uint32_t index) { return s->entries.data[index].source; }
 
 int64_t ka_facts_set_start_ns(const ka_facts_set *s)
@@ -207,6 +247,10 @@ int64_t ka_facts_set_start_ns(const ka_facts_set *s)
 kineto_status ka_facts_set_error(const ka_facts_set *s, uint32_t index, kineto_error *message)
 {
     const set_entry *e = &s->entries.data[index];
+    if (e->damage) {
+        *message = e->damage->why;
+        return message->code;
+    }
     kineto_status status = e->has_error ? ka_facts_file_error(e->at.file, e->at.trace, message) : KINETO_OK;
     ka_facts_file_rest(e->at.file);
     return status;
@@ -218,11 +262,6 @@ kineto_status ka_facts_set_health(const ka_facts_set *s, uint32_t index, ka_trac
     kineto_status status = ka_facts_file_health(e->at.file, e->at.trace, out, err);
     ka_facts_file_rest(e->at.file);
     return status;
-}
-
-const char *ka_facts_set_damaged(const ka_facts_set *s, uint32_t index)
-{
-    return index < s->damaged.count ? s->damaged.data[index].message : NULL;
 }
 
 uint32_t ka_facts_set_readable(const ka_facts_set *s)
@@ -255,12 +294,29 @@ kineto_status ka_facts_set_coverage(const ka_facts_set *s, const kineto_survey *
     return status;
 }
 
+/* How far the activity reaches, as it was measured; of a trace without that, its whole length. */
+static kt_measured_reach read_reach(const set_entry *e)
+{
+    ka_trace_health health;
+    int64_t length_ns = kb_length_ns(e->source->start_ns, e->source->end_ns);
+    kt_measured_reach reach = {.host_ns = length_ns, .device_ns = length_ns};
+    if (ka_facts_file_health(e->at.file, e->at.trace, &health, NULL) == KINETO_OK && health.coverage.traces.count) {
+        const ka_covered_trace *t = &health.coverage.traces.data[0];
+        reach = (kt_measured_reach){.host_ns = t->host_ns, .device_ns = t->device_ns, .is_dump = t->is_dump};
+    }
+    ka_trace_health_free(&health);
+    ka_facts_file_rest(e->at.file);
+    return reach;
+}
+
 static bool survey_entry(const set_entry *e, kineto_survey *to)
 {
     kineto_error why = {.message = ""};
     kineto_identity identity;
     const ka_facts_source *s = e->source;
     ka_source_identity(s, &identity);
+    if (e->damage)
+        return kt_survey_add(to, s->path.data, NULL, &identity, &e->damage->why);
     if (e->has_error) {
         (void)ka_facts_file_error(e->at.file, e->at.trace, &why);
         ka_facts_file_rest(e->at.file);
@@ -273,7 +329,8 @@ static bool survey_entry(const set_entry *e, kineto_survey *to)
                                         .window_end_ns = s->end_ns,
                                         .text_bytes = s->text_bytes,
                                         .is_cut = s->is_cut};
-    return kt_survey_add_measured(to, &numbers, &identity, s->fingerprint);
+    const kt_measured_reach reach = read_reach(e);
+    return kt_survey_add_measured(to, &numbers, &identity, s->fingerprint, &reach);
 }
 
 kineto_status ka_facts_set_survey(const ka_facts_set *s, kineto_survey **out, kineto_error *err)
@@ -281,9 +338,7 @@ kineto_status ka_facts_set_survey(const ka_facts_set *s, kineto_survey **out, ki
     bool ok = (*out = kt_survey_create()) != NULL;
     for (size_t i = 0; i < s->entries.count && ok; i++)
         ok = survey_entry(&s->entries.data[i], *out);
-    for (size_t i = 0; i < s->damaged.count && ok; i++)
-        ok = kt_survey_add(*out, "damaged facts file", NULL, NULL, &s->damaged.data[i]);
-    if (ok && kt_survey_settle(*out, NULL, s->entries.count + s->damaged.count > 1))
+    if (ok && kt_survey_settle(*out, NULL, s->entries.count > 1))
         return KINETO_OK;
     kineto_survey_destroy(*out);
     *out = NULL;
@@ -309,7 +364,11 @@ kineto_status ka_facts_set_tables(const ka_facts_set *s, ka_table_set *out, kine
     return status;
 }
 
-void ka_facts_set_limit_memory(ka_facts_set *s, uint64_t bytes) { s->memory_bytes = bytes; }
+void ka_facts_set_limit_memory(ka_facts_set *s, uint64_t bytes)
+{
+    const uint64_t MIN_BYTES = UINT64_C(16) << 20; /* heads of ranks and buffers take this much, whatever is allowed */
+    s->memory_bytes = bytes ? KB_MAX(bytes, MIN_BYTES) : 0;
+}
 
 static kineto_status count_rows(const ka_facts_set *s, uint64_t *rows, kineto_error *err)
 {
@@ -318,6 +377,8 @@ static kineto_status count_rows(const ka_facts_set *s, uint64_t *rows, kineto_er
     for (size_t i = 0; i < s->entries.count && !status; i++) {
         const set_entry *e = &s->entries.data[i];
         uint64_t of_one;
+        if (e->has_error)
+            continue;
         status = ka_facts_file_row_count(e->at.file, e->at.trace, &of_one, err);
         ka_facts_file_rest(e->at.file);
         *rows += status ? 0 : of_one;
@@ -524,6 +585,10 @@ static kineto_status put_run(const ka_facts_set *s, ka_section_writer *w, kineto
     ka_begin_sections(w, KA_FACTS_OF_RUN);
     for (size_t i = 0; i < s->entries.count && !status; i++) {
         const set_entry *e = &s->entries.data[i];
+        if (e->damage) {
+            ka_put_facts_damage(w, e->damage);
+            continue;
+        }
         status = ka_facts_file_copy(e->at.file, e->at.trace, w, err);
         ka_facts_file_rest(e->at.file);
     }

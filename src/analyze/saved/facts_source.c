@@ -69,11 +69,27 @@ bool ka_read_source(ka_byte_reader *r, kb_arena *arena, ka_facts_source *s)
     return ok;
 }
 
+/* Also of a path that leads to no file: then only its directory is resolved. */
+static const char *resolve_path(const char *path, char *room)
+{
+    char directory[PATH_MAX], *slash;
+    if (realpath(path, room))
+        return room;
+    snprintf(directory, sizeof directory, "%s%s", strchr(path, '/') ? "" : "./", path);
+    slash = strrchr(directory, '/');
+    const char *name = path + strlen(path) - strlen(slash + 1);
+    slash[slash == directory] = '\0';
+    if (!realpath(directory, room) || strlen(room) + strlen(name) + 2 > PATH_MAX)
+        return path;
+    strcpy(stpcpy(room + strlen(room), room[1] ? "/" : ""), name);
+    return room;
+}
+
 bool ka_describe_source_file(const char *path, kb_arena *arena, ka_facts_source *s)
 {
     char absolute[PATH_MAX];
     struct stat st;
-    s->path = kb_string(realpath(path, absolute) ? absolute : path);
+    s->path = kb_string(resolve_path(path, absolute));
     s->version = kb_string(KINETO_VERSION);
     if (stat(path, &st) == 0) {
         s->bytes = (uint64_t)st.st_size;

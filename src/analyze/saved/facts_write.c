@@ -136,6 +136,31 @@ void ka_put_trace_facts(ka_section_writer *w, const ka_trace_facts *facts)
         put_findings(w, facts->found, "");
 }
 
+ka_facts_damage *ka_facts_damage_create(const char *path)
+{
+    ka_facts_damage *damage = calloc(1, sizeof *damage);
+    if (!damage || ka_describe_source_file(path, &damage->arena, &damage->source)) {
+        if (damage)
+            damage->source.options = kb_string("default");
+        return damage;
+    }
+    ka_facts_damage_destroy(damage);
+    return NULL;
+}
+
+void ka_facts_damage_destroy(ka_facts_damage *damage)
+{
+    if (damage)
+        kb_arena_free(&damage->arena);
+    free(damage);
+}
+
+void ka_put_facts_damage(ka_section_writer *w, const ka_facts_damage *damage)
+{
+    const ka_trace_facts facts = {.source = damage->source, .status = damage->why.code, .message = damage->why.message};
+    ka_put_trace_facts(w, &facts);
+}
+
 void ka_facts_file_write(kb_sink *sink, const ka_trace_facts *facts, ka_section_packer *packer)
 {
     ka_section_packer own = {.zstd = NULL};

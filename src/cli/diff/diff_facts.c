@@ -202,7 +202,7 @@ static void put_side(kb_json *j, const char *key, const facts_side *side)
     kb_json_key_z(j, key);
     kb_json_object_begin(j);
     kb_json_put_string(j, "name", kb_string(side->path));
-    kb_json_put_uint(j, "traces", kc_count_facts(side->set_of_facts));
+    kb_json_put_uint(j, "traces", ka_facts_set_count(side->set_of_facts));
     ke_put_coverage(j, &side->health.coverage);
     if (side->step_ns)
         kb_json_put_us(j, "median_step_us", side->step_ns);

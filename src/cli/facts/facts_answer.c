@@ -88,7 +88,7 @@ static bool is_shown(const ka_table *t, uint64_t row)
     return !kb_string_is(ka_text_at(t, row, KA_COL_rank_damage_kind), "missing");
 }
 
-/* "  wrong_op: rank 2, group 5, from number 17 on (3 collectives)" */
+/* "  wrong_op: rank 2, group 5, from number 17 on (3 collectives)"; "  truncated: rank 20 (lacks the last 66 collectives)" */
 static void put_damage(const ka_table *t, uint64_t row, FILE *out)
 {
     kineto_string kind = ka_text_at(t, row, KA_COL_rank_damage_kind), group = ka_text_at(t, row, KA_COL_rank_damage_group);
@@ -100,7 +100,8 @@ static void put_damage(const ka_table *t, uint64_t row, FILE *out)
     }
     if (number != KA_NO_INT)
         fprintf(out, ", from number %lld on", (long long)number);
-    fprintf(out, " (%lld %s)\n", (long long)count, count == 1 ? "collective" : "collectives");
+    const char *lacks = kb_string_is(kind, "truncated") ? "lacks the last " : kb_string_is(kind, "ring_cut") ? "lacks the first " : "";
+    fprintf(out, " (%s%lld %s)\n", lacks, (long long)count, count == 1 ? "collective" : "collectives");
 }
 
 static void put_damages(const ka_table *t, FILE *out)

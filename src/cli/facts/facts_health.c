@@ -1,14 +1,6 @@
 /* Adds up how sound the traces of facts are. */
 #include "cli/facts/facts_health.h"
 
-uint32_t kc_count_facts(const ka_facts_set *s)
-{
-    uint32_t damaged = 0;
-    while (ka_facts_set_damaged(s, damaged))
-        damaged++;
-    return ka_facts_set_count(s) + damaged;
-}
-
 static kineto_status add_trace_health(const ka_facts_set *s, uint32_t index, bool is_one_of_many, kc_health *health,
                                       kineto_error *err)
 {
@@ -22,7 +14,7 @@ static kineto_status add_trace_health(const ka_facts_set *s, uint32_t index, boo
 
 kineto_status kc_add_facts_health(const ka_facts_set *s, kc_health *health, kc_file_set *set, kineto_error *err)
 {
-    uint32_t of = kc_count_facts(s), readable = 0;
+    uint32_t of = ka_facts_set_count(s), readable = 0;
     kineto_error why = {.message = ""};
     kineto_status status = KINETO_OK;
     for (uint32_t i = 0; i < ka_facts_set_count(s) && !status; i++)
@@ -31,10 +23,7 @@ kineto_status kc_add_facts_health(const ka_facts_set *s, kc_health *health, kc_f
             readable++;
         }
     if (!readable && !status)
-        status = kb_fail(err, why.code ? why.code : KINETO_E_NOT_FOUND, "%s",
-                         why.code                    ? why.message
-                         : ka_facts_set_damaged(s, 0) ? ka_facts_set_damaged(s, 0)
-                                                      : "no facts of a trace");
+        status = kb_fail(err, why.code ? why.code : KINETO_E_NOT_FOUND, "%s", why.code ? why.message : "no facts of a trace");
     if (!status)
         status = ka_facts_set_survey(s, &set->survey, err);
     if (!status && !ka_coverage_add_bad_files(&health->coverage, set->survey))

@@ -6,8 +6,6 @@
 #include "cli/open_many.h"
 #include "cli/print_facts.h"
 
-/** The number of traces, and of facts files that are damaged. */
-uint32_t kc_count_facts(const ka_facts_set *s);
 /** Add the health of all traces, as when they are read, and to `set` which of them are damaged. Fails if none could be
  *  read. */
 kineto_status kc_add_facts_health(const ka_facts_set *s, kc_health *health, kc_file_set *set, kineto_error *err);

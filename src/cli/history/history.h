@@ -23,7 +23,7 @@ typedef struct kc_history_run {
 } kc_history_run;
 
 typedef struct kc_history {
-    KB_VEC(kc_history_run) runs; /* by time */
+    KB_VEC(kc_history_run) runs; /* by time, then by name */
     uint32_t bad;                /* files that cannot be read; each was reported */
 } kc_history;
 
@@ -53,7 +53,7 @@ void kc_history_sums_free(kc_history_sums *sums);
 kineto_status kc_history_save(const char *data_set, const kc_history_run *run, bool replace, kineto_error *err);
 /** What runs are ordered by, as outputs say it. */
 #define KC_HISTORY_ORDER "by the begin of their traces"
-/** All runs. A file that cannot be read is a line on stderr. */
+/** All runs. A file that cannot be read is a line on stderr, and so is that runs begin at the same time. */
 kineto_status kc_history_load(const char *data_set, kc_history *out, kineto_error *err);
 void kc_history_free(kc_history *history);
 void kc_history_run_free(kc_history_run *run);

@@ -188,6 +188,21 @@ static int compare_runs(const void *left, const void *right)
     return a->time_ns != b->time_ns ? KB_COMPARE(a->time_ns, b->time_ns) : strcmp(a->name, b->name);
 }
 
+/* Runs of one begin have no order in time. `runs` are sorted. */
+static void warn_of_ties(const kc_history *h)
+{
+    char text[1024];
+    size_t ties = 0, first = 0;
+    for (size_t i = 1; i < h->runs.count; i++)
+        if (h->runs.data[i].time_ns == h->runs.data[i - 1].time_ns && !ties++)
+            first = i;
+    if (!ties)
+        return;
+    snprintf(text, sizeof text, "history: runs %.300s and %.300s%s begin at the same time: ordered by name",
+             h->runs.data[first - 1].name, h->runs.data[first].name, ties > 1 ? ", and others," : "");
+    kc_put_message(stderr, "ckineto: ", text);
+}
+
 kineto_status kc_history_load(const char *data_set, kc_history *out, kineto_error *err)
 {
     char path[4096];
@@ -208,6 +223,8 @@ kineto_status kc_history_load(const char *data_set, kc_history *out, kineto_erro
     (void)closedir(directory);
     if (!ok)
         return kb_fail_memory(err, data_set);
-    qsort(out->runs.data, out->runs.count, sizeof *out->runs.data, compare_runs);
+    if (out->runs.count)
+        qsort(out->runs.data, out->runs.count, sizeof *out->runs.data, compare_runs);
+    warn_of_ties(out);
     return KINETO_OK;
 }

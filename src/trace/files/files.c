@@ -77,7 +77,8 @@ bool kt_is_trace_name(const char *name)
     return false;
 }
 
-/* Appends an entry if it is a regular file with the name of a trace; otherwise counts it. */
+/* Appends an entry if it has the name of a trace; otherwise counts it. A directory or a link that leads nowhere becomes a
+ * file that cannot be read; pipes and devices are no traces. */
 static kineto_status add_directory_entry(kineto_files *files, const char *directory,
                                          const char *name, kineto_error *err)
 {
@@ -90,8 +91,9 @@ static kineto_status add_directory_entry(kineto_files *files, const char *direct
     snprintf(path, size, "%s%s%s", directory, slash ? "" : "/", name);
     kineto_status status = KINETO_OK;
     bool there = stat(path, &st) == 0;
-    if (there && S_ISREG(st.st_mode) && kt_is_trace_name(name)) {
-        status = append_file(files, path, &st, true, err);
+    bool could_be_file = !there || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode);
+    if (could_be_file && kt_is_trace_name(name)) {
+        status = append_file(files, path, there ? &st : NULL, true, err);
     } else {
         files->skipped++;
         files->directories += there && S_ISDIR(st.st_mode);
@@ -136,9 +138,11 @@ static kineto_status fail_empty_directory(const kineto_files *files, const char 
         path, entries, inner);
 }
 
-/* Appends the traces of a directory; it is an error if there are none. */
-static kineto_status add_directory(kineto_files *files, const char *path, kineto_error *err)
+/* Appends the traces of a directory; it is an error if there are none, unless it has the name of a trace itself: then
+ * it is a file that cannot be read. */
+static kineto_status add_directory(kineto_files *files, const char *path, const struct stat *st, kineto_error *err)
 {
+    const char *slash = strrchr(path, '/');
     size_t before = files->list.count;
     uint64_t skipped = files->skipped, directories = files->directories;
     DIR *d = opendir(path);
@@ -152,6 +156,8 @@ static kineto_status add_directory(kineto_files *files, const char *path, kineto
     if (status == KINETO_OK && errno)
         status = kb_fail_os(err, errno, "cannot read directory %s", path);
     closedir(d);
+    if (status == KINETO_OK && files->list.count == before && kt_is_trace_name(slash ? slash + 1 : path))
+        return append_file(files, path, st, false, err);
     if (status == KINETO_OK && files->list.count == before)
         status = fail_empty_directory(files, path, skipped, directories, err);
     return status;
@@ -232,7 +238,7 @@ kineto_status kineto_files_find(const char *const *paths, size_t count, kineto_f
         }
         bool there = strcmp(paths[i], "-") != 0 && stat(paths[i], &st) == 0;
         if (there && S_ISDIR(st.st_mode) && !kt_directory_importer_find(paths[i]))
-            status = add_directory(files, paths[i], err);
+            status = add_directory(files, paths[i], &st, err);
         else
             status = append_file(files, paths[i], there ? &st : NULL, false, err);
     }

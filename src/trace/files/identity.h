@@ -53,9 +53,16 @@ kineto_survey *kt_survey_create(void); /* NULL: out of memory */
  *  memory. */
 bool kt_survey_add(kineto_survey *s, const char *path, const kineto_trace *trace,
                    const kineto_identity *identity, const kineto_error *error);
+/** How far the activity of a trace reaches. */
+typedef struct kt_measured_reach {
+    int64_t host_ns, device_ns; /* from its start to the end of the last activity of the host, and of devices;
+                                   without ranges of the user, which may be written before what is in them */
+    bool is_dump; /* of a flight recorder: a second source of a rank, of another time */
+} kt_measured_reach;
+kt_measured_reach kt_measure_reach(const kineto_trace *trace);
 /** Adds a file that was measured before: `numbers` has its window and its sums. False: out of memory. */
 bool kt_survey_add_measured(kineto_survey *s, const kineto_survey_file *numbers, const kineto_identity *identity,
-                            uint64_t fingerprint);
+                            uint64_t fingerprint, const kt_measured_reach *reach);
 /** Equal for the same activities of one process, in any file. */
 uint64_t kt_trace_fingerprint(const kineto_trace *trace, const kineto_identity *identity);
 /** Is the last file repeated by earlier ones: has one its rank and activities, or, if it holds several ranks, have they

@@ -51,6 +51,24 @@ uint64_t kt_trace_fingerprint(const kineto_trace *t, const kineto_identity *id)
     return kt_is_of_flight_recorder(t) ? mix_hash(sum, 1) : sum;
 }
 
+kt_measured_reach kt_measure_reach(const kineto_trace *t)
+{
+    kt_measured_reach reach = {.is_dump = kt_is_of_flight_recorder(t)};
+    int64_t start_ns, end_ns;
+    kineto_trace_window(t, &start_ns, &end_ns);
+    for (size_t b = 0; b < t->blocks.count; b++) {
+        const kt_block *block = t->blocks.data[b];
+        for (uint32_t i = 0; i < block->count; i++) {
+            int64_t ns = kb_length_ns(start_ns, KB_MAX(block->end_ns[i], start_ns));
+            if (kt_kind_is_work(block->kind[i]))
+                reach.device_ns = KB_MAX(reach.device_ns, ns);
+            else if (block->kind[i] == KINETO_KIND_CPU_OP || kt_kind_is_launch(block->kind[i]))
+                reach.host_ns = KB_MAX(reach.host_ns, ns);
+        }
+    }
+    return reach;
+}
+
 static void fill_trace_columns(kt_survey_row *row, const kineto_trace *trace)
 {
     kineto_survey_file *view = &row->view;
@@ -59,7 +77,7 @@ static void fill_trace_columns(kt_survey_row *row, const kineto_trace *trace)
     view->is_cut = kt_ledger_is_cut(trace);
     view->text_bytes = kineto_trace_text_bytes(trace);
     kineto_trace_window(trace, &view->window_start_ns, &view->window_end_ns);
-    row->is_dump = kt_is_of_flight_recorder(trace);
+    row->reach = kt_measure_reach(trace);
     row->fingerprint = kt_trace_fingerprint(trace, &row->identity);
 }
 
@@ -90,7 +108,7 @@ bool kt_survey_add(kineto_survey *s, const char *path, const kineto_trace *trace
 }
 
 bool kt_survey_add_measured(kineto_survey *s, const kineto_survey_file *numbers, const kineto_identity *identity,
-                            uint64_t fingerprint)
+                            uint64_t fingerprint, const kt_measured_reach *reach)
 {
     kineto_error none = {.message = ""};
     if (!kt_survey_add(s, numbers->path, NULL, identity, &none))
@@ -103,6 +121,7 @@ bool kt_survey_add_measured(kineto_survey *s, const kineto_survey_file *numbers,
     view.identity = &row->identity;
     row->view = view;
     row->fingerprint = fingerprint;
+    row->reach = *reach;
     return true;
 }
 

@@ -9,7 +9,7 @@ typedef struct kt_survey_row {
     kineto_survey_file view;
     kineto_identity identity;
     uint64_t fingerprint; /* equal for equal activities */
-    bool is_dump;         /* of a flight recorder: a second source of a rank, of another time */
+    kt_measured_reach reach;
     size_t number;        /* position in the order of adding */
 } kt_survey_row;
 

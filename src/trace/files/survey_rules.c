@@ -20,7 +20,7 @@ static bool is_readable_row(const kt_survey_row *row) { return row->view.status 
 
 static bool has_activities(const kt_survey_row *row)
 {
-    return is_readable_row(row) && row->view.activities && !row->is_dump;
+    return is_readable_row(row) && row->view.activities && !row->reach.is_dump;
 }
 
 static kt_time_window get_window(const kt_survey_row *row)
@@ -95,7 +95,7 @@ static void report_single_files(kineto_survey *s)
 
 static bool key_by_rank(const kt_survey_row *row, uint64_t *key)
 {
-    *key = (uint32_t)row->identity.rank | (uint64_t)row->is_dump << 32;
+    *key = (uint32_t)row->identity.rank | (uint64_t)row->reach.is_dump << 32;
     return row->identity.rank >= 0;
 }
 

@@ -78,7 +78,7 @@ typedef struct kt_open_hooks {
     /* A trace to release that was read before, so that the file is not opened; NULL: it is. NULL: no such trace. */
     kineto_trace *(*reuse)(void *context, const char *path);
     void *context;
-    /* Receives the survey of all files, to destroy; NULL on failure. Then named files that cannot be read are losses, too,
+    /* Receives the survey of all files, to destroy; on failure without findings, or NULL. Then named files that cannot be read are losses, too,
      * and of files with the same rank and activities only one is read. NULL: such files are errors. */
     kineto_survey **survey;
 } kt_open_hooks;

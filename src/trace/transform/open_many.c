@@ -132,7 +132,8 @@ static kineto_status merge_listed_files(many_opener *o, kineto_trace **out, kine
             status = open_listed_file(o, i, err);
     if (status == KINETO_OK && o->opened && !o->gave_up && !(o->uses_names && o->has_wrong_name))
         status = kt_merger_finish(&o->merger, o->files, !o->how.only_rank, out, err);
-    if (o->hooks.survey && status == KINETO_OK && *out) {
+    bool is_over = *out || (!o->opened && !o->how.only_rank);
+    if (o->hooks.survey && status == KINETO_OK && is_over) {
         *o->hooks.survey = o->merger.survey;
         o->merger.survey = NULL;
     }
