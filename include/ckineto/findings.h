@@ -63,8 +63,10 @@ KINETO_API kineto_status kineto_findings_find(const kineto_trace *trace, const k
                                      kineto_findings **out, kineto_error *err);
 /** NULL is fine. threads: owner. */
 KINETO_API void kineto_findings_destroy(kineto_findings *findings);
-/** Add the findings of another rank. The same finding on several ranks becomes one, with the savings of the rank
- *  where they are largest; rules that compare ranks are evaluated again. Both must have the same rules selected.
+/** Add the findings of another rank. The same finding on several ranks becomes one, that of the rank where the savings
+ *  are largest. If the ranks are of one run whose collectives can be compared, its savings are those of the run: as all
+ *  ranks wait for each other, those of the least affected rank of a role, and more only where the comparison of ranks says
+ *  that the run waits for a rank. Rules that compare ranks are evaluated again. Both must have the same rules selected.
  *  @return KINETO_E_ARGUMENT if the rules differ; KINETO_E_MEMORY: `to` is then unusable but for destroying it.
  *          threads: owner of `to`. */
 KINETO_API kineto_status kineto_findings_add(kineto_findings *to, const kineto_findings *from,
@@ -76,13 +78,13 @@ typedef struct kineto_finding {
     const char *id;
     uint32_t severity;  /**< kineto_finding_severity */
     /* Estimated savings per step, or of the selected time if there are no steps; valid if has_savings. The baseline
-     * is the mean step of `rank`, or of all ranks for a rule that compares ranks. */
+     * is the mean step of `rank`; of several ranks that are compared: the length of the run divided by its steps. */
     KINETO_OLD_MEMBER(bool, has_savings, has_worth);
     KINETO_OLD_MEMBER(int64_t, savings_ns, worth_ns);
     KINETO_OLD_MEMBER(int64_t, baseline_ns, of_ns);
     KINETO_OLD_MEMBER(double, savings_pct, worth_pct); /**< 100 * savings_ns / baseline_ns */
     double confidence; /**< 0 … 1, of the savings; lower where the ledger reports lost events */
-    int32_t rank;      /**< the rank with the largest savings */
+    int32_t rank;      /**< the rank with the largest savings of its own */
     uint32_t rank_count;    /**< number of ranks that have this finding */
     uint64_t count;         /**< number of occurrences */
     kineto_string subject;  /**< call site or kernel, for rules that can have several findings; else empty */
@@ -101,7 +103,8 @@ typedef struct kineto_finding_evidence {
 } kineto_finding_evidence;
 
 /** Number of findings, and one of them: by savings, the largest first, then by severity and by the order of the rules. A
- *  finding that most of a device's time was not recorded comes before all others.
+ *  finding that most of a device's time was not recorded comes before all others, and a cause across ranks with high
+ *  confidence before the findings that it explains.
  *  @return false for an index out of range, and an all-zero *out. threads: any. */
 KINETO_API uint32_t kineto_findings_count(const kineto_findings *findings);
 KINETO_API bool kineto_findings_get(const kineto_findings *findings, uint32_t index,

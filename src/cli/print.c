@@ -224,52 +224,83 @@ static size_t count_prefix_columns(const char *prefix)
 
 /* Wraps a text of words. */
 enum {
-    WORDS_CUT = 1,   /* words that are wider than a line */
-    WORDS_STYLED = 2 /* sequences of kc_paint are in it */
+    WORDS_CUT = 1,    /* words that are wider than a line */
+    WORDS_STYLED = 2, /* sequences of kc_paint are in it */
+    WORDS_DOTS = 4    /* " …" follows */
 };
-static void put_words(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
-                      uint32_t how, kineto_string text)
+static void put_words(FILE *out, size_t width, const char *first, const char *indent, uint32_t how, kineto_string text)
 {
     size_t wide = count_prefix_columns(first), indented = count_prefix_columns(indent);
     size_t column = 0, used = KB_MAX(wide, indented), room = width - KB_MIN(width - 1, used);
-    uint32_t line = 1;
     fputs(first, out);
     for (size_t at = 0; at < text.size;) {
         kineto_string word = read_word(text, at);
         size_t columns = how & WORDS_STYLED ? kc_styled_columns(word) : kc_name_columns(word);
-        size_t dots = most_lines && line == most_lines ? 2 : 0;
         at += word.size + (at + word.size < text.size);
-        if (column && column + 1 + columns + (at < text.size ? dots : 0) > room) {
-            if (dots) {
-                fputs(" …", out);
-                break;
-            }
+        if (column && column + 1 + columns > room) {
             fprintf(out, "\n%s", indent);
             column = 0;
-            dots = ++line == most_lines ? 2 : 0;
             room = width - KB_MIN(width - 1, indented);
         }
         if (column)
             fputc(' ', out);
-        size_t most = column || at == text.size ? room : room - KB_MIN(room - 1, dots);
+        size_t most = room - (how & WORDS_DOTS ? KB_MIN(room - 1, (size_t)2) : 0);
         if (how & WORDS_STYLED)
             put_styled_word(out, word, how & WORDS_CUT && columns > most ? most : 0);
         else
             kc_put_name(out, word, how & WORDS_CUT && columns > most ? most : 0);
         column += (column > 0) + KB_MIN(columns, most);
     }
-    fputc('\n', out);
+    fputs(how & WORDS_DOTS ? " …\n" : "\n", out);
+}
+
+/* How many bytes of whole words fit into some lines, the last of which has room for " …" if that is not all. */
+static size_t measure_lines(size_t width, size_t indented, uint32_t lines, kineto_string text)
+{
+    size_t column = 0, room = width - KB_MIN(width - 1, indented), fitting = 0;
+    for (size_t at = 0; at < text.size;) {
+        kineto_string word = read_word(text, at);
+        size_t columns = kc_name_columns(word), end = at + word.size;
+        at = end + (end < text.size);
+        if (column && column + 1 + columns > room) {
+            if (!--lines)
+                return fitting;
+            column = 0;
+        }
+        column += (column > 0) + KB_MIN(columns, room);
+        if (lines > 1 || column + 2 <= room || !fitting)
+            fitting = end;
+    }
+    return text.size;
+}
+
+/* The end of the last phrase that ends in a prefix, outside of parentheses, without the comma, colon or semicolon after it; the
+ * prefix itself if phrases would be less than half of it. */
+static size_t find_phrase_end(kineto_string text, size_t prefix)
+{
+    size_t end = prefix, open = 0, found = 0;
+    for (size_t i = 0; i + 1 < text.size && i <= prefix; i++) {
+        open += text.data[i] == '(';
+        open -= open && text.data[i] == ')';
+        bool ends = strchr(",;:", text.data[i]) && text.data[i + 1] == ' ';
+        found = ends && !open ? i : found;
+    }
+    return found >= end / 2 && found ? found : end;
 }
 
 void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
                     kineto_string text)
 {
-    put_words(out, width, first, indent, most_lines, WORDS_CUT, text);
+    size_t indented = KB_MAX(count_prefix_columns(first), count_prefix_columns(indent));
+    size_t fitting = most_lines ? measure_lines(width, indented, most_lines, text) : text.size;
+    bool is_cut = fitting < text.size;
+    kineto_string shown = {text.data, is_cut ? find_phrase_end(text, fitting) : text.size};
+    put_words(out, width, first, indent, is_cut ? WORDS_CUT | WORDS_DOTS : WORDS_CUT, shown);
 }
 
 void kc_put_wrapped_styled(FILE *out, size_t width, const char *first, const char *indent, kineto_string text)
 {
-    put_words(out, width, first, indent, 0, WORDS_CUT | WORDS_STYLED, text);
+    put_words(out, width, first, indent, WORDS_CUT | WORDS_STYLED, text);
 }
 
 /* Tabs are structure; everything between them is a name. */
@@ -292,7 +323,7 @@ void kc_put_message(FILE *out, const char *first, const char *text)
     for (const char *line = text, *before = first;; before = "  ") {
         size_t size = strcspn(line, "\n");
         if (wraps) {
-            put_words(out, kc_page_width(out), before, "  ", 0, 0, (kineto_string){line, size});
+            put_words(out, kc_page_width(out), before, "  ", 0, (kineto_string){line, size});
         } else {
             fputs(line == text ? first : "", out);
             put_line(out, (kineto_string){line, size});

@@ -46,7 +46,7 @@ size_t kc_page_width(FILE *out);
 size_t kc_name_columns(kineto_string name);
 /** Words of a text, wrapped at `width` columns. `first` begins the first line, `indent` the others, which leave equal
  *  room; either may be on the line already (""). A word
- *  that is wider than a line is cut. @param most_lines  the last one then ends in "…"; 0: all. */
+ *  that is wider than a line is cut. @param most_lines  a longer text is cut after a phrase and ends in "…"; 0: all. */
 void kc_put_wrapped(FILE *out, size_t width, const char *first, const char *indent, uint32_t most_lines,
                     kineto_string text);
 /** The same of a text with sequences of kc_paint, which occupy no columns. All else in it must be printable. */

@@ -106,11 +106,31 @@ static bool has_ranks(const kineto_findings *found)
     return false;
 }
 
+#define MUCH_MORE 1.1 /* less is noise */
+
+/* On how many ranks it was found. What the worst of them saves is more than what the run does. */
+static void put_ranks(const kineto_findings *found, uint32_t index, const kineto_finding *f, kb_text (*format)(int64_t ns),
+                      FILE *out)
+{
+    int64_t own_ns;
+    bool is_of_run = ka_finding_rank_savings(found, index, &own_ns) &&
+                     (double)own_ns > MUCH_MORE * (double)f->savings_ns;
+    if (f->rank_count > 1)
+        fprintf(out, ", on %u ranks, worst on %d", f->rank_count, f->rank);
+    else if (is_of_run)
+        fprintf(out, ", on rank %d", f->rank);
+    if (is_of_run)
+        fprintf(out, ": %s", format(own_ns).s);
+}
+
 /* What the savings are a part of, where it is not the mean step; of several ranks also whose. */
-static void put_base(const kineto_findings *found, const kineto_finding *f, FILE *out)
+static void put_base(const kineto_findings *found, uint32_t index, const kineto_finding *f, FILE *out)
 {
     uint32_t steps;
-    if (!f->has_savings || f->baseline_ns == kineto_findings_mean_step_ns(found, &steps))
+    int64_t run_ns = ka_finding_run_ns(found, index);
+    if (run_ns > 0)
+        fprintf(out, "; savings are of the run, %s", kb_duration(run_ns).s);
+    if (run_ns > 0 || !f->has_savings || f->baseline_ns == kineto_findings_mean_step_ns(found, &steps))
         return;
     if (has_ranks(found))
         fprintf(out, "; savings are of rank %d's %s, %s", f->rank, steps ? "step" : "time", kb_duration(f->baseline_ns).s);
@@ -141,9 +161,8 @@ static void put_title(const kineto_findings *found, uint32_t index, const kineto
     if (f->has_savings)
         fprintf(l.out, " (%s confidence%s)", confidence_word(f->confidence),
                 ka_findings_know_overlaps(found) && kineto_findings_overlaps(found, index) ? ", not additive" : "");
-    if (f->rank_count > 1)
-        fprintf(l.out, ", on %u ranks, worst on %d", f->rank_count, f->rank);
-    put_base(found, f, l.out);
+    put_ranks(found, index, f, kb_duration, l.out);
+    put_base(found, index, f, l.out);
     line_close(&l, p, format_savings(f, p->out).s, TITLE_INDENT);
 }
 
@@ -245,11 +264,15 @@ void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
 }
 
 #define TOP_INDENT "           " /* as wide as savings */
+#define TOP_NAME   100u /* columns; a rank with its host and what is wrong with it fits */
 
 /* Savings, title and time, then the advice in two lines. */
-static void print_top_finding(const kineto_finding *f, const page *p, FILE *terminal)
+static void print_top_finding(const kineto_findings *found, uint32_t index, const kineto_finding *f, const page *p,
+                              FILE *terminal)
 {
     kineto_finding_rule rule;
+    kineto_string label = ka_finding_label(found, index);
+    size_t name_columns = f->subject.size && label.data == f->subject.data ? 60 : TOP_NAME;
     char savings[64] = TOP_INDENT;
     line l;
     kineto_finding_rule_get(f->rule, &rule);
@@ -260,15 +283,14 @@ static void print_top_finding(const kineto_finding *f, const page *p, FILE *term
     if (!line_open(&l))
         return;
     fputs(rule.title, l.out);
-    if (f->subject.size) {
+    if (label.size) {
         fputs(": ", l.out);
-        kc_put_name(l.out, f->subject, f->subject.size > 60 ? 60 : 0);
+        kc_put_name(l.out, label, label.size > name_columns ? name_columns : 0);
     }
     if (f->has_savings)
         fprintf(l.out, " (%s, %s confidence)", kb_short_duration(f->savings_ns).s,
                 confidence_word(f->confidence));
-    if (f->rank_count > 1)
-        fprintf(l.out, ", on %u ranks, worst on %d", f->rank_count, f->rank);
+    put_ranks(found, index, f, kb_short_duration, l.out);
     line_close(&l, p, savings, TOP_INDENT);
     kc_put_wrapped(p->out, p->width, TOP_INDENT "-> ", TOP_INDENT "   ", 2, f->advice);
 }
@@ -309,7 +331,7 @@ void kc_findings_print_top(const kineto_findings *found, uint32_t limit, size_t 
     kineto_finding f;
     print_top_heading(found, limit, width, terminal, out);
     for (uint32_t i = 0; i < limit && kineto_findings_get(found, i, &f); i++)
-        print_top_finding(&f, &p, terminal);
+        print_top_finding(found, i, &f, &p, terminal);
     if (do_savings_overlap(found, limit))
         fputs("  savings overlap; they do not add up\n", out);
     if (verbose)

@@ -60,8 +60,6 @@ static const char *const side_names[] = {"before", "after"};
 
 /* ---- causes ---------------------------------------------------------------------------------- */
 
-static const char *const cause_verbs[] = {"computes longer", "launches later", "has longer transfers", "takes longer in one step"};
-
 static int64_t rank_of_cause(const ka_rank_view *v, const ka_rank_cause *c)
 {
     return c->rank == KA_NONE ? KA_NO_INT : v->model.facts[c->rank]->rank;
@@ -151,8 +149,8 @@ static void add_lone_cause(sides *s, uint32_t side, const ka_rank_cause *c)
                     .group = g ? g->name : kb_string("")};
     d.ranks[side] = rank_of_cause(v, c);
     d.ns[side] = (double)c->saved_ns;
-    kb_snprintf(d.sentence, sizeof d.sentence, "%s: %s %s than its like; without that the run would be %s shorter",
-                side ? "only after" : "only before", name_cause(v, c).s, cause_verbs[c->kind], kb_duration(c->saved_ns).s);
+    kb_snprintf(d.sentence, sizeof d.sentence, "%s: %s %s; without that the run would be %s shorter",
+                side ? "only after" : "only before", name_cause(v, c).s, ka_describe_fault(c).s, kb_duration(c->saved_ns).s);
     add_cause(s, &d);
 }
 
@@ -170,8 +168,8 @@ static void add_moved_cause(sides *s, const ka_rank_cause *a, const ka_rank_caus
                     name_cause(s->v[0], a).s, name_cause(s->v[1], b).s, kb_duration(a->saved_ns).s,
                     kb_duration(b->saved_ns).s);
     else
-        kb_snprintf(d.sentence, sizeof d.sentence, "the slow rank moved from %lld to %lld: it %s than its like, which costs "
-                    "the run %s before, %s after", (long long)d.ranks[0], (long long)d.ranks[1], cause_verbs[a->kind],
+        kb_snprintf(d.sentence, sizeof d.sentence, "the slow rank moved from %lld to %lld: it %s, which costs "
+                    "the run %s before, %s after", (long long)d.ranks[0], (long long)d.ranks[1], ka_describe_fault(b).s,
                     kb_duration(a->saved_ns).s, kb_duration(b->saved_ns).s);
     add_cause(s, &d);
 }
@@ -187,8 +185,8 @@ static void add_changed_cause(sides *s, const ka_rank_cause *a, const ka_rank_ca
                     .ranks = {rank_of_cause(s->v[0], a), rank_of_cause(s->v[1], b)},
                     .group = g ? g->name : kb_string(""),
                     .ns = {(double)a->saved_ns, (double)b->saved_ns}};
-    kb_snprintf(d.sentence, sizeof d.sentence, "%s %s than its like in both runs: it costs %s before, %s after",
-                name_cause(s->v[1], b).s, cause_verbs[a->kind], kb_duration(a->saved_ns).s, kb_duration(b->saved_ns).s);
+    kb_snprintf(d.sentence, sizeof d.sentence, "%s %s in both runs: it costs %s before, %s after",
+                name_cause(s->v[1], b).s, ka_describe_fault(b).s, kb_duration(a->saved_ns).s, kb_duration(b->saved_ns).s);
     add_cause(s, &d);
 }
 

@@ -9,9 +9,7 @@
 /* Of a run to that of all steps that the finder sums over. */
 static int64_t of_all_steps(const ka_finder *f, const ka_rank_view *v, int64_t ns)
 {
-    uint32_t steps = 1;
-    for (uint32_t r = 0; r < v->model.rank_count; r++)
-        steps = KB_MAX(steps, v->model.facts[r]->step_count);
+    uint32_t steps = KB_MAX(v->causes.steps, 1u);
     return ns / (int64_t)steps * (int64_t)KB_MAX(f->step_count, 1u);
 }
 
@@ -39,12 +37,8 @@ static void say_cause(ka_finder *f, ka_found *x, const ka_rank_view *v, const ka
                "were as fast as they are", place, excess.s, saved.s);
         break;
     case KA_CAUSE_HOST:
-        if (v->model.facts[c->rank]->on_host)
-            ka_say(f, x, "%s needs %s longer between its collectives than ranks of its role, and others wait for it; the run would "
-                   "be %s shorter without", place, excess.s, saved.s);
-        else
-            ka_say(f, x, "%s launches its work %s later than ranks of its role, and others wait for it; the run would be %s "
-                   "shorter without", place, excess.s, saved.s);
+        ka_say(f, x, "%s is %s late on the host, compared with ranks of its role, and others wait for it; the run would be %s "
+               "shorter without", place, excess.s, saved.s);
         break;
     case KA_CAUSE_LINK:
         ka_say(f, x, "transfers of %s%s take %s longer than those of %s; the run would be %s shorter without", place,
@@ -76,13 +70,30 @@ static void advise_cause(ka_finder *f, ka_found *x, const ka_rank_cause *c)
     }
 }
 
-static void report_cause(ka_finder *f, const ka_rank_view *v, const ka_rank_cause *c, double confidence)
+/* "rank 21 (host node005, GPU 5) is late on the host" */
+static void label_cause(ka_finder *f, ka_found *x, const ka_rank_view *v, const ka_rank_cause *c)
 {
+    char text[600];
+    name_with_host(v, c, text, sizeof text - 170);
+    if (c->rank != KA_NONE)
+        kb_snprintf(text + strlen(text), sizeof text - strlen(text), " %s", ka_describe_fault(c).s);
+    x->label = (kineto_string){kb_arena_copy(&f->out->arena, text, strlen(text)), strlen(text)};
+    f->no_memory |= !x->label.data;
+}
+
+static void report_cause(ka_finder *f, const ka_rank_view *v, size_t index, double confidence)
+{
+    const ka_rank_cause *c = &v->causes.list.data[index];
     ka_found *x = ka_open_finding(f, of_all_steps(f, v, c->saved_ns), confidence, kb_string(ka_describe_cause(v, c).s));
     if (!x)
         return;
     x->rank_count = 1;
     x->count = 1;
+    x->cause = index + 1;
+    f->out->run_ns = v->causes.length_ns;
+    f->out->run_steps = KB_MAX(v->causes.steps, 1u);
+    x->whole_ns = of_all_steps(f, v, v->causes.length_ns); /* as saved_pct of rank_causes */
+    label_cause(f, x, v, c);
     say_cause(f, x, v, c);
     advise_cause(f, x, c);
     if (c->rank == KA_NONE) {
@@ -107,7 +118,7 @@ static void report_causes(ka_finder *f, bool of_links)
     double confidence = ka_cause_confidence(v);
     for (size_t i = 0; !refused[0] && i < v->causes.list.count && i < MAX_CAUSES; i++)
         if ((v->causes.list.data[i].kind == KA_CAUSE_LINK) == of_links)
-            report_cause(f, v, &v->causes.list.data[i], confidence);
+            report_cause(f, v, i, confidence);
 }
 
 void ka_find_communication_imbalance(ka_finder *f) { report_causes(f, false); }

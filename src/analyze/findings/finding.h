@@ -56,6 +56,12 @@ typedef struct ka_evidence {
     char *room;        /* for name and where, also of what takes this place later; finder.c */
 } ka_evidence;
 
+/** What a finding saves of a step of one rank. */
+typedef struct ka_rank_savings {
+    int32_t rank;
+    int64_t ns;
+} ka_rank_savings;
+
 /* A finding under construction, and after the run. A rule sets the members up to `evidence`
  * through the functions below; members marked "engine" are set by findings.c when the rule has
  * ended. */
@@ -73,9 +79,14 @@ typedef struct ka_found {
     uint32_t rank_count;
     uint64_t count;
     kineto_string subject, sentence, advice;
+    kineto_string label; /* the subject with hosts and ranks, for people; empty: the subject */
     KB_VEC(ka_evidence) evidence;
-    int64_t step_savings_ns; /* engine: per step */
-    int64_t baseline_ns;    /* that step, of this rank */
+    KB_VEC(ka_rank_savings) by_rank; /* engine: of all that have it; none: of `rank` only */
+    int64_t own_savings_ns;  /* engine: per step of `rank` */
+    int64_t step_savings_ns; /* engine: per step; of the run if is_of_run, else of `rank` */
+    bool is_of_run;
+    size_t cause;   /* of a rule that compares ranks: index of causes + 1, while these stay; 0: none */
+    int64_t baseline_ns;    /* engine: a step of `rank`, or of the run for rules that compare ranks */
     int64_t origin_ns; /* the trace it is in begins: times of its evidence are shown from there */
     double step_savings_pct; /* of it */
 } ka_found;
@@ -195,6 +206,9 @@ struct kineto_findings {
     ka_verdict verdicts[KA_FIND_COUNT];
     kineto_analysis *across; /* small tables that compare ranks; NULL: none of them is there */
     ka_rule_set chosen;
+    int64_t run_ns;     /* of the run of ranks that are compared; else 0 */
+    uint32_t run_steps; /* of it, 1 if there are none */
+    ka_rule_set partly_skipped; /* some rank lacks what they need */
     ka_rule_set lacking; /* chosen, but what they need of some trace was not kept */
     int64_t whole_ns; /* of all steps of all ranks; without steps: of all traces */
     uint32_t whole_count;
@@ -227,7 +241,23 @@ bool ka_is_host_only(const ka_dataset *s);
 /** Run the chosen rules that need all of `needed`, and record for each whether it could run. */
 void ka_run_rules(ka_finder *f, uint32_t needed);
 
+/* ---- run_savings.c --------------------------------------------------------------------------- */
+/** Sets what findings of ranks that are compared save of a step of the run. False: out of memory. */
+bool ka_set_run_savings(kineto_findings *f);
+/** Of sorted findings: puts causes across ranks before what they explain, and notes that these overlap. */
+void ka_put_causes_first(kineto_findings *f);
+/** What its percentage is of: a step of its rank, or of the run. */
+int64_t ka_finding_baseline_ns(const kineto_findings *f, const ka_found *x);
+/** The subject, with host and ranks where it is a rank or a link; empty for an index out of range. */
+kineto_string ka_finding_label(const kineto_findings *f, uint32_t index);
+/** False: its savings are not of a run of several ranks. @param ns  what it saves of a step of its worst rank. */
+bool ka_finding_rank_savings(const kineto_findings *f, uint32_t index, int64_t *ns);
+/** Of savings of a run of several ranks: its length, which their percentage is of; else 0. */
+int64_t ka_finding_run_ns(const kineto_findings *f, uint32_t index);
+
 /* ---- findings.c ------------------------------------------------------------------------------ */
+/** Evidence and savings by rank. */
+void ka_found_free(ka_found *x);
 /** Sentence, advice, confidence and savings per step of the findings from index `from` on. */
 void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from);
 uint8_t ka_severity_of(const ka_found *x);

@@ -154,6 +154,7 @@ void ka_findings_sort(kineto_findings *out)
     }
     if (out->found.count)
         qsort(out->found.data, out->found.count, sizeof *out->found.data, compare_found);
+    ka_put_causes_first(out);
 }
 
 /* Since which PyTorch there is what advice names, and for which devices, where not for all. */
@@ -210,10 +211,12 @@ void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from)
         x->advice = append_requirements(out, x->advice);
         if (x->saved_ns == KA_NO_SAVINGS)
             continue;
+        x->whole_ns = x->whole_ns == f->whole_ns ? 0 : x->whole_ns;
         int64_t whole_ns = x->whole_ns ? x->whole_ns : f->whole_ns;
         if (!f->step_count)
             whole_ns = kb_max_i64(whole_ns, f->whole_ns);
         x->step_savings_ns = KB_MIN(x->saved_ns, whole_ns) / KB_MAX(f->step_count, 1u);
+        x->own_savings_ns = x->step_savings_ns;
         x->baseline_ns = whole_ns / KB_MAX(f->step_count, 1u);
         KB_ASSERT(x->step_savings_ns >= 0 && x->step_savings_ns <= x->baseline_ns);
         x->step_savings_pct = KB_MIN(100, 100 * (double)x->saved_ns / (double)whole_ns);
@@ -268,6 +271,13 @@ ka_table_set ka_findings_tables(ka_rule_set chosen)
     return ka_tables_of_rules(chosen) | across_tables | (chosen & ka_rules_of_traces() ? of_capabilities : 0);
 }
 
+static void note_skipped_rules(kineto_findings *out)
+{
+    for (uint32_t i = 0; i < KA_FIND_COUNT; i++)
+        if (out->verdicts[i].outcome == KINETO_RULE_SKIPPED)
+            out->partly_skipped |= (ka_rule_set)1 << i;
+}
+
 /* Runs the rules of `out` over a trace that is taken as one rank. With `facts` the tables are passed
  * to the caller: all, or those that options->tables names and those that rules read. */
 static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *trace,
@@ -296,6 +306,7 @@ static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *tra
         out->step_ns = f.whole_ns / out->whole_count;
         ka_run_rules(&f, 0);
         ka_set_savings(out, &f, 0);
+        note_skipped_rules(out);
         status = copy_across_tables(m.facts, &out->across, err);
     }
     if (!status && facts) {
@@ -339,12 +350,18 @@ kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_findings_o
     return status;
 }
 
+void ka_found_free(ka_found *x)
+{
+    kb_vec_free(&x->evidence);
+    kb_vec_free(&x->by_rank);
+}
+
 void kineto_findings_destroy(kineto_findings *findings)
 {
     if (!findings)
         return;
     for (size_t i = 0; i < findings->found.count; i++)
-        kb_vec_free(&findings->found.data[i].evidence);
+        ka_found_free(&findings->found.data[i]);
     kb_vec_free(&findings->found);
     kb_arena_free(&findings->arena);
     kineto_analysis_destroy(findings->across);

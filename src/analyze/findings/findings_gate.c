@@ -24,7 +24,7 @@ bool kineto_findings_get(const kineto_findings *findings, uint32_t index, kineto
                             .severity = x->severity,
                             .has_savings = x->saved_ns != KA_NO_SAVINGS,
                             .savings_ns = x->step_savings_ns,
-                            .baseline_ns = x->baseline_ns,
+                            .baseline_ns = ka_finding_baseline_ns(findings, x),
                             .savings_pct = x->step_savings_pct,
                             .confidence = x->confidence,
                             .rank = x->rank,
@@ -159,13 +159,15 @@ static void append_sentence(char *because, size_t bytes, kineto_string sentence)
     because[used + size] = '\0';
 }
 
-/* Writes why the gate failed; savings are relative to the step of the finding's rank if that
- * differs from the mean step. */
+/* Writes why the gate failed; savings are relative to the run for a cause across ranks, and to the
+ * step of the finding's rank if that differs from the mean step. */
 static void explain_finding(const kineto_findings *all, const ka_found *x, char *because,
                             size_t bytes)
 {
     char of[60] = "";
-    if (x->baseline_ns != all->step_ns)
+    if (x->cause || (x->is_of_run && !x->whole_ns))
+        snprintf(of, sizeof of, " of the run");
+    else if (ka_finding_baseline_ns(all, x) != all->step_ns)
         snprintf(of, sizeof of, " of rank %d's %s", x->rank, all->step_count ? "step" : "time");
     if (x->saved_ns == KA_NO_SAVINGS)
         snprintf(because, bytes, "%s: ", ka_finding_rule_id(x->rule));

@@ -20,6 +20,7 @@ static bool copy_found(kineto_findings *to, const ka_found *from, ka_found *copy
 {
     *copy = *from;
     memset(&copy->evidence, 0, sizeof copy->evidence);
+    memset(&copy->by_rank, 0, sizeof copy->by_rank);
     bool ok = copy_text_to_arena(&to->arena, &copy->subject) &&
               copy_text_to_arena(&to->arena, &copy->sentence) &&
               copy_text_to_arena(&to->arena, &copy->advice);
@@ -29,8 +30,21 @@ static bool copy_found(kineto_findings *to, const ka_found *from, ka_found *copy
         ok = copy_text_to_arena(&to->arena, &e.name) && copy_text_to_arena(&to->arena, &e.where) &&
              copy_text_to_arena(&to->arena, &e.text) && kb_vec_push(&copy->evidence, e);
     }
+    for (size_t i = 0; ok && i < from->by_rank.count; i++)
+        ok = kb_vec_push(&copy->by_rank, from->by_rank.data[i]);
     if (!ok)
-        kb_vec_free(&copy->evidence);
+        ka_found_free(copy);
+    return ok;
+}
+
+/* Adds what `x` saves on each of its ranks to a finding of other ranks. False: out of memory. */
+static bool add_rank_savings(ka_found *to, const ka_found *x)
+{
+    ka_rank_savings alone = {x->rank, x->own_savings_ns};
+    const ka_rank_savings *all = x->by_rank.count ? x->by_rank.data : &alone;
+    bool ok = to->by_rank.count || kb_vec_push(&to->by_rank, ((ka_rank_savings){to->rank, to->own_savings_ns}));
+    for (size_t i = 0; ok && i < KB_MAX(x->by_rank.count, (size_t)1); i++)
+        ok = kb_vec_push(&to->by_rank, all[i]);
     return ok;
 }
 
@@ -49,7 +63,7 @@ static ka_found *find_same_finding(kineto_findings *to, const ka_found *x)
 static bool is_worse_finding(const ka_found *x, const ka_found *than)
 {
     if (x->saved_ns != KA_NO_SAVINGS)
-        return than->saved_ns == KA_NO_SAVINGS || x->step_savings_ns > than->step_savings_ns;
+        return than->saved_ns == KA_NO_SAVINGS || x->own_savings_ns > than->own_savings_ns;
     if (than->saved_ns != KA_NO_SAVINGS)
         return false;
     if (ka_severity_of(x) != ka_severity_of(than))
@@ -57,8 +71,8 @@ static bool is_worse_finding(const ka_found *x, const ka_found *than)
     return x->extent > than->extent;
 }
 
-/* Adds a finding of another rank. All ranks of a step wait for the slowest, so that the merged
- * finding has the savings of the rank where they are largest. False: out of memory. */
+/* Adds a finding of another rank. The merged one is that of the rank where the savings are largest;
+ * what it saves of the run is known when all ranks are compared (run_savings.c). False: out of memory. */
 static bool merge_finding(kineto_findings *to, const ka_found *x)
 {
     ka_found *same = find_same_finding(to, x), copy;
@@ -68,16 +82,20 @@ static bool merge_finding(kineto_findings *to, const ka_found *x)
     if (!same) {
         if (kb_vec_push(&to->found, copy))
             return true;
-        kb_vec_free(&copy.evidence);
+        ka_found_free(&copy);
+        return false;
+    }
+    if (!add_rank_savings(&copy, same)) {
+        ka_found_free(&copy);
         return false;
     }
     copy.rank_count = same->rank_count + x->rank_count;
-    bool worse = is_worse_finding(&copy, same);
+    ka_found old = *same, *dropped = is_worse_finding(&copy, same) ? &old : &copy;
+    *same = dropped == &old ? copy : old;
     same->rank_count = copy.rank_count;
-    ka_found *dropped = worse ? same : &copy;
+    same->by_rank = copy.by_rank; /* of all ranks of both */
+    kb_vec_free(&old.by_rank);
     kb_vec_free(&dropped->evidence);
-    if (worse)
-        *same = copy;
     return true;
 }
 
@@ -85,6 +103,7 @@ static bool merge_finding(kineto_findings *to, const ka_found *x)
  * not skipped. */
 static void merge_verdicts(kineto_findings *to, const kineto_findings *from)
 {
+    to->partly_skipped |= from->partly_skipped;
     for (uint32_t i = 0; i < KA_FIND_COUNT; i++) {
         ka_verdict *a = &to->verdicts[i];
         const ka_verdict *b = &from->verdicts[i];
@@ -101,7 +120,7 @@ static void drop_rank_findings(kineto_findings *to)
     size_t kept = 0;
     for (size_t i = 0; i < to->found.count; i++)
         if (ka_finding_spec_of(to->found.data[i].rule)->needs & KA_NEEDS_RANKS)
-            kb_vec_free(&to->found.data[i].evidence);
+            ka_found_free(&to->found.data[i]);
         else
             to->found.data[kept++] = to->found.data[i];
     to->found.count = kept;
@@ -136,6 +155,7 @@ static kineto_status compare_ranks(kineto_findings *to, kineto_error *err)
     size_t from = to->found.count;
     ka_run_rules(&f, KA_NEEDS_RANKS);
     ka_set_savings(to, &f, from);
+    f.no_memory |= !ka_set_run_savings(to);
     return f.no_memory ? kb_fail_memory(err, NULL) : KINETO_OK;
 }
 

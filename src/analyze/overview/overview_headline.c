@@ -447,19 +447,17 @@ static bool say_threads(kineto_overview *o)
 /* The finding that would save most. */
 static void add_saving_tile(kineto_overview *o)
 {
-    kineto_finding f;
+    kineto_finding f, most = {.savings_ns = -1};
     kineto_finding_rule rule;
-    for (uint32_t i = 0; kineto_findings_get(o->found, i, &f); i++) {
-        if (!f.has_savings || f.savings_pct < 0.05)
-            continue;
-        ka_overview_tile *tile = add_tile(o, "Largest saving");
-        if (!tile)
-            return;
-        kineto_finding_rule_get(f.rule, &rule);
-        SET_VALUE(tile, "%.1f %%", f.savings_pct);
-        SET_DETAIL(tile, "%s: %s", kb_short_duration(f.savings_ns).s, rule.title);
+    for (uint32_t i = 0; kineto_findings_get(o->found, i, &f); i++)
+        if (f.has_savings && f.savings_pct >= 0.05 && f.savings_ns > most.savings_ns)
+            most = f;
+    ka_overview_tile *tile = most.savings_ns >= 0 ? add_tile(o, "Largest saving") : NULL;
+    if (!tile)
         return;
-    }
+    kineto_finding_rule_get(most.rule, &rule);
+    SET_VALUE(tile, "%.1f %%", most.savings_pct);
+    SET_DETAIL(tile, "%s: %s", kb_short_duration(most.savings_ns).s, rule.title);
 }
 
 /* The largest peak of a device other than the host's, else of the host. */

@@ -268,17 +268,25 @@ const char *ka_cause_kind_name(ka_cause_kind kind)
     return kinds[kind];
 }
 
+ka_link_text ka_describe_fault(const ka_rank_cause *c)
+{
+    static const char *const faults[] = {[KA_CAUSE_DEVICE] = "computes longer than the ranks of its role",
+                                         [KA_CAUSE_HOST] = "is late on the host",
+                                         [KA_CAUSE_LINK] = "has longer transfers than groups of its kind"};
+    ka_link_text text;
+    if (c->kind == KA_CAUSE_STEP)
+        kb_snprintf(text.s, sizeof text.s, "is slow in step %u", c->step);
+    else
+        kb_snprintf(text.s, sizeof text.s, "%s", faults[c->kind]);
+    return text;
+}
+
 ka_link_text ka_describe_cause(const ka_rank_view *v, const ka_rank_cause *c)
 {
     ka_link_text text;
     if (c->group != KA_NONE)
         return ka_name_link(&v->model, c);
-    long long rank = v->model.facts[c->rank]->rank;
-    if (c->kind == KA_CAUSE_STEP)
-        kb_snprintf(text.s, sizeof text.s, "rank %lld is slow in step %u", rank, c->step);
-    else
-        kb_snprintf(text.s, sizeof text.s, "rank %lld %s", rank,
-                    c->kind == KA_CAUSE_DEVICE ? "computes longer than the ranks of its role" : "is late on the host");
+    kb_snprintf(text.s, sizeof text.s, "rank %d %s", v->model.facts[c->rank]->rank, ka_describe_fault(c).s);
     return text;
 }
 

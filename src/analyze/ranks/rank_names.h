@@ -37,6 +37,9 @@ const char *ka_cause_kind_name(ka_cause_kind kind);
 /** "rank 21 computes longer than the ranks of its role", "group 3 (mesh_dp_shard)": equal for the same fault in other runs, so
  *  without numbers that change. */
 ka_link_text ka_describe_cause(const ka_rank_view *v, const ka_rank_cause *c);
+/** What is wrong with it, in the words of all reports: "computes longer than the ranks of its role", "is late on the host",
+ *  "has longer transfers than groups of its kind", "is slow in step 12". */
+ka_link_text ka_describe_fault(const ka_rank_cause *c);
 /** Why no collective is known on all its ranks. @param v  NULL: nothing is known of ranks. */
 const char *ka_explain_unmatched(const ka_rank_view *v);
 /** 0 … 1: how sure it is that causes are what they are said to be. */

@@ -37,10 +37,10 @@ static void write_found(ka_byte_writer *w, const ka_found *x)
     ka_write_text(w, x->subject);
     ka_write_text(w, x->sentence);
     ka_write_text(w, x->advice);
-    ka_write_signed(w, x->step_savings_ns);
+    ka_write_signed(w, x->own_savings_ns);
     ka_write_signed(w, x->baseline_ns);
     ka_write_signed(w, x->origin_ns);
-    write_double(w, x->step_savings_pct);
+    write_double(w, x->is_of_run ? KB_MIN(100, ka_percent((double)x->own_savings_ns, (double)x->baseline_ns)) : x->step_savings_pct);
     ka_write_varint(w, x->evidence.count);
     for (size_t i = 0; i < x->evidence.count; i++)
         write_evidence(w, &x->evidence.data[i]);
@@ -140,7 +140,7 @@ static bool read_found(ka_byte_reader *r, kineto_findings *f, ka_found *x, bool 
     x->subject = read_kept_text(r, &f->arena, &ok);
     x->sentence = read_kept_text(r, &f->arena, &ok);
     x->advice = read_kept_text(r, &f->arena, &ok);
-    x->step_savings_ns = ka_read_signed(r);
+    x->step_savings_ns = x->own_savings_ns = ka_read_signed(r);
     x->baseline_ns = ka_read_signed(r);
     x->origin_ns = ka_read_signed(r);
     x->step_savings_pct = read_double(r);
@@ -187,7 +187,7 @@ bool ka_read_findings(ka_byte_reader *r, kineto_findings *f, kineto_string *repe
         bool is_known, ok = read_found(r, f, &x, &is_known), is_wanted = ok && is_known && f->chosen >> x.rule & 1;
         ok = ok && (!is_wanted || kb_vec_push(&f->found, x));
         if (!ok || !is_wanted)
-            kb_vec_free(&x.evidence);
+            ka_found_free(&x);
         if (!ok)
             return false;
     }
