@@ -554,7 +554,7 @@ static kineto_status analyze_files(work *w, char *const *paths, int count, kinet
     status = kineto_files_find((const char *const *)paths, (size_t)count, &files, err);
     if (status)
         return status;
-    w->facts_left_out = ka_count_facts_beside_traces(paths, count);
+    w->facts_left_out = ka_count_facts_left_out(paths, count);
     bool of_one = overlay || execution_trace || memory_timeline;
     if (of_one && !rank_text && kineto_files_count(files) != 1)
         status = kb_fail(err, KINETO_E_ARGUMENT,

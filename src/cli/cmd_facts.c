@@ -31,7 +31,8 @@ static const kc_options options = {
     "[options] -o DIR TRACE...",
     "Keep what comparing ranks needs of each trace in a file of its own in DIR, of about 1 % of\n"
     "the size. Directories are searched for traces, also below. Facts that are up to date stay.\n"
-    "A trace that cannot be read becomes a facts file that says so, and the exit status is 3.",
+    "A trace that cannot be read becomes a facts file that says so, and the exit status is 3. The\n"
+    "directory DIR must have no traces itself.",
     "ckineto facts run/ -o run.facts/\n"
     "ckineto facts run/ -o run.facts/ --shard $SLURM_ARRAY_TASK_ID/64\n"
     "ckineto reduce run.facts/ -o run.ckrun",
@@ -323,7 +324,7 @@ int kc_facts(int argc, char **argv)
     if (!status)
         status = parse_shard(&w.shard, &w.shards);
     if (!status && ka_has_traces(output))
-        status = kc_usage_error("facts", "%s has traces, and facts files beside traces are not read; name another directory with -o",
+        status = kc_usage_error("facts", "%s has traces, and facts files next to traces are not read; name another directory with -o",
                                 output);
     if (status)
         return KC_EXIT_USAGE;

@@ -18,7 +18,7 @@ static const kc_option option_list[] = {
     {"width", 0, KC_NUMBER, &width, "N",
      "columns of the text, 60 to 400 (0: those of the terminal, or 100)"},
     {"before", 'b', KC_TEXT, &before, "TRACE",
-     "compare with this trace: the page gets a part with the\ndifferences, as 'ckineto diff' "
+     "compare with this trace, no directory: the page gets a part\nwith the differences, as 'ckineto diff' "
      "prints them"},
     {"flame", 0, KC_TEXT, &flame, "FILE", "write a flame graph as SVG, in addition or only"},
     {"title", 0, KC_TEXT, &title, "TEXT", "title of the page (the name of the trace)"},

@@ -254,7 +254,7 @@ static kineto_status open_many(char *const *paths, int count, int32_t rank, ka_t
     if (refused[0])
         fprintf(stderr, "ckineto: %s\n", refused);
     if (status == KINETO_OK && *out && !kc_is_one_file(paths, count))
-        status = note_survey(survey, ka_count_facts_beside_traces(paths, count), rank, coverage, err);
+        status = note_survey(survey, ka_count_facts_left_out(paths, count), rank, coverage, err);
     if (status) {
         report_other_errors(survey, err->message);
         kineto_trace_release(*out);

@@ -350,7 +350,7 @@ class Facts(unittest.TestCase):
             done = run("facts", *words, "-o", out, input=gone + "\n")
             self.assertEqual((done.returncode, len(os.listdir(out))), (3, 1), done.stderr)
 
-    def test_facts_beside_traces(self):
+    def test_facts_next_to_traces(self):
         mixed = shutil.copytree(self.path("old"), self.path("mixed"))
         done = run("facts", mixed, "-o", mixed)
         self.assertEqual((done.returncode, len(os.listdir(mixed))), (2, len(os.listdir(self.path("old")))), done.stderr)
@@ -368,6 +368,25 @@ class Facts(unittest.TestCase):
             done = run(verb, facts, "nosuch")
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("cannot open nosuch: No such file", done.stderr)
+
+    def test_how_many_collectives_of_a_cut_rank_are_missing(self):
+        """As many as the whole trace has more."""
+        words = ["--program", "tpd", "--set", "tp=2", "--set", "pp=2", "--set", "dp=2", "--set", "steps=5"]
+
+        def count(name):
+            tables = json.loads(run("analyze", "--only", "collectives,rank_damage", "--top", "0", "--json=-", self.path(name)).stdout)
+            of_rank = [r for r in tables["tables"]["collectives"]["rows"] if r[0] == 6 and r[1] not in ("send", "recv")]
+            return len(of_rank), tables["tables"]["rank_damage"]["rows"]
+
+        self.generate("uncut", words, 3)
+        whole, _ = count("uncut")
+        for kind, end in (("truncated", "last"), ("ring_cut", "first")):
+            self.generate(kind, [*words, "--damage", kind + ":rank=6"], 3)
+            left, damage = count(kind)
+            lacking = whole - left
+            self.assertIn([kind, 6, "", None, lacking, "trace"], damage)
+            self.assertIn(f"  {kind}: rank 6 (lacks the {end} {lacking} collectives)",
+                          run("reduce", self.facts(kind, self.path("f-" + kind))).stdout)
 
     def test_any_limit_of_memory(self):
         """One rule for all commands: less than 16M counts as 16M."""
@@ -389,7 +408,7 @@ class Facts(unittest.TestCase):
                                     (["facts", traces, "-o", file], 2, "a-file"),
                                     (["facts", traces, "-o", file + ".d", "--shard", "2/2"], 2, "--shard"),
                                     (["facts", self.path("nothing"), "-o", file + ".d"], 2, "nothing"),
-                                    (["reduce", traces, "-o", file + ".r"], 2, "this directory has traces"),
+                                    (["reduce", traces, "-o", file + ".r"], 2, "no facts files"),
                                     (["reduce", self.empty_directory(), "-o", file + ".r"], 2, "no facts files"),
                                     (["analyze", "--steps", "all", self.facts("old", self.path("o"))], 2, "--steps"),
                                     (["analyze", "--only", "kernels", self.path("o")], 2, "ckineto facts --all"),

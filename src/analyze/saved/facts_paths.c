@@ -141,7 +141,7 @@ kineto_status ka_find_facts(char *const *paths, int count, ka_operands_kind *kin
     return status;
 }
 
-uint32_t ka_count_facts_beside_traces(char *const *paths, int count)
+uint32_t ka_count_facts_left_out(char *const *paths, int count)
 {
     uint32_t files = 0;
     for (int i = 0; i < count; i++) {
@@ -168,7 +168,7 @@ static kineto_status fail_paths(char *const *paths, int count, ka_operands_kind 
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "traces and facts cannot be compared in one command: make facts of all of them with "
                        "'ckineto facts'");
-    if (is_directory(paths[0]) && ka_has_traces(paths[0]))
+    if (ka_count_facts_left_out(paths, 1))
         return kb_fail(err, KINETO_E_NOT_FOUND,
                        "%s: this directory has traces, so facts files in it are not read; name these themselves, or "
                        "make facts in another directory with 'ckineto facts'",

@@ -31,7 +31,7 @@ kineto_status ka_find_facts(char *const *paths, int count, ka_operands_kind *kin
  *  directory itself is searched for traces, as the verbs that read them do. */
 bool ka_has_traces(const char *directory);
 /** Facts files in directories of traces, which are not read there. */
-uint32_t ka_count_facts_beside_traces(char *const *paths, int count);
+uint32_t ka_count_facts_left_out(char *const *paths, int count);
 /** Open all facts of the paths, which must be facts. */
 kineto_status ka_facts_open_paths(char *const *paths, int count, ka_facts_set **out, kineto_error *err);
 #endif

@@ -80,7 +80,7 @@ static kineto_status analyze_files(report_work *w, const kineto_files *files, ki
     kc_show_reading(0, 0, NULL);
     ka_coverage *coverages[] = {&w->health.coverage, w->seen ? &w->seen->coverage : NULL};
     for (size_t i = 0; i < KB_COUNT(coverages) && coverages[i]; i++)
-        coverages[i]->facts_left_out = ka_count_facts_beside_traces(w->page->paths, w->page->count);
+        coverages[i]->facts_left_out = ka_count_facts_left_out(w->page->paths, w->page->count);
     return status ? status : kc_file_set_end(&w->set, files, coverages, w->seen ? 2 : 1, err);
 }
 
