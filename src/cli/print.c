@@ -237,14 +237,15 @@ static void put_words(FILE *out, size_t width, const char *first, const char *in
         kineto_string word = read_word(text, at);
         size_t columns = how & WORDS_STYLED ? kc_styled_columns(word) : kc_name_columns(word);
         at += word.size + (at + word.size < text.size);
-        if (column && column + 1 + columns > room) {
+        size_t dots = how & WORDS_DOTS && at == text.size ? 2 : 0;
+        if (column && column + 1 + columns + dots > room) {
             fprintf(out, "\n%s", indent);
             column = 0;
             room = width - KB_MIN(width - 1, indented);
         }
         if (column)
             fputc(' ', out);
-        size_t most = room - (how & WORDS_DOTS ? KB_MIN(room - 1, (size_t)2) : 0);
+        size_t most = room - KB_MIN(room - 1, dots);
         if (how & WORDS_STYLED)
             put_styled_word(out, word, how & WORDS_CUT && columns > most ? most : 0);
         else

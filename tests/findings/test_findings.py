@@ -147,9 +147,11 @@ class EachRule(FindingsTest):
                 self.assertEqual(judgements(self.look(make))[rule], judgement)
 
     def test_findings_are_sorted_by_savings(self):
-        """After a deadlock, which other waits follow from."""
+        """After a deadlock, which other waits follow from. Causes across ranks come before what they explain."""
+        across = ("communication.imbalance", "communication.slow_link")
         for rule, (fires, _) in CASES.items():
-            keys = [(f["id"] == "lock.deadlock", f.get("worth_us", -1)) for f in self.look(fires)["findings"]]
+            keys = [(f["id"] == "lock.deadlock", f.get("worth_us", -1)) for f in self.look(fires)["findings"]
+                    if f["id"] not in across]
             self.assertEqual(keys, sorted(keys, reverse=True))
 
 
@@ -465,12 +467,13 @@ class Ranks(FindingsTest):
             self.assertAlmostEqual(said["step_us"], sum(a["step_us"] * a["steps"] for a in alone) / said["steps"],
                                    delta=0.01)
 
-    def test_savings_across_ranks_are_a_part_of_the_mean_step(self):
+    def test_savings_across_ranks_are_a_part_of_the_run(self):
         made = CASES["communication.imbalance"][0]()
         for order in (made, made[::-1]):
             said = findings_of(self.save(order))
             found = of_rule(said, "communication.imbalance")[0]
-            self.assertEqual(found["of_us"], said["step_us"])
+            self.assertAlmostEqual(found["of_us"], said["step_us"], delta=0.01 * said["step_us"])
+            self.assertEqual({f["of_us"] for f in said["findings"] if "of_us" in f}, {found["of_us"]})
             self.assertAlmostEqual(found["worth_pct"], 100 * found["worth_us"] / found["of_us"], delta=0.01)
 
     def test_it_is_said_whose_step_a_percentage_is_of_where_steps_differ(self):

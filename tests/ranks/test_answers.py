@@ -66,9 +66,60 @@ class Answers(unittest.TestCase):
                 with self.subTest(damage=damage, plants=plants), tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
                     run = self.make(folder, "--program", "ddp", "--set", "ranks=16", "--damage", damage, *plants)
                     said = self.say("analyze", run, status=3 if "other" in damage else 0)
-                    self.assertEqual(said.count("Straggler: rank 11 computes longer than the ranks of its role"), len(plants) // 2)
+                    named = re.findall(r"Straggler: rank 11 \(host \w+, GPU 3\) computes longer than the ranks of its role", said)
+                    self.assertEqual(len(named), len(plants) // 2)
                     self.assertEqual(said.count("Straggler"), len(plants) // 2)
                     self.assertEqual("Collectives differ" in said, "wrong" in damage)
+
+    def find(self, run):
+        """Findings in their order, and the first screen."""
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            self.say("analyze", "--findings", "--json", file.name, run)
+            return json.load(file)["findings"], self.say("analyze", run)
+
+    def lasts(self, folder, name, *options):
+        """Length of a run in us, its folder, and steps."""
+        run = os.path.join(folder, name)
+        subprocess.run([sys.executable, "-B", os.path.join(HERE, "generate.py"), run, *options], check=True, capture_output=True)
+        with open(run + ".truth.json", encoding="utf-8") as file:
+            truth = json.load(file)
+        return truth["makespan_ns"] / 1000, run
+
+    def test_a_finding_of_all_ranks_saves_what_the_run_gains(self):
+        """The data loader: with a slow host alone the run waits for it, with a slow device elsewhere it does not."""
+        for number, (program, device) in enumerate(((p, d) for p in ("ddp", "hsdp") for d in (False, True))):
+            sizes = ["--program", program, "--set", "ranks=16", "--seed", str(8100 + number)]
+            slow = ["--plant", "device:rank=3,factor=1.3"] if device else []
+            with self.subTest(program=program, device=device), tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+                now, run = self.lasts(folder, "now", *sizes, *slow, "--plant", "host:rank=12,ns=500000")
+                gone, _ = self.lasts(folder, "gone", *sizes, *slow, "--set", "loader_us=1")
+                found = [f for f in self.find(run)[0] if f["id"] == "input.data_loader"][0]
+                self.assertEqual((found["rank"], found["ranks"]), (12, 16))
+                self.assertLess(found["worth_us"], 1.1 * (now - gone) / 4)
+                self.assertGreater(found["worth_us"], 0.7 * (now - gone) / 4)
+
+    def test_a_cause_comes_before_what_it_explains(self):
+        for plant, words, later in (
+                ("host:rank=5,ns=300000", "rank 5 (host node000, GPU 5) is late on the host", "input.data_loader"),
+                ("step:rank=4,step=3,cause=gc,ns=3000000", "rank 4 (host node000, GPU 4) is slow in step 13", "step.outliers")):
+            with self.subTest(plant), tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+                _, run = self.lasts(folder, "run", "--program", "ddp", "--set", "ranks=16", "--set", "steps=8", "--seed", "8200",
+                                    "--plant", plant)
+                found, screen = self.find(run)
+                ids = [f["id"] for f in found]
+                self.assertLess(ids.index("communication.imbalance"), ids.index(later))
+                for one in "communication.imbalance", later:
+                    self.assertIs(found[ids.index(one)]["additive"], False)
+                self.assertIn("Straggler: " + words, screen)
+                self.assertIn("savings overlap", screen)
+
+    def test_a_cause_has_one_percentage(self):
+        with tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
+            _, run = self.lasts(folder, "run", "--program", "tpep", "--seed", "8300", "--plant", "link:group=ep:1,factor=3")
+            found, screen = self.find(run)
+            link = [f for f in found if f["id"] == "communication.slow_link"][0]
+            self.assertIn(f" {link['worth_pct']:.1f} % Slow link", screen)
+            self.assertRegex(self.say("analyze", "--only", "rank_causes", run), rf" {link['worth_pct']:.1f} % ")
 
     def test_what_makes_a_run_hang_is_said_first(self):
         for damage, sentence in (("wrong_op:rank=10", "rank 10 calls another collective than its group: group 0, number"),
