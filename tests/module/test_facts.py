@@ -84,6 +84,10 @@ class Facts(support.TestCase):
                     lambda: ckineto.diff([trace], [facts])):
             with self.assertRaisesRegex(ckineto.ArgumentError, "only be compared with facts"):
                 use()
+        with open(self.path("trace.json"), "w", encoding="utf-8") as file:
+            file.write('{"traceEvents": []}')
+        with self.assertRaises(FileNotFoundError):
+            ckineto.open([FROZEN, self.path("gone.json")])
         with self.assertRaisesRegex(ckineto.ArgumentError, "traces and facts"):
             ckineto.open([FROZEN, self.path("trace.json")])
 
