@@ -73,8 +73,8 @@ class Answers(unittest.TestCase):
 
     def find(self, run):
         """Findings in their order, and the first screen."""
-        with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            self.say("analyze", "--findings", "--json", file.name, run)
+        self.say("analyze", "--findings", "--json", run + ".findings.json", run)
+        with open(run + ".findings.json", encoding="utf-8") as file:
             return json.load(file)["findings"], self.say("analyze", run)
 
     def lasts(self, folder, name, *options):

@@ -18,12 +18,16 @@ typedef struct run_savings {
     uint32_t steps;
 } run_savings;
 
+/* Without a device the comparison names only ranks that are late by much more than shared processors make them: then no cause
+ * does not mean that the run waits for no rank. */
+static bool is_conclusive(const ka_rank_view *v) { return v->causes.list.count || !v->model.facts[0]->on_host; }
+
 /* NULL: ranks are not compared, or the comparison refuses to name causes. */
 static const ka_rank_view *find_view(const kineto_findings *f)
 {
     ka_rank_set *set = f->across ? f->across->ranks : NULL;
     const ka_rank_view *v = set && set->ranks.count > 1 ? ka_rank_set_view(set) : NULL;
-    bool is_usable = v && v->is_compared && !v->model.refused[0] && !v->causes.refused[0];
+    bool is_usable = v && v->is_compared && !v->model.refused[0] && !v->causes.refused[0] && is_conclusive(v);
     return is_usable ? v : NULL;
 }
 
