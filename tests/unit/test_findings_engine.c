@@ -42,7 +42,7 @@ static ka_found *put_found(kineto_findings *found, ka_finding_rule rule, int64_t
     ka_found *x = ka_open_finding(&f, savings_ns, 0.8, kb_string(subject));
     assert_non_null(x);
     if (savings_ns != KA_NO_SAVINGS) {
-        x->step_savings_ns = savings_ns;
+        x->own_savings_ns = x->step_savings_ns = savings_ns;
         x->baseline_ns = found->step_ns;
         x->step_savings_pct = 100.0 * (double)savings_ns / (double)STEP_NS;
     }
