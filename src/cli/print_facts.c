@@ -94,7 +94,7 @@ void kc_health_print(const kc_health *h, FILE *out)
 void kc_print_rank_warnings(const kineto_analysis *a, FILE *out)
 {
     char text[400];
-    const ka_rank_view *v = a && a->ranks && a->ranks->ranks.count > 1 ? ka_rank_set_view(a->ranks) : NULL;
+    const ka_rank_view *v = a ? ka_view_several_ranks(a->ranks) : NULL;
     if (v && ka_warn_of_mismatches(v, text, sizeof text))
         kc_put_wrapped(out, kc_page_width(out), "Collectives differ: ", "  ", 0, kb_string(text));
     if (v && ka_warn_of_clocks(v, text, sizeof text))

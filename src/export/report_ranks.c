@@ -183,8 +183,7 @@ static void put_view(const ka_rank_view *v, kb_json *j)
 
 void ke_put_rank_map(kb_json *j, const kineto_analysis *facts)
 {
-    bool several = facts && facts->ranks && facts->ranks->ranks.count > 1;
-    const ka_rank_view *v = several ? ka_rank_set_view(facts->ranks) : NULL;
+    const ka_rank_view *v = facts ? ka_view_several_ranks(facts->ranks) : NULL;
     kb_json_key_z(j, "rank_map");
     if (v && has_joined(&v->model))
         put_view(v, j);

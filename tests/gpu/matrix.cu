@@ -24,8 +24,7 @@ __global__ void vector_add(const float *a, const float *b, float *c, int n)
         c[i] = a[i] + b[i];
 }
 
-/* Runs for about the given time, whatever the frequency of the clock. */
-__global__ void spin(long long length_ns)
+__device__ void pass_time(long long length_ns)
 {
     long long begin, now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
@@ -34,15 +33,11 @@ __global__ void spin(long long length_ns)
     } while (now - begin < length_ns);
 }
 
-/* As spin, under another name: work before what is timed. */
-__global__ void delay(long long length_ns)
-{
-    long long begin, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-    do {
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    } while (now - begin < length_ns);
-}
+/* Runs for about the given time, whatever the frequency of the clock. */
+__global__ void spin(long long length_ns) { pass_time(length_ns); }
+
+/* The same under another name: work before what is timed. */
+__global__ void delay(long long length_ns) { pass_time(length_ns); }
 
 static void say(const char *what, const char *name, int count, double ns, size_t bytes)
 {

@@ -79,7 +79,7 @@ class Stragglers(unittest.TestCase):
         self.assertIn("a link does (rank_causes)", tables["stragglers"][1])
 
     def test_durations_are_compared_where_clocks_are_refused(self):
-        """The note names the planted rank, nobody where nothing is planted, and no row is made of it."""
+        """The note names the planted rank, no rank where nothing is planted, and no row is made of it."""
         for n in range(4):
             damage = ["--damage", "clock_step:host=1,ns=1000000"]
             program = (PROGRAMS[n % 2][0], *PROGRAMS[n % 2][1:], "steps=4", "ranks_per_host=4")

@@ -21,9 +21,10 @@ typedef struct difference {
     kineto_string group;
     double ns[2];
     double confidence; /* of causes, and of what explains as much as one */
-    double explained_ns; /* of the change of a step */
+    double explained_ns; /* of the change of the run by causes, of a step by transfers */
     char sentence[320];
 } difference;
+typedef KB_VEC(difference) difference_list;
 
 #define MIN_STEP_CHANGE 0.02 /* of a step: a smaller change needs no origin */
 #define MIN_ORIGIN      0.5  /* of the change of a step */
@@ -32,7 +33,7 @@ typedef struct sides {
     const ka_rank_view *v[2];
     ka_table *t;
     double length_ns; /* of the longer run */
-    KB_VEC(difference) causes, transfers;
+    difference_list causes, transfers;
     bool has_causes; /* rows of causes, which come first */
     bool no_memory;
 } sides;
@@ -117,23 +118,25 @@ static bool has_whole_ranks(const ka_rank_view *v)
 static void add_cause(sides *s, difference *d)
 {
     d->confidence = KB_MIN(ka_cause_confidence(s->v[0]), ka_cause_confidence(s->v[1]));
+    d->explained_ns = d->ns[1] - d->ns[0];
     s->no_memory |= !kb_vec_push(&s->causes, *d);
 }
 
 static int compare_explained(const void *left, const void *right)
 {
     const difference *a = left, *b = right;
-    double by_a = fabs(a->ns[1] - a->ns[0]), by_b = fabs(b->ns[1] - b->ns[0]);
+    double by_a = fabs(a->explained_ns), by_b = fabs(b->explained_ns);
     return by_a != by_b ? KB_COMPARE(by_b, by_a) : strcmp(a->sentence, b->sentence);
 }
 
-static void put_causes(sides *s)
+/* Puts the rows, those that explain most first, and frees the list. */
+static void put_explained(const sides *s, difference_list *list)
 {
-    if (s->causes.count)
-        qsort(s->causes.data, s->causes.count, sizeof *s->causes.data, compare_explained);
-    for (size_t i = 0; i < s->causes.count; i++)
-        put_difference(s, &s->causes.data[i]);
-    kb_vec_free(&s->causes);
+    if (list->count)
+        qsort(list->data, list->count, sizeof *list->data, compare_explained);
+    for (size_t i = 0; i < list->count; i++)
+        put_difference(s, &list->data[i]);
+    kb_vec_free(list);
 }
 
 /* A cause of one side only. */
@@ -232,7 +235,7 @@ static bool compare_causes(sides *s)
     free(used);
     free(known);
     free(same);
-    put_causes(s);
+    put_explained(s, &s->causes);
     return ok && !s->no_memory;
 }
 
@@ -354,23 +357,6 @@ static bool explains_step(const sides *s, double by_ns)
     return fabs(change) >= MIN_STEP_CHANGE * step_ns[0] && by_ns / change >= MIN_ORIGIN;
 }
 
-static int compare_step_parts(const void *left, const void *right)
-{
-    const difference *a = left, *b = right;
-    double by_a = fabs(a->explained_ns), by_b = fabs(b->explained_ns);
-    return by_a != by_b ? KB_COMPARE(by_b, by_a) : strcmp(a->sentence, b->sentence);
-}
-
-/* Those that explain most come first. */
-static void put_transfers(sides *s)
-{
-    if (s->transfers.count)
-        qsort(s->transfers.data, s->transfers.count, sizeof *s->transfers.data, compare_step_parts);
-    for (size_t i = 0; i < s->transfers.count; i++)
-        put_difference(s, &s->transfers.data[i]);
-    kb_vec_free(&s->transfers);
-}
-
 static void compare_transfers_of(sides *s, const ka_rank_group *g, double *room)
 {
     transfer_times before = measure_transfers(&s->v[0]->model, g, room), after = measure_transfers(&s->v[1]->model, g, room);
@@ -406,7 +392,7 @@ static bool compare_transfers(sides *s)
     }
     kb_map_free(&seen);
     free(room);
-    put_transfers(s);
+    put_explained(s, &s->transfers);
     return ok && !s->no_memory;
 }
 

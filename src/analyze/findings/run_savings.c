@@ -25,8 +25,7 @@ static bool is_conclusive(const ka_rank_view *v) { return v->causes.list.count |
 /* NULL: ranks are not compared, or the comparison refuses to name causes. */
 static const ka_rank_view *find_view(const kineto_findings *f)
 {
-    ka_rank_set *set = f->across ? f->across->ranks : NULL;
-    const ka_rank_view *v = set && set->ranks.count > 1 ? ka_rank_set_view(set) : NULL;
+    const ka_rank_view *v = f->across ? ka_view_several_ranks(f->across->ranks) : NULL;
     bool is_usable = v && v->is_compared && !v->model.refused[0] && !v->causes.refused[0] && is_conclusive(v);
     return is_usable ? v : NULL;
 }

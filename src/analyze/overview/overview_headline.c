@@ -103,12 +103,17 @@ static void say_ranks(kineto_overview *o)
         say(o, "%s ", text);
 }
 
+/* NULL: ranks are not compared. */
+static const ka_rank_view *find_rank_view(const kineto_overview *o)
+{
+    return o->found && o->found->across ? ka_view_several_ranks(o->found->across->ranks) : NULL;
+}
+
 /* What makes a comparison of ranks doubtful, or a run hang. */
 static void say_rank_warnings(kineto_overview *o)
 {
     char text[400];
-    ka_rank_set *set = o->found && o->found->across ? o->found->across->ranks : NULL;
-    const ka_rank_view *v = set && set->ranks.count > 1 ? ka_rank_set_view(set) : NULL;
+    const ka_rank_view *v = find_rank_view(o);
     if (v && ka_warn_of_mismatches(v, text, sizeof text))
         say(o, "Collectives differ: %s. ", text);
     if (v && ka_warn_of_clocks(v, text, sizeof text))
@@ -119,8 +124,7 @@ static void say_rank_warnings(kineto_overview *o)
 static void say_lone_links(kineto_overview *o)
 {
     char text[400];
-    ka_rank_set *set = o->found && o->found->across ? o->found->across->ranks : NULL;
-    const ka_rank_view *v = set && set->ranks.count > 1 ? ka_rank_set_view(set) : NULL;
+    const ka_rank_view *v = find_rank_view(o);
     if (v && ka_say_lone_links(v, text, sizeof text))
         say(o, " No rank makes the run longer by more than noise; %s.", text);
 }

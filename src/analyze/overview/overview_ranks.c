@@ -47,7 +47,7 @@ static bool weigh_ranks(const ka_rank_view *v, ka_rank_weight *ranks)
 bool ka_find_rank_places(const kineto_overview *o, ka_rank_places *out)
 {
     const kineto_analysis *across = o->found->across;
-    const ka_rank_view *v = across && across->ranks && across->ranks->ranks.count > 1 ? ka_rank_set_view(across->ranks) : NULL;
+    const ka_rank_view *v = across ? ka_view_several_ranks(across->ranks) : NULL;
     *out = (ka_rank_places){0};
     if (!v || !v->is_compared)
         return true;

@@ -106,3 +106,8 @@ const ka_rank_view *ka_rank_set_view(ka_rank_set *set)
     free(sources);
     return set->view;
 }
+
+const ka_rank_view *ka_view_several_ranks(ka_rank_set *set)
+{
+    return set && set->ranks.count > 1 ? ka_rank_set_view(set) : NULL;
+}

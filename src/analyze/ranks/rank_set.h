@@ -25,4 +25,6 @@ bool ka_rank_set_add(ka_rank_set **to, const ka_rank_set *from);
 void ka_rank_set_destroy(ka_rank_set *set);
 /** The comparison of the ranks, kept until more are added. NULL: see ka_rank_set.error. */
 const ka_rank_view *ka_rank_set_view(ka_rank_set *set);
+/** The same if there are two ranks or more; NULL also if there are not. @param set  NULL: there are none. */
+const ka_rank_view *ka_view_several_ranks(ka_rank_set *set);
 #endif

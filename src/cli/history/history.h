@@ -56,6 +56,9 @@ kineto_status kc_history_save(const char *data_set, const kc_history_run *run, b
 /** All runs. A file that cannot be read is a line on stderr, and so is that runs begin at the same time. */
 kineto_status kc_history_load(const char *data_set, kc_history *out, kineto_error *err);
 void kc_history_free(kc_history *history);
+/** The options of a verb that reads a history: they name the data set, and there are no operands.
+ *  @return KINETO_E_NOT_FOUND: help was printed; other errors were printed. */
+kineto_status kc_history_parse(const char *verb, const kc_options *options, int argc, char **argv, const char *const *data_set);
 void kc_history_run_free(kc_history_run *run);
 
 /* ---- change_point.c --------------------------------------------------------------------------- */

@@ -132,7 +132,7 @@ static double find_step_median(kc_history_sums *s)
 /* What causes cost a step: they are what its other parts wait for. */
 static bool push_causes(const kc_history_sums *s, kc_history_run *run)
 {
-    const ka_rank_view *v = s->compared && s->compared->ranks.count > 1 ? ka_rank_set_view(s->compared) : NULL;
+    const ka_rank_view *v = ka_view_several_ranks(s->compared);
     bool ok = v || !s->compared || s->compared->ranks.count < 2;
     if (!v || v->causes.refused[0] || v->model.refused[0])
         return ok;

@@ -228,3 +228,14 @@ kineto_status kc_history_load(const char *data_set, kc_history *out, kineto_erro
     warn_of_ties(out);
     return KINETO_OK;
 }
+
+kineto_status kc_history_parse(const char *verb, const kc_options *options, int argc, char **argv, const char *const *data_set)
+{
+    int operands;
+    kineto_status status = kc_parse_options(options, argc, argv, &operands);
+    if (!status && operands)
+        status = kc_usage_error(verb, "unexpected argument '%s'", argv[1]);
+    if (!status && !*data_set)
+        status = kc_usage_error(verb, "no data set given, for example -d history/");
+    return status;
+}

@@ -114,16 +114,11 @@ static void put_json_runs(kb_json *j, const void *what)
 /* Exit status: KC_EXIT_INCOMPLETE if a file of a run cannot be read, KC_EXIT_USAGE if there is no history. */
 int kc_history_list(int argc, char **argv)
 {
-    int operands;
     kineto_error err = {0};
     kc_history history = {0};
-    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
+    kineto_status status = kc_history_parse("history list", &options, argc, argv, &data_set);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("history list", 0);
-    if (!status && operands)
-        status = kc_usage_error("history list", "unexpected argument '%s'", argv[1]);
-    if (!status && !data_set)
-        status = kc_usage_error("history list", "no data set given, for example -d history/");
     if (status)
         return KC_EXIT_USAGE;
     status = kc_history_load(data_set, &history, &err);

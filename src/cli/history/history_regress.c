@@ -341,17 +341,12 @@ static kineto_status parse_gate(double *gate)
 
 int kc_history_regress(int argc, char **argv)
 {
-    int operands;
     double gate;
     kineto_error err = {0};
     kc_history history = {0};
-    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
+    kineto_status status = kc_history_parse("history regress", &options, argc, argv, &data_set);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("history regress", 0);
-    if (!status && operands)
-        status = kc_usage_error("history regress", "unexpected argument '%s'", argv[1]);
-    if (!status && !data_set)
-        status = kc_usage_error("history regress", "no data set given, for example -d history/");
     if (status || parse_gate(&gate))
         return KC_EXIT_USAGE;
     status = kc_history_load(data_set, &history, &err);

@@ -144,8 +144,7 @@ static void print_refusal(const char *why, size_t width, FILE *out)
 
 void kc_report_print_ranks(const kineto_analysis *facts, size_t width, bool bold, FILE *out)
 {
-    bool several = facts && facts->ranks && facts->ranks->ranks.count > 1;
-    const ka_rank_view *v = several ? ka_rank_set_view(facts->ranks) : NULL;
+    const ka_rank_view *v = facts ? ka_view_several_ranks(facts->ranks) : NULL;
     ka_rank_cells cells = {0};
     ka_rank_path path = {0};
     if (!v || !v->model.instances.count)
