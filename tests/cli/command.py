@@ -1,19 +1,18 @@
 """What the tests of the command share."""
 
-import fcntl
 import glob
 import json
 import os
-import pty
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "helpers"))
+from terminal_output import open_terminal, read_terminal  # noqa: E402
 
 COMMAND = os.environ.get("CKINETO", "")
 TARGET = os.environ.get("CKINETO_TARGET", "")
@@ -37,21 +36,10 @@ def until(condition, seconds=60):
 
 def on_terminal(width, *arguments, cwd=None, **environment):
     """Exit status, and what the command writes to a terminal of this width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    ours, theirs = open_terminal(width)
     process = subprocess.Popen([COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=theirs,
                                stderr=subprocess.DEVNULL, env={**os.environ, **environment}, cwd=cwd)
-    os.close(theirs)
-    text = b""
-    while True:
-        try:
-            more = os.read(ours, 65536)
-        except OSError: # the other end is closed
-            break
-        if not more:
-            break
-        text += more
-    os.close(ours)
+    text = read_terminal(ours, theirs, process)
     return process.wait(), text.decode(errors="replace").replace("\r\n", "\n")
 
 

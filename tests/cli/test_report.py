@@ -3,24 +3,22 @@ the same each time; the text keeps to its width and has colours on terminals onl
 
 import base64
 import decimal
-import fcntl
 import glob
 import gzip
 import hashlib
 import html.parser
 import json
 import os
-import pty
 import re
 import resource
 import shutil
 import struct
 import subprocess
-import termios
 import unittest
 import unittest.mock
 
 from command import COMMAND, CommandTest, main
+from terminal_output import open_terminal, read_terminal
 
 TRACES = os.environ.get("CKINETO_TRACES", "")
 EVIL = "</script><script>alert(1)</script>"
@@ -473,24 +471,13 @@ class Text(Report):
     def on_terminal(self, *arguments, verb=("report", "--text"), errors=False, columns=80, environment=None):
         """The output for a terminal of N columns."""
         try:
-            ours, theirs = pty.openpty()
+            ours, theirs = open_terminal(columns)
         except OSError:
             self.skipTest("no terminals here")
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([COMMAND, *verb, *arguments], stdout=theirs,
                                    stderr=theirs if errors else subprocess.DEVNULL,
                                    stdin=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "", **(environment or {})})
-        os.close(theirs)
-        text = b""
-        while True:
-            try:
-                some = os.read(ours, 65536)
-            except OSError:
-                break
-            if not some:
-                break
-            text += some
-        os.close(ours)
+        text = read_terminal(ours, theirs, process)
         self.assertEqual(process.wait(100), 0)
         return text.decode().replace("\r\n", "\n")
 

@@ -1,17 +1,16 @@
 """ckineto trigger at a terminal: progress is one line that is drawn over and goes away; and a trace that is
 brought to another file system is copied, whole."""
 
-import fcntl
 import json
 import os
-import pty
-import struct
 import subprocess
+import sys
 import tempfile
-import termios
 import unittest
 
-from record import COMMAND, RecordTest
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "helpers"))
+from terminal_output import open_terminal, read_terminal  # noqa: E402
+from record import COMMAND, RecordTest  # noqa: E402
 
 COLUMNS = 60
 
@@ -19,23 +18,12 @@ COLUMNS = 60
 class Terminal(RecordTest):
     def trigger(self, process, out, *arguments):
         """Standard output, and what the terminal was sent."""
-        master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+        master, slave = open_terminal(COLUMNS)
         asking = subprocess.Popen([COMMAND, "trigger", "--pid", str(process.pid), "-o", out, *arguments],
                                   cwd=self.here, env=self.environment, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=slave)
         self.running.append(asking)
-        os.close(slave)
-        shown = b""
-        while True:
-            try:
-                data = os.read(master, 4096)
-            except OSError:  # everybody has closed it
-                break
-            if not data:
-                break
-            shown += data
-        os.close(master)
+        shown = read_terminal(master, slave, asking)
         said = asking.communicate(timeout=60)[0]
         self.assertEqual(asking.returncode, 0, shown)
         return said.decode(), shown.decode()
