@@ -146,6 +146,7 @@ typedef struct cp_launch { /* the inputs of the computation */
     uint32_t registers_per_thread, threads_per_block;
     uint32_t shared_static_bytes, shared_dynamic_bytes;
     uint64_t block_count;
+    uint32_t sm_count; /* that the launch may use; 0: all */
 } cp_launch;
 typedef struct cp_occupancy {
     uint32_t blocks_per_sm; /* blocks that fit at the same time */
@@ -178,6 +179,12 @@ typedef enum cp_tally {
         CP_TALLY_COUNT
 } cp_tally;
 
+/* A context that has a part of the multiprocessors of its device. */
+#define CP_MAX_GREEN 32u
+typedef struct cp_green {
+    uint32_t context, sm_count;
+} cp_green;
+
 typedef struct cp_decoder {
     const KinetoPlugin_TraceBuilder *builder;
     uint32_t version;               /* CUPTI's; layouts.h */
@@ -202,6 +209,8 @@ typedef struct cp_decoder {
     struct cp_pending *pending;        /* records that wait for others: records.c */
     uint16_t bytes[CP_KIND_COUNT];     /* of a record */
     int64_t allocated[CP_MAX_DEVICES]; /* bytes, since the start */
+    cp_green green[CP_MAX_GREEN];
+    uint32_t green_count; /* seen so far; the last CP_MAX_GREEN are kept */
     uint64_t delivered[CP_KIND_COUNT];
     uint64_t tally[CP_TALLY_COUNT];
     /* After records that a buffer ended in. */
@@ -304,9 +313,15 @@ void cp_sets_free(cp_decoder *d);
 uint32_t cp_get_value_set(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describe,
                           cp_values *out, cp_set_scratch *scratch);
 
-/* ---- kernels.c transfers.c calls.c syncs.c memory.c: one record each ------------------------- */
+/* ---- kernels.c host_functions.c transfers.c calls.c syncs.c memory.c ------------------------- */
 void cp_read_kernel(cp_decoder *d, const uint8_t *record);
 void cp_read_graph(cp_decoder *d, const uint8_t *record);
+
+void cp_read_host_launch(cp_decoder *d, const uint8_t *record);
+void cp_read_host_node(cp_decoder *d, const uint8_t *record);
+void cp_read_green_context(cp_decoder *d, const uint8_t *record);
+/** Multiprocessors of a green context; 0: the context is none, and has all of its device. */
+uint32_t cp_green_context_sms(const cp_decoder *d, uint32_t context);
 
 void cp_read_memcpy(cp_decoder *d, const uint8_t *record);
 void cp_read_memcpy2(cp_decoder *d, const uint8_t *record);
@@ -325,6 +340,8 @@ void cp_threads_register(void);
 void cp_read_sync(cp_decoder *d, const uint8_t *record);
 void cp_read_event(cp_decoder *d, const uint8_t *record);
 void cp_read_context(cp_decoder *d, const uint8_t *record);
+/** Note the device of a context, for records that do not have it. */
+void cp_syncs_note_context(cp_decoder *d, uint32_t context, uint32_t device);
 /** True for the wait of a stream that has done no work so far. */
 bool cp_sync_is_quiet(cp_decoder *d, const uint8_t *record);
 /** True if it waits for an event whose recording has not been seen. */

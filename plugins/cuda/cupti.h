@@ -60,6 +60,9 @@ enum {
     CP_KIND_MEMORY2 = 49,
     CP_KIND_MEMORY_POOL = 50,
     CP_KIND_GRAPH_TRACE = 51,
+    CP_KIND_GRAPH_HOST_NODE = 56,
+    CP_KIND_HOST_LAUNCH = 58,
+    CP_KIND_GREEN_CONTEXT = 59,
     CP_KIND_COUNT = 64 /* larger than all kinds */
 };
 

@@ -96,7 +96,7 @@ static size_t write_occupancy_json(const cp_occupancy *o, char *json, size_t siz
 }
 
 /* False: the device or the launch is not supported. */
-static bool compute_occupancy(const cp_set_key *key, cp_occupancy *out)
+static bool compute_occupancy(const cp_set_key *key, uint32_t sm_count, cp_occupancy *out)
 {
     const uint32_t *w = key->words;
     uint64_t threads = multiply_xyz(&w[BLOCK]);
@@ -107,18 +107,23 @@ static bool compute_occupancy(const cp_set_key *key, cp_occupancy *out)
                         .threads_per_block = (uint32_t)threads,
                         .shared_static_bytes = w[SHARED_STATIC],
                         .shared_dynamic_bytes = w[SHARED_DYNAMIC],
-                        .block_count = multiply_xyz(&w[GRID])};
+                        .block_count = multiply_xyz(&w[GRID]),
+                        .sm_count = sm_count};
     return cp_occupancy_of(cp_device_of(w[DEVICE]), &launch, out);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 /* Values of the launch configuration, in Kineto's order. */
-static void describe_launch_values(const cp_set_key *key, cp_values *out, cp_set_scratch *scratch)
+static void describe_launch_values(const cp_decoder *d, const cp_set_key *key, cp_values *out,
+                                   cp_set_scratch *scratch)
 {
     const uint32_t *w = key->words;
+    uint32_t green_sms = cp_green_context_sms(d, w[CONTEXT]);
     cp_occupancy o;
-    bool has_occupancy = compute_occupancy(key, &o);
+    bool has_occupancy = compute_occupancy(key, green_sms, &o);
+    if (green_sms)
+        cp_value_uint(out, "green context SMs", green_sms);
     cp_value_uint(out, "registers per thread", w[REGISTERS]);
     cp_value_uint(out, "shared memory", (uint64_t)w[SHARED_STATIC] + w[SHARED_DYNAMIC]);
     if (has_occupancy) {
@@ -146,7 +151,7 @@ static void describe_kernel_set(const cp_decoder *d, const cp_set_key *key, cp_v
     cp_value_uint(out, "device", w[DEVICE]);
     cp_value_uint(out, "context", w[CONTEXT]);
     cp_value_uint(out, "stream", w[STREAM]);
-    describe_launch_values(key, out, scratch);
+    describe_launch_values(d, key, out, scratch);
     if (d->version >= 14 && !(w[FLAGS] & IN_GRAPH)) {
         cp_value_uint(out, "graph id", 0);
         cp_value_uint(out, "graph node id", 0);

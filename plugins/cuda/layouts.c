@@ -50,6 +50,10 @@ static const struct record_length {
     {CP_KIND_CONTEXT, 24, 22},
     {CP_KIND_CONTEXT, 32, 23},
     {CP_KIND_CONTEXT, 40, 130100},
+    {CP_KIND_GRAPH_HOST_NODE, 56, 130100},
+    {CP_KIND_HOST_LAUNCH, 48, 130100},
+    {CP_KIND_GREEN_CONTEXT, 168, 130200},
+    {CP_KIND_GREEN_CONTEXT, 304, 130400},
 };
 
 /* Kinds that share a struct. */

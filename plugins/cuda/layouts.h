@@ -165,6 +165,32 @@
     X(context, context, contextId, uint32_t, 4, 0)                                                 \
     X(context, device, deviceId, uint32_t, 8, 0)
 
+/* Functions of the host in a graph or a stream: records of these kinds exist from 130100 on. */
+#define CP_HOST_NODE_BASE(X)                                                                       \
+    X(host_node, stream, streamId, uint32_t, 4, 0)                                                 \
+    X(host_node, context, contextId, uint32_t, 8, 0)                                               \
+    X(host_node, device, deviceId, uint32_t, 12, 0)                                                \
+    X(host_node, correlation, correlationId, uint32_t, 16, 0)                                      \
+    X(host_node, graph, graphId, uint32_t, 20, 0)                                                  \
+    X(host_node, node, graphNodeId, uint64_t, 24, 0)                                               \
+    X(host_node, thread, threadId, uint32_t, 36, 0)                                                \
+    X(host_node, start, start, uint64_t, 40, 0)                                                    \
+    X(host_node, end, end, uint64_t, 48, 0)
+#define CP_HOST_LAUNCH_BASE(X)                                                                     \
+    X(host_launch, stream, streamId, uint32_t, 4, 0)                                               \
+    X(host_launch, context, contextId, uint32_t, 8, 0)                                             \
+    X(host_launch, device, deviceId, uint32_t, 12, 0)                                              \
+    X(host_launch, correlation, correlationId, uint32_t, 16, 0)                                    \
+    X(host_launch, thread, threadId, uint32_t, 24, 0)                                              \
+    X(host_launch, start, start, uint64_t, 32, 0)                                                  \
+    X(host_launch, end, end, uint64_t, 40, 0)
+
+/* Records of this kind exist from 130200 on. */
+#define CP_GREEN_BASE(X)                                                                           \
+    X(green, context, contextId, uint32_t, 4, 0)                                                   \
+    X(green, device, deviceId, uint32_t, 12, 0)                                                    \
+    X(green, sm_count, numMultiprocessors, uint16_t, 20, 0)
+
 #define CP_FIELD_MAP(X)                                                                            \
     CP_KERNEL_BASE(X)                                                                              \
     CP_KERNEL_14(X)                                                                                \
@@ -178,7 +204,7 @@
     CP_MEMCPY2_14(X) CP_MEMCPY2_17(X) CP_MEMSET_BASE(X) CP_MEMSET_14(X) CP_MEMSET_17(X)            \
         CP_MEMORY_BASE(X) CP_CALL_BASE(X) CP_SYNC_BASE(X) CP_SYNC_26(X) CP_EVENT_BASE(X)           \
             CP_EVENT_26(X) CP_OVERHEAD_BASE(X) CP_GRAPH_BASE(X) CP_GRAPH_21(X) CP_EXTERNAL_BASE(X) \
-                CP_CONTEXT_BASE(X)
+                CP_CONTEXT_BASE(X) CP_HOST_NODE_BASE(X) CP_HOST_LAUNCH_BASE(X) CP_GREEN_BASE(X)
 
 static inline bool cp_is_from(uint32_t version, uint32_t since) { return version >= since; }
 
@@ -205,9 +231,10 @@ static inline uint32_t cp_record_kind(const uint8_t *record)
  * as one block. */
 #define CP_KERNEL_PLACE_AT 40
 
-/** Size of a record of `kind` (CP_KIND_…) in this API version; 0: the kind is not read here. */
+/** Size of a record of `kind` (CP_KIND_…) in this API version; 0: the kind is not read here, or this
+ * version does not have it. */
 uint32_t cp_record_bytes(uint32_t kind, uint32_t version);
 /** The largest result of cp_record_bytes. */
-#define CP_RECORD_MAX_BYTES 248
+#define CP_RECORD_MAX_BYTES 304
 
 #endif

@@ -130,9 +130,10 @@ static void find_limiting_resources(cp_occupancy *o)
  * same rounding as Kineto. */
 static void estimate_achieved(const cp_device *d, const cp_launch *l, cp_occupancy *o)
 {
-    o->blocks_each = (double)l->block_count / d->sm_count;
+    uint32_t sm_count = l->sm_count ? l->sm_count : (uint32_t)d->sm_count;
+    o->blocks_each = (double)l->block_count / sm_count;
     o->warps_each = o->blocks_each * l->threads_per_block / d->warp_size;
-    float there = (float)l->block_count / (float)d->sm_count;
+    float there = (float)l->block_count / (float)sm_count;
     if ((float)o->blocks_per_sm < there)
         there = (float)o->blocks_per_sm;
     float used = there * (float)l->threads_per_block / (float)d->threads_per_sm;

@@ -43,6 +43,9 @@ static const record_kind record_kinds[CP_KIND_COUNT] = {
     [CP_KIND_INTERNAL_LAUNCH_API] = {cp_read_call, cp_call_correlation},
     [CP_KIND_MEMORY2] = {cp_read_memory, cp_memory_correlation},
     [CP_KIND_GRAPH_TRACE] = {cp_read_graph, cp_graph_correlation},
+    [CP_KIND_GRAPH_HOST_NODE] = {cp_read_host_node, cp_host_node_correlation},
+    [CP_KIND_HOST_LAUNCH] = {cp_read_host_launch, cp_host_launch_correlation},
+    [CP_KIND_GREEN_CONTEXT] = {cp_read_green_context, NULL},
 };
 
 static bool is_call_kind(uint32_t k)

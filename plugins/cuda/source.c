@@ -2,6 +2,7 @@
  * session at a time. Calls of the host come one after the other; push, pop and CUPTI's callbacks
  * come on any thread, and the end of the program at any time. */
 #include "counters.h"
+#include "layouts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,14 +169,16 @@ static uint64_t find_needed_kinds(void)
     } needs[] = {
 #define K(name) (UINT64_C(1) << CP_KIND_##name)
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
-         K(CONCURRENT_KERNEL) | K(RUNTIME) | K(DRIVER) | K(EXTERNAL_CORRELATION)},
+         K(CONCURRENT_KERNEL) | K(GREEN_CONTEXT) | K(RUNTIME) | K(DRIVER) |
+             K(EXTERNAL_CORRELATION)},
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY,
          K(MEMCPY) | K(MEMCPY2) | K(RUNTIME) | K(DRIVER) | K(EXTERNAL_CORRELATION)},
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET,
          K(MEMSET) | K(RUNTIME) | K(DRIVER) | K(EXTERNAL_CORRELATION)},
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME, K(RUNTIME) | K(EXTERNAL_CORRELATION)},
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_DRIVER, K(DRIVER) | K(EXTERNAL_CORRELATION)},
-        {KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_SYNC, K(SYNCHRONIZATION) | K(CUDA_EVENT)},
+        {KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_SYNC,
+         K(SYNCHRONIZATION) | K(CUDA_EVENT) | K(GRAPH_HOST_NODE) | K(HOST_LAUNCH)},
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_EVENT, K(CUDA_EVENT)},
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_OVERHEAD, K(OVERHEAD)},
     };
@@ -209,6 +212,9 @@ static const char *get_kind_name(uint32_t kind)
         [CP_KIND_EXTERNAL_CORRELATION] = "operators of launches",
         [CP_KIND_MEMORY2] = "memory of devices",
         [CP_KIND_GRAPH_TRACE] = "graphs as a whole",
+        [CP_KIND_GRAPH_HOST_NODE] = "functions of the host in graphs",
+        [CP_KIND_HOST_LAUNCH] = "functions of the host in streams",
+        [CP_KIND_GREEN_CONTEXT] = "green contexts",
     };
     return kind < CP_KIND_COUNT && names[kind] ? names[kind] : "records";
 }
@@ -234,7 +240,7 @@ static bool switch_all_on(char why[CP_TEXT_BYTES])
 {
     uint64_t needed = find_needed_kinds();
     for (uint32_t kind = 0; kind < CP_KIND_COUNT; kind++) {
-        if (!(needed >> kind & 1))
+        if (!(needed >> kind & 1) || !cp_record_bytes(kind, cp_cupti_version()))
             continue;
         char text[CP_TEXT_BYTES], doing[64];
         cp_result result = switch_kind_on(kind);

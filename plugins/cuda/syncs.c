@@ -108,10 +108,15 @@ void cp_syncs_note_work(cp_decoder *d, uint32_t context, uint32_t device, uint32
     s->stream_count++;
 }
 
+void cp_syncs_note_context(cp_decoder *d, uint32_t context, uint32_t device)
+{
+    note_context_device(d->syncs, context, device);
+}
+
 void cp_read_context(cp_decoder *d, const uint8_t *record)
 {
-    note_context_device(d->syncs, cp_context_context(d->version, record),
-                        cp_context_device(d->version, record));
+    cp_syncs_note_context(d, cp_context_context(d->version, record),
+                          cp_context_device(d->version, record));
 }
 
 /* When the table is full every stream counts as active. */

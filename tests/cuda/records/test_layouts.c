@@ -224,6 +224,24 @@ static void other_records_are_where_we_take_them_to_be(void **state)
     CP_OVERHEAD_BASE(FIELD)
 #undef STRUCT
 #endif
+#if CUPTI_API_VERSION >= 130100
+#define STRUCT CUpti_ActivityGraphHostNode
+    CP_HOST_NODE_BASE(FIELD)
+#undef STRUCT
+#define STRUCT CUpti_ActivityHostLaunch
+    CP_HOST_LAUNCH_BASE(FIELD)
+#undef STRUCT
+#endif
+#if CUPTI_API_VERSION >= 130200
+#define STRUCT CUpti_ActivityGreenContext2
+    CP_GREEN_BASE(FIELD)
+#undef STRUCT
+#endif
+#if CUPTI_API_VERSION >= 130400
+#define STRUCT CUpti_ActivityGreenContext3
+    CP_GREEN_BASE(FIELD)
+#undef STRUCT
+#endif
 #define STRUCT CUpti_ActivityExternalCorrelation
     CP_EXTERNAL_BASE(FIELD)
 #undef STRUCT
@@ -308,6 +326,16 @@ static void other_records_are_as_long_as_their_version_says(void **state)
     LENGTH(SYNCHRONIZATION, CUPTI_API_VERSION, CUpti_ActivitySynchronization2);
     LENGTH(CUDA_EVENT, 130400, CUpti_ActivityCudaEvent2);
 #endif
+#if CUPTI_API_VERSION >= 130100
+    LENGTH(GRAPH_HOST_NODE, CUPTI_API_VERSION, CUpti_ActivityGraphHostNode);
+    LENGTH(HOST_LAUNCH, CUPTI_API_VERSION, CUpti_ActivityHostLaunch);
+#endif
+#if CUPTI_API_VERSION >= 130200
+    LENGTH(GREEN_CONTEXT, 130200, CUpti_ActivityGreenContext2);
+#endif
+#if CUPTI_API_VERSION >= 130400
+    LENGTH(GREEN_CONTEXT, CUPTI_API_VERSION, CUpti_ActivityGreenContext3);
+#endif
 #if CUPTI_API_VERSION >= 130500
     LENGTH(CUDA_EVENT, CUPTI_API_VERSION, CUpti_ActivityCudaEvent3);
 #endif
@@ -341,6 +369,13 @@ static void numbers_of_kinds_are_theirs(void **state)
     KIND(MEMORY2);
     KIND(MEMORY_POOL);
     KIND(GRAPH_TRACE);
+#if CUPTI_API_VERSION >= 130100
+    KIND(GRAPH_HOST_NODE);
+    KIND(HOST_LAUNCH);
+#endif
+#if CUPTI_API_VERSION >= 130200
+    KIND(GREEN_CONTEXT);
+#endif
     assert_in_range(CUPTI_ACTIVITY_KIND_COUNT, 1, CP_KIND_COUNT);
 }
 

@@ -184,6 +184,82 @@ static void a_graph_as_a_whole_is_one_activity(void **state)
     end();
 }
 
+static void functions_of_the_host_are_waits_of_their_stream(void **state)
+{
+    (void)state;
+    begin(CUDA_13_1);
+    uint8_t *r = written_add(w, CP_KIND_HOST_LAUNCH);
+    put_host_launch_start(r, 100);
+    put_host_launch_end(r, 200);
+    put_host_launch_stream(r, 13);
+    put_host_launch_context(r, 2);
+    put_host_launch_device(r, 1);
+    put_host_launch_correlation(r, 77);
+    put_host_launch_thread(r, 4711);
+    r = written_add(w, CP_KIND_GRAPH_HOST_NODE);
+    put_host_node_start(r, 300);
+    put_host_node_end(r, 310);
+    put_host_node_graph(r, 5);
+    put_host_node_node(r, UINT64_C(12884901889));
+    written_add(w, CP_KIND_HOST_LAUNCH); /* without times */
+    written_read(w, &d);
+    cp_decoder_finish(&d);
+    const kept *k = host_find("Host Function Sync", 0);
+    assert_non_null(k);
+    assert_int_equal(k->a.event.eventType, KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_SYNC);
+    assert_int_equal(k->a.event.deviceId, 1);
+    assert_int_equal(k->a.event.resourceId, 13);
+    assert_int_equal(k->a.flowId, 77);
+    assert_string_equal(k->args, " |cuda_sync_kind=Host Function Sync |stream=13 |device=1 "
+                                 "|context=2 |host thread=4711");
+    assert_arg(host_find("Host Function Sync", 1), "graph id", "5");
+    assert_arg(host_find("Host Function Sync", 1), "graph node id", "12884901889");
+    assert_int_equal(host_line("activities without a time of the device"), 1);
+    end();
+}
+
+static void a_green_context_has_a_part_of_the_device(void **state)
+{
+    (void)state;
+    begin(130200);
+    uint8_t *r = written_add(w, CP_KIND_GREEN_CONTEXT);
+    put_green_context(r, 1);
+    put_green_sm_count(r, 54);
+    write_kernel(w, "a", 27, 7);
+    put_kernel_context(write_kernel(w, "a", 28, 7), 2);
+    written_read(w, &d);
+    assert_arg(host_find("a", 0), "green context SMs", "54");
+    assert_arg(host_find("a", 0), "blocks per SM", "11.8519");
+    assert_arg(host_find("a", 1), "green context SMs", "");
+    assert_arg(host_find("a", 1), "blocks per SM", "5.92593");
+    end();
+}
+
+static void only_the_newest_green_contexts_are_kept(void **state)
+{
+    (void)state;
+    begin(130500);
+    for (uint32_t i = 1; i <= CP_MAX_GREEN + 1; i++) {
+        uint8_t *r = written_add(w, CP_KIND_GREEN_CONTEXT);
+        put_green_context(r, i);
+        put_green_sm_count(r, (uint16_t)(i * 2));
+    }
+    written_read(w, &d);
+    assert_int_equal(cp_green_context_sms(&d, 1), 0);
+    assert_int_equal(cp_green_context_sms(&d, 2), 4);
+    assert_int_equal(cp_green_context_sms(&d, CP_MAX_GREEN + 1), 2 * (CP_MAX_GREEN + 1));
+    end();
+}
+
+static void kinds_of_later_releases_are_not_asked_for(void **state)
+{
+    (void)state;
+    assert_int_equal(cp_record_bytes(CP_KIND_HOST_LAUNCH, 130000), 0);
+    assert_int_equal(cp_record_bytes(CP_KIND_GRAPH_HOST_NODE, 130100), 56);
+    assert_int_equal(cp_record_bytes(CP_KIND_GREEN_CONTEXT, 130100), 0);
+    assert_int_equal(cp_record_bytes(CP_KIND_GREEN_CONTEXT, 130200), 168);
+}
+
 /* ---- names --------------------------------------------------------------------------------------------- */
 
 static void names_of_kernels_are_demangled(void **state)
@@ -502,6 +578,10 @@ int main(void)
         cmocka_unit_test(when_a_kernel_was_queued_is_reported_where_it_is_known),
         cmocka_unit_test(a_kernel_without_times_is_counted),
         cmocka_unit_test(a_graph_as_a_whole_is_one_activity),
+        cmocka_unit_test(functions_of_the_host_are_waits_of_their_stream),
+        cmocka_unit_test(a_green_context_has_a_part_of_the_device),
+        cmocka_unit_test(only_the_newest_green_contexts_are_kept),
+        cmocka_unit_test(kinds_of_later_releases_are_not_asked_for),
         cmocka_unit_test(names_of_kernels_are_demangled),
         cmocka_unit_test(names_of_code_that_came_in_the_place_of_other_code_are_its_own),
         cmocka_unit_test(very_long_names_stay_as_they_are),
