@@ -42,6 +42,7 @@ typedef struct buffer_pool {
     bool short_of; /* a request was refused: flush soon */
     bool open;     /* a session reads records; else they are late */
     bool running;  /* the reader thread */
+    bool allocating; /* pages of the buffer `begun`, which may be handed out meanwhile */
     pthread_t thread;
     cp_buffer_stats stats;
 } buffer_pool;
@@ -78,17 +79,17 @@ static void reset_lists(void)
 #endif
 #define SMALLEST_PAGE_BYTES 4096u
 
-/* Allocates the pages of a buffer that nothing uses. */
+/* Allocates the pages of a buffer. Another thread may write to it at the same time. */
 static void allocate_pages(uint8_t *memory)
 {
     if (madvise(memory, CP_BUFFER_BYTES, MADV_POPULATE_WRITE) == 0)
         return;
     for (size_t at = 0; at < CP_BUFFER_BYTES; at += SMALLEST_PAGE_BYTES)
-        *(volatile uint8_t *)(memory + at) = 0;
+        (void)__atomic_fetch_or(memory + at, 0, __ATOMIC_RELAXED);
 }
 
-/* True if a buffer is in neither list: CUPTI has it, or its late records are being counted. The
- * mutex is held. */
+/* True if a buffer is in neither list: CUPTI has it, or its late records are being counted, or the
+ * reader thread allocates its pages. The mutex is held. */
 static bool has_buffers_out(void)
 {
     size_t here = 0;
@@ -96,7 +97,7 @@ static bool has_buffers_out(void)
         here++;
     for (const cupti_buffer *b = p.filled; b; b = b->next)
         here++;
-    return here != p.begun;
+    return here != p.begun || p.allocating;
 }
 
 /* Frees all buffers. False: one of them is still in use, so all stay. */
@@ -363,15 +364,18 @@ static int64_t next_flush_ns(int64_t flushed_ns)
 }
 
 /* Allocates the pages of further buffers, until enough are ready. The mutex is held, and released
- * meanwhile: such a buffer is in no list. */
+ * meanwhile: if CUPTI asks for the buffer then, it gets it as it is. */
 static void make_buffers_ready(void)
 {
     while (p.running && !p.filled && p.free_count < READY_BUFFERS && p.begun < p.count) {
-        cupti_buffer *b = &p.all[p.begun++];
+        size_t index = p.begun;
+        p.allocating = true;
         pthread_mutex_unlock(&p.mutex);
-        allocate_pages(b->memory);
+        allocate_pages(p.all[index].memory);
         pthread_mutex_lock(&p.mutex);
-        push_free_buffer(b);
+        p.allocating = false;
+        if (p.begun == index)
+            push_free_buffer(&p.all[p.begun++]);
     }
 }
 
