@@ -144,6 +144,11 @@ class Trace:
 
     # ---- the device ----
 
+    def counters(self, name, at, device=0, **series):
+        """A sample of a device; series with "_" for spaces."""
+        self.events.append({"ph": "C", "cat": "gpu_pm_counter", "name": name, "pid": device, "tid": 0, "ts": BASE + at,
+                            "args": {key.replace("_", " "): value for key, value in series.items()}})
+
     def flow(self, number, from_at, to_at, from_tid=PID, to_pid=0, to_tid=7, category="ac2g", from_pid=PID):
         name = {"cat": category, "name": category, "id": number}
         self.events.append({"ph": "s", **name, "pid": from_pid, "tid": from_tid, "ts": BASE + from_at})

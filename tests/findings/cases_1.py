@@ -174,6 +174,21 @@ def kernels(host, device, count=10, vendor="cuda", launch=None):
     return p.trace
 
 
+def throttled(slow_clock, reason="slow_for_heat"):
+    """The second half of the run is slower, as the clock is."""
+    p = program()
+    for number in p.steps(6):
+        slow = number >= 3 and slow_clock < 1980
+        clock = slow_clock if slow else 1980
+        p.trace.counters("GPU slowdown", p.now, **{"slow_for_power": 0, "slow_for_heat": 0, "slow_for_hardware": 0,
+                                                   reason: int(slow)})
+        p.trace.counters("GPU clocks", p.now, **{"SM_clock_[MHz]": clock})
+        for _ in range(10):
+            with p.op("aten::add", 20):
+                p.kernel(ELEMENTWISE, 90 * 1980 / clock)
+    return p.trace
+
+
 def ahead(length, count=100):
     """A long kernel, during which the queue is filled with short ones."""
     p = program()
@@ -376,6 +391,7 @@ CASES = {
     "mpi.late_sender": (lambda: mpi_messages(500, 100, receive_length=410), lambda: mpi_messages(100, 500)),
     "mpi.late_receiver": (lambda: mpi_messages(100, 500, send_length=410), lambda: mpi_messages(100, 500)),
     "device.low_utilization": (lambda: kernels(90, 20), lambda: kernels(20, 90)),
+    "device.throttled": (lambda: throttled(1200), lambda: throttled(1980)),
     "launch.bound": (lambda: kernels(90, 20), lambda: kernels(20, 90)),
     "launch.tiny_kernels": (lambda: ahead(4), lambda: ahead(40)),
     "launch.full_queue": (lambda: many(2500), lambda: many(900)),
@@ -391,6 +407,8 @@ CASES = {
 WORTH = {
     # A step takes 1514 because of the loader, and 901 without; before the first there is no gap.
     "input.data_loader": (480, 620),
+    # In three of six steps ten kernels of 148.5 us, which take 90 at the higher clock.
+    "device.throttled": (280, 300),
     # What runs alone for 200 us in each step.
     "communication.exposed": (195, 205),
     # 20 of 15 us become one.

@@ -148,8 +148,7 @@ ka_rule_set ka_rules_of_ranks(void)
 
 ka_rule_set ka_rules_of_traces(void)
 {
-    _Static_assert(KA_FIND_COUNT < 64, "a bit for each rule");
-    return (((ka_rule_set)1 << KA_FIND_COUNT) - 1) & ~ka_rules_of_ranks();
+    return UINT64_MAX >> (64 - KA_FIND_COUNT) & ~ka_rules_of_ranks();
 }
 
 void ka_list_rules_of_ranks(char *text, size_t size)
