@@ -157,6 +157,24 @@ class Analyze(CommandTest):
         self.assertEqual(rows[0][5:], [150, 200])
         self.assertIn("nvml_ms", self.facts("--only", "energy", self.trace())["energy"]["note"])
 
+    def test_work_at_once_shares_the_energy(self):
+        def power(ts, watts):
+            return {"ph": "C", "name": "GPU power", "pid": 0, "ts": ts, "args": {"power [W]": watts}}
+
+        def kernel(name, ts, dur, stream):
+            return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": ts, "dur": dur,
+                    "args": {"device": 0, "stream": stream}}
+        path = self.trace(events=[power(0, 100), power(10000, 100), kernel("a", 1000, 1000, 7), kernel("a", 4000, 2000, 7),
+                                  kernel("b", 5000, 2000, 8)])
+        table = self.facts("--only", "energy_kernels", path)["energy_kernels"]
+        rows = {row[2]: row[3:] for row in table["rows"]}
+        for name, expected in (("a", [2, 3000, 0.25, 0.25 / 0.6 * 100, 0.25 / 3e-3]),
+                               ("b", [1, 2000, 0.15, 25, 75]), ("(idle)", [0, 2000, 0.2, 0.2 / 0.6 * 100, 100])):
+            for value, wanted in zip(rows[name], expected):
+                self.assertAlmostEqual(value, wanted, msg=name)
+        self.assertEqual(len(rows), 3)
+        self.assertIn("nvml_ms", self.facts("--only", "energy_kernels", self.trace())["energy_kernels"]["note"])
+
     def test_an_energy_counter_that_restarts_is_not_an_energy_given_back(self):
         def energy(ts, joules):
             return {"ph": "C", "name": "GPU energy", "pid": 0, "ts": ts, "args": {"energy [J]": joules}}

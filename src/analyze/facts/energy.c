@@ -4,48 +4,13 @@
 #include "analyze/facts/analyses.h"
 #include "analyze/facts/meters.h"
 
-/* ---- between samples ------------------------------------------------------------------------- */
-
-/* On the line between two samples; a moment outside of them has the value of the nearest. */
-static double value_at(const ka_samples *all, int64_t ns)
-{
-    size_t i = ka_samples_find(all, ns);
-    if (i == 0 || i == all->count)
-        return all->data[i ? i - 1 : 0].value;
-    const ka_sample *a = &all->data[i - 1], *b = &all->data[i];
-    double part = (double)kb_length_ns(a->ns, ns) / (double)kb_length_ns(a->ns, b->ns);
-    return a->value + (b->value - a->value) * part;
-}
-
-/* Below the line through the samples. */
-static double area_below_power(const ka_samples *all, int64_t start_ns, int64_t end_ns)
-{
-    KB_ASSERT(start_ns <= end_ns && all->count > 0);
-    double sum = 0, before = value_at(all, start_ns);
-    int64_t at = start_ns;
-    for (size_t i = ka_samples_find(all, start_ns); i < all->count && all->data[i].ns < end_ns;
-         i++) {
-        sum += (before + all->data[i].value) / 2 * (double)kb_length_ns(at, all->data[i].ns) / 1e9;
-        before = all->data[i].value;
-        at = all->data[i].ns;
-    }
-    return sum + (before + value_at(all, end_ns)) / 2 * (double)kb_length_ns(at, end_ns) / 1e9;
-}
-
 static double highest_power(const ka_samples *all, int64_t start_ns, int64_t end_ns)
 {
-    double most = kb_max_double(value_at(all, start_ns), value_at(all, end_ns));
+    double most = kb_max_double(ka_samples_at(all, start_ns), ka_samples_at(all, end_ns));
     for (size_t i = ka_samples_find(all, start_ns); i < all->count && all->data[i].ns < end_ns;
          i++)
         most = KB_MAX(most, all->data[i].value);
     return most;
-}
-
-/* Are there samples from before its middle to after it? Else nothing is known of it. */
-static bool has_samples_around(const ka_samples *all, int64_t start_ns, int64_t end_ns)
-{
-    int64_t middle = start_ns + kb_length_ns(start_ns, end_ns) / 2;
-    return all->count > 1 && all->data[0].ns <= middle && all->data[all->count - 1].ns >= middle;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -55,15 +20,12 @@ static bool has_samples_around(const ka_samples *all, int64_t start_ns, int64_t 
 static void put_energy(const ka_dataset *s, ka_table *t, const ka_meter *m, kineto_string step,
                        int64_t start_ns, int64_t end_ns)
 {
-    const ka_samples *energy = &m->series[KA_METER_ENERGY], *power = &m->series[KA_METER_POWER];
+    const ka_samples *power = &m->series[KA_METER_POWER];
     kineto_process device;
     double seconds = (double)kb_length_ns(start_ns, end_ns) / 1e9;
-    bool counted = has_samples_around(energy, start_ns, end_ns),
-         known = has_samples_around(power, start_ns, end_ns);
-    if ((!counted && !known) || seconds <= 0)
+    double joules;
+    if (seconds <= 0 || !ka_meter_joules(m, start_ns, end_ns, &joules))
         return;
-    double joules = counted ? value_at(energy, end_ns) - value_at(energy, start_ns)
-                            : area_below_power(power, start_ns, end_ns);
     kineto_trace_process(s->trace, m->process, &device);
     ka_put_int(t, s->rank);
     ka_put_text(t, device.name);
@@ -71,7 +33,7 @@ static void put_energy(const ka_dataset *s, ka_table *t, const ka_meter *m, kine
     ka_put_ns(t, kb_length_ns(start_ns, end_ns));
     ka_put_number(t, joules);
     ka_put_number(t, joules / seconds);
-    if (known)
+    if (ka_samples_are_around(power, start_ns, end_ns))
         ka_put_number(t, highest_power(power, start_ns, end_ns));
     else
         ka_put_none(t);

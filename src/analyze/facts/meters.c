@@ -115,3 +115,49 @@ size_t ka_samples_find(const ka_samples *all, int64_t ns)
     KB_LOWER_BOUND(first, all->count, all->data[first].ns < ns);
     return first;
 }
+
+/* ---- between samples ------------------------------------------------------------------------- */
+
+double ka_samples_at(const ka_samples *all, int64_t ns)
+{
+    size_t i = ka_samples_find(all, ns);
+    if (i == 0 || i == all->count)
+        return all->data[i ? i - 1 : 0].value;
+    const ka_sample *a = &all->data[i - 1], *b = &all->data[i];
+    double part = (double)kb_length_ns(a->ns, ns) / (double)kb_length_ns(a->ns, b->ns);
+    return a->value + (b->value - a->value) * part;
+}
+
+/* Below the line through the samples. */
+static double area_below_power(const ka_samples *all, int64_t start_ns, int64_t end_ns)
+{
+    KB_ASSERT(start_ns <= end_ns && all->count > 0);
+    double sum = 0, before = ka_samples_at(all, start_ns);
+    int64_t at = start_ns;
+    for (size_t i = ka_samples_find(all, start_ns); i < all->count && all->data[i].ns < end_ns;
+         i++) {
+        sum += (before + all->data[i].value) / 2 * (double)kb_length_ns(at, all->data[i].ns) / 1e9;
+        before = all->data[i].value;
+        at = all->data[i].ns;
+    }
+    return sum + (before + ka_samples_at(all, end_ns)) / 2 * (double)kb_length_ns(at, end_ns) / 1e9;
+}
+
+bool ka_samples_are_around(const ka_samples *all, int64_t start_ns, int64_t end_ns)
+{
+    int64_t middle = start_ns + kb_length_ns(start_ns, end_ns) / 2;
+    return all->count > 1 && all->data[0].ns <= middle && all->data[all->count - 1].ns >= middle;
+}
+
+bool ka_meter_joules(const ka_meter *m, int64_t start_ns, int64_t end_ns, double *joules)
+{
+    const ka_samples *energy = &m->series[KA_METER_ENERGY], *power = &m->series[KA_METER_POWER];
+    bool counted = ka_samples_are_around(energy, start_ns, end_ns);
+    if (counted)
+        *joules = ka_samples_at(energy, end_ns) - ka_samples_at(energy, start_ns);
+    else if (ka_samples_are_around(power, start_ns, end_ns))
+        *joules = area_below_power(power, start_ns, end_ns);
+    else
+        return false;
+    return true;
+}

@@ -35,4 +35,12 @@ bool ka_meters_read(const ka_dataset *s, ka_meters *out);
 void ka_meters_free(ka_meters *all);
 /** Index of the first sample at or after `ns`; the count if there is none. */
 size_t ka_samples_find(const ka_samples *all, int64_t ns);
+/** On the line between two samples; a moment outside of them has the value of the nearest. `all` is
+ *  not empty. */
+double ka_samples_at(const ka_samples *all, int64_t ns);
+/** Are there samples from before the middle of a time to after it? Else nothing is known of it. */
+bool ka_samples_are_around(const ka_samples *all, int64_t start_ns, int64_t end_ns);
+/** What a device used from start to end: of its counter of energy, which misses no peak between
+ *  samples, else the area below its power. False: no samples are around. */
+bool ka_meter_joules(const ka_meter *m, int64_t start_ns, int64_t end_ns, double *joules);
 #endif
