@@ -10,6 +10,7 @@ Writes OUT/NUMBER-PLANT/rankR.json for each plant of the command line, and OUT/N
   step=MS      a rank sleeps in one step
 The rank and the step are drawn. Exit status 77: PyTorch or its profiler is missing.
 """
+import gc
 import json
 import os
 import random
@@ -28,6 +29,12 @@ except (ImportError, OSError, ValueError, AttributeError):
 
 WIDTH, LAYERS, BATCH = 160, 4, 32
 WARM_STEPS = 3
+
+
+def sleep_ms(ms):
+    """A sleep of no time gives away the processor, too."""
+    if ms > 0:
+        time.sleep(ms / 1e3)
 
 
 class Plan:
@@ -83,7 +90,7 @@ class Loader:
     def __next__(self):
         self.step += 1
         with torch.profiler.record_function("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
-            time.sleep(self.plan.of("loader", self.rank, self.step) / 1e3)
+            sleep_ms(self.plan.of("loader", self.rank, self.step))
             return torch.randn(BATCH, WIDTH)
 
 
@@ -107,7 +114,7 @@ class DataParallel:
             part = output.detach().clone()
             dist.all_reduce(part, group=self.group)
             output = output + 0.1 * torch.mm(part, self.layers[0].weight)
-        time.sleep((plan.of("sleep", self.rank, step) + plan.of("step", self.rank, step)) / 1e3)
+        sleep_ms(plan.of("sleep", self.rank, step) + plan.of("step", self.rank, step))
         self.computation.compute_more(plan.of("compute", self.rank, step))
         output.square().mean().backward()
         self.optimizer.step()
@@ -125,7 +132,7 @@ class Pipeline:
         self.optimizer = torch.optim.SGD(self.layers.parameters(), lr=1e-3)
 
     def run_step(self, plan, step, data):
-        time.sleep((plan.of("sleep", self.rank, step) + plan.of("step", self.rank, step)) / 1e3)
+        sleep_ms(plan.of("sleep", self.rank, step) + plan.of("step", self.rank, step))
         self.computation.compute_more(plan.of("compute", self.rank, step))
         kept = []
         for _ in range(self.MICRO_BATCHES):
@@ -163,10 +170,12 @@ def run_plan(job, plan, rank, steps, path):
             if step + 1 < steps:
                 profiler.step()
     profiler.export_chrome_trace(path)
+    gc.collect()
     dist.barrier()
 
 
 def run_rank(rank, options, out, plants):
+    gc.disable()  # a collection is a long step of its rank
     torch.manual_seed(rank)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{out}/meet", rank=rank, world_size=options["ranks"])

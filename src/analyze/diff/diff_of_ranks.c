@@ -247,7 +247,7 @@ static double measure_part(const ka_rank_facts *f, bool of_host)
     double sum = 0;
     for (size_t i = 0; i < f->rows.count; i++) {
         const ka_comm *c = &f->rows.data[i];
-        int64_t ns = of_host ? c->host_ns : c->work_ns;
+        int64_t ns = !of_host ? c->work_ns : f->on_host ? 0 : c->host_ns;
         sum += ns == KA_UNKNOWN_NUMBER || ns < 0 ? 0 : (double)ns;
     }
     return sum / KB_MAX(f->step_count, 1u);

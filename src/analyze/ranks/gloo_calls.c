@@ -68,7 +68,11 @@ static bool list_busy(gloo_reading *r)
         bool is_outermost = slice->kind == KINETO_KIND_CPU_OP && slice->around == KA_NONE && r->is_caller[slice->thread];
         /* to issue a message may mean to wait */
         if (is_outermost && !is_issue(s, slice) && !kb_string_contains(ka_name(s, slice->name), "wait") &&
-            !kb_vec_push(&r->busy, ((ka_span){slice->start_ns, slice->end_ns})))
+            (!kb_vec_push(&r->busy, ((ka_span){slice->start_ns, slice->end_ns})) ||
+             !kb_vec_push(&r->h->operators, ((ka_host_operator){slice->start_ns, slice->end_ns, slice->name}))))
+            return false;
+        if (is_issue(s, slice) && r->is_caller[slice->thread] &&
+            !kb_vec_push(&r->h->apart, ((ka_span){slice->start_ns, slice->end_ns})))
             return false;
     }
     ka_spans_unite(&r->busy);

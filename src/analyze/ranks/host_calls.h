@@ -21,10 +21,18 @@ typedef struct ka_host_call {
     uint8_t op, flags;          /* KA_COMM_PART, KA_COMM_BY_ORDER, KA_COMM_NUMBERED */
 } ka_host_call;
 
+/** Work of the program that is recorded by itself. */
+typedef struct ka_host_operator {
+    int64_t start_ns, end_ns;
+    uint32_t name; /* string id */
+} ka_host_operator;
+
 typedef struct ka_host_calls {
     const ka_dataset *s;
     ka_rank_facts *out;          /* texts and groups go there */
     KB_VEC(ka_host_call) list;   /* by issued_ns once sorted; parts follow their call */
+    KB_VEC(ka_host_operator) operators; /* outermost ones, of the program's own threads */
+    ka_spans apart;              /* on these threads: calls that hand work to another thread, and may lose the processor to it */
     kb_map group_at;             /* id → index of groups */
     bool no_memory;
 } ka_host_calls;
@@ -38,6 +46,9 @@ void ka_put_host_call(ka_host_calls *h, const ka_host_call *c);
  *  nothing if there are none. */
 void ka_list_gloo_calls(ka_host_calls *h);
 void ka_list_mpi_calls(ka_host_calls *h);
+/** host_pieces.c: sets host_ns of the rows, if there are operators and steps. Sorts the operators, and adds the waits of
+ *  the program to `apart`. False: out of memory. */
+bool ka_measure_typical_work(ka_host_calls *h, const ka_spans *waits);
 /** rank_map_host.c: puts the rows of a rank without collectives on a device, and none if it has no calls
  *  either. False: out of memory. */
 bool ka_map_host(const ka_dataset *s, ka_rank_facts *out);

@@ -13,6 +13,9 @@
  *                   end of j + wait_ns of j, for each j whose wait_row is i)
  *   arrival_i = max(ready_i (but for KA_COMM_FREE), end of previous and of after, host_i + launch latency)
  *
+ * Of a rank without a device, host_ns is what work_ns typically is (host_pieces.c), 0 if that is not known, and no
+ * part of these equations.
+ *
  * late_ns is until the launch that held up the device, late_rest_ns and wait_ns are computation from
  * there on. With the times of the trace both sides are equal. */
 #ifndef KA_RANK_FACTS_H

@@ -1,7 +1,8 @@
 /* Processes that share processors take turns: each computes longer in some steps, because another one ran. Such
  * noise is large, and even. So a rank has more to do only if
  *   - its steps exceed those of others of its role by more than the error of their median, and by several times as much
- *     as those differ: what counts is by how much each place of its typical step exceeds theirs; or
+ *     as those differ: what counts is by how much each place of its typical step exceeds theirs. Where operators are
+ *     recorded, it is first looked for in what the work typically takes (host_pieces.c), which has less noise; or
  *   - one of its steps exceeds them by several times as much as any other step of any rank.
  * Runs without steps are cut in equal parts; a rank must exceed others by several times as much as it falls short. */
 #include "analyze/ranks/rank_host_excess.h"
@@ -14,6 +15,7 @@
 #define SURE_ERRORS    4.0  /* a rank's typical excess is certain beyond so many errors of the median … */
 #define FAR_RANK       3.0  /* … and so many times what is typical of the others of its role */
 #define MORE_THAN_LESS 5.0  /* of a run without steps: a rank has so many times more than it has less */
+#define TYPICAL_SHARE  0.1  /* … and, of what its work typically takes, so much */
 #define FAR_STEP       3.0  /* a step is unusual beyond so many times the next one */
 #define FAR_MEDIANS    6.0  /* … and the rank's typical deviation, and the length of a step */
 
@@ -24,6 +26,7 @@ typedef struct host_excess {
     uint32_t block_count, first_step;
     bool has_steps;
     uint32_t *ranks, role_count; /* those of hosts, by role; how many the role at hand has */
+    bool of_typical;  /* `work` and what follows from it is of what the work typically takes */
     double *work;     /* by rank and block; NAN: it has no such block */
     double *beyond;   /* by rank and block: more than others of its role; NAN */
     double *most;     /* by block: the most that any rank is beyond */
@@ -31,6 +34,7 @@ typedef struct host_excess {
     double *room, *others; /* for medians; what is typical of the role at hand, without signs, sorted */
     size_t other_count;
     bool *is_certain; /* by rank */
+    bool *is_typical; /* by rank: it is so of what its work typically takes */
     double length_ns; /* of a block, on the average */
 } host_excess;
 
@@ -56,7 +60,10 @@ static size_t sort_values(double *values, size_t count)
 
 static bool is_counted(const host_excess *x, uint32_t row) { return x->usual->place[row] != KA_NONE; }
 
-static int64_t work_of(const host_excess *x, uint32_t row) { return x->replay->rows[row].work_ns; }
+static int64_t work_of(const host_excess *x, uint32_t row)
+{
+    return x->of_typical ? ka_model_row(x->m, row)->host_ns : x->replay->rows[row].work_ns;
+}
 
 /* ---- blocks: steps, or equal parts of the rows ----------------------------------------------- */
 
@@ -363,7 +370,7 @@ static bool compare_place(host_excess *x, place_list *p, size_t first, size_t en
 static void take_more(host_excess *x, uint32_t row, uint64_t place, void *context)
 {
     const uint64_t *more = kb_map_find(&((place_list *)context)->more, key_of_more(place, x->m->rank_of[row]));
-    x->usual->row_work[row] = fmax((double)work_of(x, row) - (more ? (double)*more : 0), 0);
+    x->usual->row_work[row] = fmax((double)x->replay->rows[row].work_ns - (more ? (double)*more : 0), 0);
 }
 
 static size_t count_role_rows(const host_excess *x)
@@ -414,20 +421,78 @@ static void take_nothing(host_excess *x, uint32_t rank)
         x->usual->row_work[row] = (double)work_of(x, row);
 }
 
+/* Is a rank of the role certain by what its work typically takes? Then that of no other one is looked at as it was. */
+static bool has_typical(const host_excess *x)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < x->role_count; i++)
+        has |= x->is_typical[x->ranks[i]];
+    return has;
+}
+
+static double mean_work(const host_excess *x, uint32_t rank)
+{
+    double sum = 0, count = 0;
+    for (uint32_t b = 0; b < x->block_count; b++) {
+        double work = *cell_of(x, x->work, rank, b);
+        sum += isnan(work) ? 0 : work;
+        count += isnan(work) ? 0 : 1;
+    }
+    return count > 0 ? sum / count : 0;
+}
+
+static bool judge_typical(host_excess *x)
+{
+    describe_role(x);
+    for (uint32_t i = 0; i < x->role_count; i++) {
+        uint32_t rank = x->ranks[i];
+        x->is_typical[rank] = is_certain(x, rank) && x->typical[rank] > TYPICAL_SHARE * mean_work(x, rank);
+    }
+    return true;
+}
+
 static bool judge_role(host_excess *x)
 {
-    bool some = false;
+    bool some = false, of_typical = has_typical(x);
     describe_role(x);
     for (uint32_t i = 0; i < x->role_count; i++) {
         uint32_t rank = x->ranks[i], far = find_far_block(x, rank);
-        bool is_sure = far == KA_NONE && is_certain(x, rank);
+        bool is_sure = far == KA_NONE && (of_typical ? x->is_typical[rank] : is_certain(x, rank));
         if (!is_sure || x->has_steps) /* without steps `usual` is that of its place in the run */
             take_nothing(x, rank);
         if (far != KA_NONE)
             take_far_block(x, rank, far);
         some |= x->is_certain[rank] = is_sure && x->has_steps;
     }
-    return !some || take_typical_excess(x);
+    x->of_typical = of_typical;
+    bool ok = !some || take_typical_excess(x);
+    x->of_typical = false;
+    return ok;
+}
+
+/* Do all rows of hosts that are compared come from traces with operators and steps? */
+static bool is_typical_known(const host_excess *x)
+{
+    bool some = false;
+    for (uint32_t r = 0; r < x->m->rank_count; r++) {
+        bool is_known = !x->m->facts[r]->on_host;
+        for (uint32_t row = first_row(x, r); row < x->m->base[r + 1] && !is_known; row++)
+            is_known = some = ka_model_row(x->m, row)->host_ns != 0;
+        if (!is_known)
+            return false;
+    }
+    return some;
+}
+
+static bool find_typical_excess(host_excess *x)
+{
+    if (!x->has_steps || !is_typical_known(x))
+        return true;
+    x->of_typical = true;
+    sum_blocks(x);
+    bool ok = visit_roles(x, measure_beyond) && visit_roles(x, judge_typical);
+    x->of_typical = false;
+    return ok;
 }
 
 static bool has_hosts(const ka_rank_model *m)
@@ -442,10 +507,11 @@ static bool allocate_excess(host_excess *x)
 {
     size_t ranks = (size_t)x->m->rank_count + 1, blocks = x->block_count, cells = ranks * blocks;
     x->ranks = malloc(ranks * sizeof *x->ranks);
-    x->is_certain = calloc(ranks, sizeof *x->is_certain);
+    x->is_certain = calloc(2 * ranks, sizeof *x->is_certain);
     x->work = malloc((2 * cells + 3 * ranks + 2 * blocks) * sizeof *x->work);
     if (!x->ranks || !x->is_certain || !x->work)
         return false;
+    x->is_typical = x->is_certain + ranks;
     x->beyond = x->work + cells;
     x->typical = x->beyond + cells;
     x->others = x->typical + ranks;
@@ -462,7 +528,7 @@ bool ka_find_host_excess(const ka_replay *r, ka_usual *u)
     if (!ka_allocate_row_work(u))
         return false;
     find_blocks(&x);
-    bool ok = allocate_excess(&x);
+    bool ok = allocate_excess(&x) && find_typical_excess(&x);
     if (ok) {
         sum_blocks(&x);
         ok = visit_roles(&x, measure_beyond);

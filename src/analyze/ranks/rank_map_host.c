@@ -205,8 +205,11 @@ bool ka_map_host(const ka_dataset *s, ka_rank_facts *out)
         sort_host_calls(&m.calls);
         m.calls.no_memory |= !list_waits(&m);
         append_host_rows(&m);
+        m.calls.no_memory = m.calls.no_memory || !ka_measure_typical_work(&m.calls, &m.waits);
     }
     kb_vec_free(&m.calls.list);
+    kb_vec_free(&m.calls.operators);
+    kb_vec_free(&m.calls.apart);
     kb_map_free(&m.calls.group_at);
     kb_vec_free(&m.waits);
     kb_map_free(&m.counts);

@@ -67,7 +67,7 @@ static void take_lengths(ka_replay *r, uint32_t row)
     x->work_ns = c->work_ns;
     x->late_ns = c->late_ns;
     x->late_rest_ns = c->late_rest_ns;
-    x->host_ns = c->host_ns;
+    x->host_ns = r->m->facts[r->m->rank_of[row]]->on_host ? 0 : c->host_ns;
     x->sync_ns = c->sync_ns;
     x->wait_ns = c->wait_ns;
     if (c->sync_row != KA_NO_COMM && x->sync_row == KA_NONE && row > r->m->base[r->m->rank_of[row]])
