@@ -7,7 +7,21 @@
 
 #include <math.h>
 
-/* The replay runs once with the lengths of the trace: what is usual is made of these, and savings are against its end. */
+/* A ka_side_work. Savings are against the end of this run. */
+static void replay_recorded(void *trials)
+{
+    ka_trials *t = trials;
+    t->replayed_ns = ka_replay_run(&t->replay);
+}
+
+/* A ka_side_work: reads lengths, which a run does not change. */
+static void find_what_is_beyond(void *trials)
+{
+    ka_trials *t = trials;
+    t->has_usual = ka_find_usual(&t->replay, &t->usual) && ka_find_host_excess(&t->replay, &t->usual) &&
+                   ka_find_slow_transfers(&t->replay, t->places, t->slow, t->use);
+}
+
 bool ka_open_trials(const ka_rank_model *m, const ka_link_places *places, ka_trials *t)
 {
     *t = (ka_trials){.m = m, .places = places, .replay = t->replay};
@@ -17,9 +31,8 @@ bool ka_open_trials(const ka_rank_model *m, const ka_link_places *places, ka_tri
     t->use = calloc(m->groups.count + 1, sizeof *t->use);
     if (!t->slow || !t->part[0] || !t->part[1] || !t->use || !ka_replay_create(&t->replay, m))
         return false;
-    t->replayed_ns = ka_replay_run(&t->replay);
-    return ka_find_usual(&t->replay, &t->usual) && ka_find_host_excess(&t->replay, &t->usual) &&
-           ka_find_slow_transfers(&t->replay, places, t->slow, t->use);
+    ka_run_both(find_what_is_beyond, replay_recorded, t, m->row_count); /* what allocates memory is on this thread */
+    return t->has_usual;
 }
 
 void ka_close_trials(ka_trials *t)

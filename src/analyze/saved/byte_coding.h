@@ -70,4 +70,6 @@ static inline int64_t ka_unzigzag(uint64_t v) { return (int64_t)(v >> 1 ^ (0 - (
 
 /** CRC-32C of some bytes; `before` is that of the bytes before them, 0: there are none. */
 uint32_t ka_crc32c(uint32_t before, const void *data, size_t size);
+/** The same on any processor. */
+uint32_t ka_crc32c_portable(uint32_t before, const void *data, size_t size);
 #endif
