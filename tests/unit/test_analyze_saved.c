@@ -406,9 +406,27 @@ static void test_versions(void **unused)
     free(data);
 }
 
+/* As it is on any processor, wherever the bytes begin and end, and in parts. */
+static void test_checksums(void **unused)
+{
+    (void)unused;
+    uint8_t bytes[96];
+    uint64_t state = 7;
+    assert_int_equal(ka_crc32c(0, "123456789", 9), 0xe3069283);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)next_random(&state);
+    for (size_t first = 0; first < 9; first++)
+        for (size_t size = 0; first + size <= sizeof bytes; size++) {
+            uint32_t crc = ka_crc32c_portable(0, bytes + first, size), half = ka_crc32c(0, bytes + first, size / 2);
+            assert_int_equal(ka_crc32c(0, bytes + first, size), crc);
+            assert_int_equal(ka_crc32c(half, bytes + first + size / 2, size - size / 2), crc);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_checksums),
         cmocka_unit_test(test_blocks_come_back),
         cmocka_unit_test(test_calls_are_those_of_rows),
         cmocka_unit_test(test_packed_rows_come_back),

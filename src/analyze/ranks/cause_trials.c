@@ -7,19 +7,30 @@
 
 #include <math.h>
 
-/* The replay runs once with the lengths of the trace: what is usual is made of these, and savings are against its end. */
+/* A ka_side_work. Savings are against the end of this run. */
+static void replay_recorded(void *trials)
+{
+    ka_trials *t = trials;
+    t->replayed_ns = ka_replay_run(&t->replay);
+}
+
+/* A ka_side_work: reads lengths, which a run does not change. */
+static void find_what_is_beyond(void *trials)
+{
+    ka_trials *t = trials;
+    t->has_usual = ka_find_usual(&t->replay, &t->usual) && ka_find_host_excess(&t->replay, &t->usual) &&
+                   ka_find_slow_transfers(&t->replay, t->places, t->slow, t->use);
+}
+
 bool ka_open_trials(const ka_rank_model *m, const ka_link_places *places, ka_trials *t)
 {
     *t = (ka_trials){.m = m, .places = places, .replay = t->replay};
     t->slow = calloc(m->instances.count + 1, sizeof *t->slow);
-    t->part[0] = calloc((size_t)m->row_count + 1, sizeof *t->part[0]);
-    t->part[1] = calloc((size_t)m->row_count + 1, sizeof *t->part[1]);
     t->use = calloc(m->groups.count + 1, sizeof *t->use);
-    if (!t->slow || !t->part[0] || !t->part[1] || !t->use || !ka_replay_create(&t->replay, m))
+    if (!t->slow || !t->use || !ka_replay_create(&t->replay, m))
         return false;
-    t->replayed_ns = ka_replay_run(&t->replay);
-    return ka_find_usual(&t->replay, &t->usual) && ka_find_host_excess(&t->replay, &t->usual) &&
-           ka_find_slow_transfers(&t->replay, places, t->slow, t->use);
+    ka_run_both(find_what_is_beyond, replay_recorded, t, m->row_count); /* what allocates memory is on this thread */
+    return t->has_usual;
 }
 
 void ka_close_trials(ka_trials *t)
@@ -50,11 +61,14 @@ static double host_beyond(const ka_trials *t, uint32_t row)
     return fmax(by, 0);
 }
 
+/* Of the excess of a row, what is of its step only. */
+static double step_part(const ka_trials *t, uint32_t row, bool of_host) { return t->part[of_host] ? t->part[of_host][row] : 0; }
+
 double ka_row_excess(const ka_trials *t, uint32_t row, bool of_host)
 {
     if (t->usual.place[row] == KA_NONE)
         return 0;
-    return (of_host ? host_beyond(t, row) : device_beyond(t, row)) - t->part[of_host][row];
+    return (of_host ? host_beyond(t, row) : device_beyond(t, row)) - step_part(t, row, of_host);
 }
 
 /* Excess is measured before any part is set: parts of the rank are zeros until then. */
@@ -65,7 +79,9 @@ bool ka_set_steps_apart(ka_trials *t, uint32_t rank, bool of_host, double least_
     double *excess = malloc(((size_t)count + 1) * sizeof *excess);
     for (uint32_t i = 0; excess && i < count; i++)
         excess[i] = ka_row_excess(t, first + i, of_host);
-    bool ok = excess && ka_find_step_parts(m, rank, excess, least_ns, t->part[of_host] + first, steps);
+    if (!t->part[of_host])
+        t->part[of_host] = calloc((size_t)m->row_count + 1, sizeof *t->part[of_host]);
+    bool ok = excess && t->part[of_host] && ka_find_step_parts(m, rank, excess, least_ns, t->part[of_host] + first, steps);
     free(excess);
     return ok;
 }
@@ -74,7 +90,7 @@ double ka_step_excess_of(const ka_trials *t, const ka_trial_of *of)
 {
     double sum = 0;
     for (uint32_t row = t->m->base[of->index]; row < t->m->base[of->index + 1]; row++)
-        sum += ka_model_row(t->m, row)->step == of->step ? t->part[of->of_host][row] : 0;
+        sum += ka_model_row(t->m, row)->step == of->step ? step_part(t, row, of->of_host) : 0;
     return sum;
 }
 
@@ -85,7 +101,7 @@ static double amount_of(const ka_trials *t, const ka_trial_of *of, uint32_t row,
 {
     if (of->kind != KA_CAUSE_STEP)
         return fmax(ka_row_excess(t, row, of_host), 0);
-    return ka_model_row(t->m, row)->step == of->step ? t->part[of_host][row] : 0;
+    return ka_model_row(t->m, row)->step == of->step ? step_part(t, row, of_host) : 0;
 }
 
 /* Computation that a launch or a collective held up gets shorter by the same share as all of its row. */
@@ -120,7 +136,7 @@ static void shorten_host_row(const ka_trials *t, const ka_trial_of *of, uint32_t
 {
     const ka_usual *u = &t->usual;
     ka_replay_row *x = &t->replay.rows[row];
-    int64_t part = (int64_t)t->part[1][row];
+    int64_t part = (int64_t)step_part(t, row, true);
     bool is_step = of->kind == KA_CAUSE_STEP;
     if (is_step && ka_model_row(t->m, row)->step != of->step)
         return;

@@ -27,9 +27,10 @@ typedef struct ka_trials {
     ka_replay replay;
     ka_usual usual;
     double *slow;              /* by instance: how much its transfer is beyond its like */
-    double *part[2];           /* of device and host, by row: of its excess what is of its step only */
+    double *part[2];           /* of device and host, by row: of its excess what is of its step only; NULL: no step is set apart */
     ka_link_use *use;          /* by group */
     int64_t replayed_ns;       /* its length, computed again */
+    bool has_usual;            /* `usual`, `slow` and `use` are known; else there was no memory */
 } ka_trials;
 
 /** @param m, places  must outlive it. @param t  all 0, but for `replay`, which may be that of another window of the run; to be

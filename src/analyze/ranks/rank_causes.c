@@ -8,12 +8,27 @@
 #define SPARSE_CANDIDATES 1u  /* in a sparse one */
 #define EXACT_SHARE    0.001 /* the replay must have the length of the run up to this */
 
+/* What a rank was beyond its like in a step. */
+typedef struct ended_step {
+    double excess;
+    int kind; /* KA_LEADS_DEVICE, KA_LEADS_HOST */
+    uint32_t rank, step;
+} ended_step;
+
+/* Of the ranks of a lane. */
+typedef struct ended_steps {
+    KB_VEC(ended_step) list;
+    uint32_t first, last; /* numbers of all that rows are of */
+    bool no_memory;
+} ended_steps;
+
 /* A window of the run. */
 typedef struct searching {
     const ka_rank_model *m;
     ka_cause_search *all;
     ka_trials trials;
     double *excess[2];     /* of device and host, by rank */
+    ended_steps ended[KA_LANES];
     int64_t length_ns;
     ka_step_list steps;
     KB_VEC(ka_rank_cause) list; /* what is tried in this window */
@@ -22,16 +37,29 @@ typedef struct searching {
 /* ---- what is beyond -------------------------------------------------------------------------- */
 
 /* Steps of a rank come one after the other; a step may lie in several windows. */
-static bool add_step(ka_cause_search *all, int kind, uint32_t rank, uint32_t step, double by)
+static void add_step(ka_cause_search *all, ended_steps *ended, int kind, uint32_t rank, uint32_t step, double by)
 {
     ka_step_excess *e = &(kind == KA_LEADS_DEVICE ? all->device_steps : all->host_steps)[rank];
-    bool ok = true;
     if (e->step != step) {
-        ok = e->step == UINT32_MAX || ka_leads_offer(&all->leads, kind, e->step, e->now, rank);
+        if (e->step != UINT32_MAX)
+            ended->no_memory |= !kb_vec_push(&ended->list, ((ended_step){e->now, kind, rank, e->step}));
         ka_close_step(e);
         e->step = step;
     }
     e->now += by;
+}
+
+/* In the order of ranks. False: out of memory. */
+static bool offer_steps(ka_cause_search *all, ended_steps *ended)
+{
+    bool ok = !ended->no_memory;
+    for (size_t i = 0; i < ended->list.count && ok; i++) {
+        const ended_step *e = &ended->list.data[i];
+        ok = ka_leads_offer(&all->leads, e->kind, e->step, e->excess, e->rank);
+    }
+    all->first_step = KB_MIN(all->first_step, ended->first);
+    all->last_step = KB_MAX(all->last_step, ended->last);
+    kb_vec_free(&ended->list);
     return ok;
 }
 
@@ -46,17 +74,31 @@ void ka_close_step(ka_step_excess *e)
     e->now = 0;
 }
 
-static bool add_row_excess(searching *s, uint32_t rank, uint32_t row)
+static void add_row_excess(searching *s, ended_steps *ended, uint32_t rank, uint32_t row)
 {
     double device = ka_row_excess(&s->trials, row, false), host = ka_row_excess(&s->trials, row, true);
     uint32_t step = ka_model_row(s->m, row)->step;
     s->excess[0][rank] += device;
     s->excess[1][rank] += host;
     if (step == UINT32_MAX)
-        return true;
-    s->all->first_step = KB_MIN(s->all->first_step, step);
-    s->all->last_step = KB_MAX(s->all->last_step, step);
-    return add_step(s->all, KA_LEADS_DEVICE, rank, step, device) && add_step(s->all, KA_LEADS_HOST, rank, step, host);
+        return;
+    ended->first = KB_MIN(ended->first, step);
+    ended->last = KB_MAX(ended->last, step);
+    add_step(s->all, ended, KA_LEADS_DEVICE, rank, step, device);
+    add_step(s->all, ended, KA_LEADS_HOST, rank, step, host);
+}
+
+/* A ka_lane_work by ranks. */
+static void add_rank_excess(void *context, uint32_t lane, uint32_t first, uint32_t end)
+{
+    searching *s = context;
+    for (uint32_t rank = first; rank < end; rank++) {
+        for (uint32_t row = s->m->base[rank]; row < s->m->base[rank + 1]; row++)
+            if (s->trials.usual.place[row] != KA_NONE)
+                add_row_excess(s, &s->ended[lane], rank, row);
+        s->all->device_excess[rank] += s->excess[0][rank];
+        s->all->host_excess[rank] += s->excess[1][rank];
+    }
 }
 
 /* Adds what the window has to the sums of the run, by which places are found. */
@@ -110,15 +152,14 @@ static bool add_excess(searching *s)
 {
     const ka_rank_model *m = s->m;
     bool ok = true;
-    for (uint32_t rank = 0; rank < m->rank_count; rank++) {
+    for (uint32_t rank = 0; rank < m->rank_count && ok; rank++)
         if (s->all->is_whole && !m->facts[rank]->on_host)
-            ok = ok && set_steps_apart(s, rank, false) && set_steps_apart(s, rank, true);
-        for (uint32_t row = m->base[rank]; row < m->base[rank + 1] && ok; row++)
-            if (s->trials.usual.place[row] != KA_NONE)
-                ok = add_row_excess(s, rank, row);
-        s->all->device_excess[rank] += s->excess[0][rank];
-        s->all->host_excess[rank] += s->excess[1][rank];
-    }
+            ok = set_steps_apart(s, rank, false) && set_steps_apart(s, rank, true);
+    for (uint32_t i = 0; i < KA_LANES; i++)
+        s->ended[i].first = UINT32_MAX;
+    ka_run_lanes(add_rank_excess, s, m->rank_count, m->row_count);
+    for (uint32_t i = 0; i < KA_LANES; i++)
+        ok &= offer_steps(s->all, &s->ended[i]);
     return ok && add_link_excess(s);
 }
 
@@ -481,10 +522,12 @@ static bool select_causes(ka_cause_search *s, ka_rank_causes *out)
 /* The last step of each rank has ended. */
 static bool close_steps(ka_cause_search *s)
 {
-    bool ok = true;
-    for (uint32_t rank = 0; rank < s->m->rank_count && ok; rank++)
-        ok = add_step(s, KA_LEADS_DEVICE, rank, UINT32_MAX, 0) && add_step(s, KA_LEADS_HOST, rank, UINT32_MAX, 0);
-    return ok;
+    ended_steps ended = {.first = UINT32_MAX};
+    for (uint32_t rank = 0; rank < s->m->rank_count; rank++) {
+        add_step(s, &ended, KA_LEADS_DEVICE, rank, UINT32_MAX, 0);
+        add_step(s, &ended, KA_LEADS_HOST, rank, UINT32_MAX, 0);
+    }
+    return offer_steps(s, &ended);
 }
 
 static int compare_lone(const void *left, const void *right)

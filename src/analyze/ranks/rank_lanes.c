@@ -34,6 +34,26 @@ void ka_run_lanes(ka_lane_work work, void *context, uint32_t count, size_t rows)
         pthread_join(thread, NULL);
 }
 
+typedef struct two_sides {
+    ka_side_work work[KA_LANES];
+    void *context;
+} two_sides;
+
+/* A ka_lane_work: one of the sides, or one after the other. */
+static void run_sides(void *context, uint32_t lane, uint32_t first, uint32_t end)
+{
+    const two_sides *s = context;
+    (void)lane;
+    for (uint32_t i = first; i < end; i++)
+        s->work[i](s->context);
+}
+
+void ka_run_both(ka_side_work first, ka_side_work second, void *context, size_t rows)
+{
+    two_sides s = {.work = {first, second}, .context = context};
+    ka_run_lanes(run_sides, &s, KA_LANES, rows);
+}
+
 void *ka_allocate_large(size_t bytes)
 {
     const size_t page = (size_t)2 << 20;

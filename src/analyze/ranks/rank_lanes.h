@@ -15,6 +15,10 @@ typedef void (*ka_lane_work)(void *context, uint32_t lane, uint32_t first, uint3
  *  little, or a machine with one CPU, is done by the calling thread, as lane 0. */
 void ka_run_lanes(ka_lane_work work, void *context, uint32_t count, size_t rows);
 
+/** Does both, at the same time if it is much: they write nothing in common, and neither reads what the other one writes. */
+typedef void (*ka_side_work)(void *context);
+void ka_run_both(ka_side_work first, ka_side_work second, void *context, size_t rows);
+
 /** Memory that is accessed in no order: in large pages where the system has them. To be freed. NULL: out of memory. */
 void *ka_allocate_large(size_t bytes);
 #endif

@@ -87,39 +87,126 @@ static bool open_instance(ka_rank_model *m, uint32_t row)
     return kb_vec_push(&m->instances, fresh);
 }
 
-/* By key: how many rows each has, and which it is of each row. */
-static bool count_rows(ka_rank_model *m)
+/* The rows of an instance that are of the ranks of one lane. */
+typedef struct lane_instance {
+    uint64_t key;
+    uint32_t row, count; /* row: the first one */
+    uint32_t of, next;   /* of: index of instances. next: where its next row goes */
+} lane_instance;
+
+typedef struct match_lane {
+    kb_map keys; /* → index of list */
+    KB_VEC(lane_instance) list;
+    uint32_t first_rank;
+    bool no_memory;
+} match_lane;
+
+typedef struct matching {
+    ka_rank_model *m;
+    match_lane lanes[KA_LANES];
+} matching;
+
+static bool match_row(ka_rank_model *m, match_lane *l, uint32_t row)
 {
-    kb_map keys = {0};
-    for (uint32_t row = 0; row < m->row_count && !m->no_memory; row++) {
-        m->instance_of[row] = KA_NONE;
-        if (m->group_of[row] == KA_NONE)
-            continue;
-        bool created;
-        uint64_t *at = kb_map_insert(&keys, ka_instance_key(m->group_of[row], ka_number_of(m, row), ka_model_row(m, row)), m->instances.count, &created);
-        m->no_memory |= !at || (created && !open_instance(m, row));
-        if (m->no_memory)
-            break;
-        m->instance_of[row] = (uint32_t)*at;
-        m->instances.data[*at].count++;
-    }
-    kb_map_free(&keys);
-    return !m->no_memory;
+    bool created;
+    uint64_t key = ka_instance_key(m->group_of[row], ka_number_of(m, row), ka_model_row(m, row));
+    uint64_t *at = kb_map_insert(&l->keys, key, l->list.count, &created);
+    if (!at || (created && !kb_vec_push(&l->list, (lane_instance){.key = key, .row = row})))
+        return false;
+    m->instance_of[row] = (uint32_t)*at; /* of the list, for now */
+    l->list.data[*at].count++;
+    return true;
 }
 
-static void list_members(ka_rank_model *m)
+/* A ka_lane_work by ranks. */
+static void match_lane_rows(void *context, uint32_t lane, uint32_t first, uint32_t end)
 {
+    matching *w = context;
+    ka_rank_model *m = w->m;
+    match_lane *l = &w->lanes[lane];
+    l->first_rank = first;
+    for (uint32_t row = m->base[first]; row < m->base[end] && !l->no_memory; row++) {
+        m->instance_of[row] = KA_NONE;
+        if (m->group_of[row] != KA_NONE)
+            l->no_memory = !match_row(m, l, row);
+    }
+}
+
+/* Instances in the order of their first rows, with the number of their rows. */
+static bool join_instances(matching *w)
+{
+    ka_rank_model *m = w->m;
+    for (uint32_t lane = 0; lane < KA_LANES; lane++)
+        for (size_t i = 0; i < w->lanes[lane].list.count; i++) {
+            lane_instance *x = &w->lanes[lane].list.data[i];
+            uint64_t *at = kb_map_insert(&w->lanes[0].keys, x->key, m->instances.count, NULL);
+            if (!at || (*at == m->instances.count && !open_instance(m, x->row)))
+                return false;
+            x->of = (uint32_t)*at;
+            m->instances.data[x->of].count += x->count;
+        }
+    return true;
+}
+
+/* Where the rows of each instance go: those of the first lane come first. */
+static void place_instances(matching *w)
+{
+    ka_rank_model *m = w->m;
     uint32_t first = 0;
     for (size_t i = 0; i < m->instances.count; i++) {
         m->instances.data[i].first = first;
         first += m->instances.data[i].count;
         m->instances.data[i].count = 0;
     }
-    for (uint32_t row = 0; row < m->row_count; row++)
-        if (m->instance_of[row] != KA_NONE) {
-            ka_instance *x = &m->instances.data[m->instance_of[row]];
-            m->members[x->first + x->count++] = row;
+    for (uint32_t lane = 0; lane < KA_LANES; lane++)
+        for (size_t i = 0; i < w->lanes[lane].list.count; i++) {
+            lane_instance *x = &w->lanes[lane].list.data[i];
+            ka_instance *all = &m->instances.data[x->of];
+            x->next = all->first + all->count;
+            all->count += x->count;
         }
+}
+
+static match_lane *lane_of_rank(matching *w, uint32_t rank)
+{
+    uint32_t lane = 0;
+    while (lane + 1 < KA_LANES && rank >= w->lanes[lane + 1].first_rank)
+        lane++;
+    return &w->lanes[lane];
+}
+
+/* A ka_lane_work by ranks. */
+static void list_members(void *context, uint32_t lane, uint32_t first, uint32_t end)
+{
+    matching *w = context;
+    ka_rank_model *m = w->m;
+    (void)lane;
+    for (uint32_t r = first; r < end; r++) {
+        lane_instance *list = lane_of_rank(w, r)->list.data;
+        for (uint32_t row = m->base[r]; row < m->base[r + 1]; row++)
+            if (m->instance_of[row] != KA_NONE) {
+                lane_instance *x = &list[m->instance_of[row]];
+                m->members[x->next++] = row;
+                m->instance_of[row] = x->of;
+            }
+    }
+}
+
+static bool make_instances(matching *w)
+{
+    ka_rank_model *m = w->m;
+    bool ok = true;
+    for (uint32_t lane = 1; lane < KA_LANES; lane++)
+        w->lanes[lane].first_rank = UINT32_MAX; /* if one lane does it all */
+    ka_run_lanes(match_lane_rows, w, m->rank_count, m->row_count);
+    for (uint32_t lane = 0; lane < KA_LANES; lane++)
+        ok &= !w->lanes[lane].no_memory;
+    if (!ok || !join_instances(w))
+        return false;
+    place_instances(w);
+    bool is_split = w->lanes[KA_LANES - 1].first_rank != UINT32_MAX;
+    ka_run_lanes(list_members, w, m->rank_count, is_split ? m->row_count : 0);
+    return true;
 }
 
 /* Sizes of an all-to-all differ by what each rank has to send. */
@@ -172,12 +259,24 @@ bool ka_find_strangers(const ka_shared *of, uint32_t count, bool *is_stranger)
     return some_do_not;
 }
 
+/* A ka_lane_work by instances. */
+static void check_instances(void *model, uint32_t lane, uint32_t first, uint32_t end)
+{
+    ka_rank_model *m = model;
+    (void)lane;
+    for (uint32_t i = first; i < end; i++)
+        check_instance(m, &m->instances.data[i]);
+}
+
 bool ka_match_ranks(ka_rank_model *m)
 {
-    if (!count_rows(m))
-        return false;
-    list_members(m);
-    for (size_t i = 0; i < m->instances.count; i++)
-        check_instance(m, &m->instances.data[i]);
-    return true;
+    matching w = {.m = m};
+    bool ok = make_instances(&w);
+    for (uint32_t lane = 0; lane < KA_LANES; lane++) {
+        kb_map_free(&w.lanes[lane].keys);
+        kb_vec_free(&w.lanes[lane].list);
+    }
+    if (ok)
+        ka_run_lanes(check_instances, m, (uint32_t)m->instances.count, m->row_count);
+    return ok;
 }

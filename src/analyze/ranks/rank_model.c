@@ -94,24 +94,61 @@ static void time_instance(const ka_rank_model *m, ka_instance *x)
         x->arrival_ns = KB_MIN(x->arrival_ns, x->end_ns);
 }
 
+/* Instances by lane: the parts that are sorted. */
+typedef struct ordering {
+    ka_rank_model *m;
+    size_t sorted; /* as many of the first ones are sorted by themselves */
+} ordering;
+
 /* A ka_lane_work by instances. */
-static void time_instances(void *model, uint32_t lane, uint32_t first, uint32_t end)
+static void time_instances(void *context, uint32_t lane, uint32_t first, uint32_t end)
+{
+    ordering *o = context;
+    ka_instance *list = o->m->instances.data;
+    for (uint32_t i = first; i < end; i++)
+        time_instance(o->m, &list[i]);
+    if (end > first)
+        qsort(list + first, end - first, sizeof *list, compare_arrivals);
+    if (!lane)
+        o->sorted = end;
+}
+
+/* Two sorted parts. */
+static bool merge_instances(ka_rank_model *m, size_t split)
+{
+    ka_instance *list = m->instances.data, *first = malloc((split + 1) * sizeof *first);
+    size_t at = 0, count = m->instances.count;
+    if (!first)
+        return false;
+    memcpy(first, list, split * sizeof *first);
+    for (size_t i = 0, k = split; i < split;) {
+        bool is_second = k < count && compare_arrivals(&list[k], &first[i]) < 0;
+        list[at++] = is_second ? list[k++] : first[i++];
+    }
+    free(first);
+    return true;
+}
+
+/* A ka_lane_work by instances. */
+static void name_instances(void *model, uint32_t lane, uint32_t first, uint32_t end)
 {
     ka_rank_model *m = model;
     (void)lane;
     for (uint32_t i = first; i < end; i++)
-        time_instance(m, &m->instances.data[i]);
+        for (uint32_t k = 0; k < m->instances.data[i].count; k++)
+            m->instance_of[m->members[m->instances.data[i].first + k]] = i;
 }
 
 /* Instances in the order of arrival, which no wait goes against. */
-static void order_instances(ka_rank_model *m)
+static bool order_instances(ka_rank_model *m)
 {
-    ka_run_lanes(time_instances, m, (uint32_t)m->instances.count, m->row_count);
-    if (m->instances.count)
-        qsort(m->instances.data, m->instances.count, sizeof *m->instances.data, compare_arrivals);
-    for (size_t i = 0; i < m->instances.count; i++)
-        for (uint32_t k = 0; k < m->instances.data[i].count; k++)
-            m->instance_of[m->members[m->instances.data[i].first + k]] = (uint32_t)i;
+    ordering o = {.m = m};
+    uint32_t count = (uint32_t)m->instances.count;
+    ka_run_lanes(time_instances, &o, count, m->row_count);
+    if (o.sorted < count && !merge_instances(m, o.sorted))
+        return false;
+    ka_run_lanes(name_instances, m, count, m->row_count);
+    return true;
 }
 
 int64_t ka_recorded_length(const ka_rank_model *m)
@@ -194,8 +231,7 @@ bool ka_rank_model_load(ka_rank_model *m)
     if (!m->has_roles && !ka_find_roles(m))
         return false;
     m->has_roles = true;
-    order_instances(m);
-    return true;
+    return order_instances(m);
 }
 
 void ka_rank_model_unload(ka_rank_model *m)

@@ -23,7 +23,6 @@ typedef struct ka_instance {
     uint32_t sequence, step;
     int64_t arrival_ns;    /* aligned: when the last of its rows began */
     int64_t end_ns;        /* aligned: the first end of its rows */
-    uint64_t key;
     uint8_t op, flags;
 } ka_instance;
 
@@ -193,8 +192,13 @@ uint64_t ka_instance_key(uint32_t group, uint32_t sequence, const ka_comm *c);
 typedef struct ka_shared {
     uint32_t count, shared;
 } ka_shared;
-/** rank_numbers.c: the number of a row in its group, on all members. */
-uint32_t ka_number_of(const ka_rank_model *m, uint32_t row);
+/** rank_numbers.c: the number of a row of a run with shifts. */
+uint32_t ka_shift_number(const ka_rank_model *m, uint32_t row);
+/** The number of a row in its group, on all members. */
+static inline uint32_t ka_number_of(const ka_rank_model *m, uint32_t row)
+{
+    return m->shifts.count ? ka_shift_number(m, row) : ka_model_row(m, row)->sequence;
+}
 /** Finds ranks of another run, those that end early, and numbers that are shifted; `changed` if rows are to be joined again. False: out of memory. */
 bool ka_correct_numbers(ka_rank_model *m, bool *changed);
 /** Lists the rows that cannot be compared by their place. False: out of memory. */

@@ -125,7 +125,7 @@ bool ka_correct_numbers(ka_rank_model *m, bool *changed)
     return ok;
 }
 
-uint32_t ka_number_of(const ka_rank_model *m, uint32_t row)
+uint32_t ka_shift_number(const ka_rank_model *m, uint32_t row)
 {
     const ka_comm *c = ka_model_row(m, row);
     uint32_t rank = m->rank_of[row];

@@ -352,6 +352,7 @@ static void prefetch_instance(const ka_replay *r, size_t index)
         const char *row = (const char *)&r->rows[m->members[x->first + i]];
         KB_PREFETCH(row);
         KB_PREFETCH(row + 64);
+        KB_PREFETCH(row + 192); /* of the row after it, which most often waits for its end */
     }
 }
 

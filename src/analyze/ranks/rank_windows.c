@@ -13,6 +13,7 @@ typedef struct rank_buffer {
     ka_comm *rows;
     uint32_t first; /* of the source: rows[0] */
     uint32_t held, taken;
+    int64_t cut_ns; /* on the common clock: up to where it has all that it does */
 } rank_buffer;
 
 typedef struct windowing {
@@ -22,9 +23,11 @@ typedef struct windowing {
     rank_buffer *buffers;
     ka_window_rank *window;
     int64_t *until_ns; /* by domain: where a window is cut */
+    uint32_t step;     /* … if it is cut where this one begins */
     ka_comm *rows;
     ka_cause_search causes;
     ka_damage_search damage;
+    bool has_causes, has_damage; /* of the window; else there was no memory */
     kineto_error *err;
 } windowing;
 
@@ -40,13 +43,28 @@ static void note_view(ka_rank_view *v)
         v->is_by_order = ka_model_row(m, m->members[m->instances.data[i].first])->flags & KA_COMM_BY_ORDER;
 }
 
+/* A ka_side_work. */
+static void search_causes(void *context)
+{
+    windowing *w = context;
+    w->has_causes = ka_cause_search_add(&w->causes, &w->v->model);
+}
+
+/* A ka_side_work. */
+static void search_damage(void *context)
+{
+    windowing *w = context;
+    w->has_damage = ka_damage_search_add(&w->damage);
+}
+
 static bool judge_window(windowing *w)
 {
     if (!ka_rank_model_load(&w->v->model))
         return false;
     note_view(w->v);
     w->causes.is_sparse = w->v->window_count++ % FULL_EVERY != 0;
-    return ka_cause_search_add(&w->causes, &w->v->model) && ka_damage_search_add(&w->damage);
+    ka_run_both(search_causes, search_damage, w, w->v->model.row_count);
+    return w->has_causes && w->has_damage;
 }
 
 static bool start_searches(windowing *w, bool is_whole)
@@ -67,6 +85,8 @@ static bool has_more(const windowing *w, uint32_t r)
 {
     return w->buffers[r].first + w->buffers[r].held < w->sources[r].row_count;
 }
+
+static size_t buffered_rows(const windowing *w) { return (size_t)w->count * w->capacity; }
 
 typedef struct filling {
     windowing *w;
@@ -90,7 +110,7 @@ static void fill_lane(void *context, uint32_t lane, uint32_t first, uint32_t end
 static kineto_status fill_buffers(windowing *w)
 {
     filling f = {.w = w};
-    ka_run_lanes(fill_lane, &f, w->count, (size_t)w->count * w->capacity);
+    ka_run_lanes(fill_lane, &f, w->count, buffered_rows(w));
     for (uint32_t i = 0; i < KA_LANES; i++)
         if (f.status[i]) {
             if (w->err)
@@ -100,10 +120,12 @@ static kineto_status fill_buffers(windowing *w)
     return KINETO_OK;
 }
 
-/* The last rows of the window become the context of the next one. */
-static void move_on(windowing *w)
+/* A ka_lane_work: the last rows of the window become the context of the next one. */
+static void move_on(void *context, uint32_t lane, uint32_t first, uint32_t end)
 {
-    for (uint32_t r = 0; r < w->count; r++) {
+    windowing *w = context;
+    (void)lane;
+    for (uint32_t r = first; r < end; r++) {
         rank_buffer *b = &w->buffers[r];
         ka_window_rank *k = &w->window[r];
         ka_numbering n = ka_first_number(&w->v->model, r);
@@ -129,22 +151,32 @@ static uint32_t take_all(windowing *w)
 
 static const ka_comm *last_held(const rank_buffer *b) { return &b->rows[b->held - 1]; }
 
+/* A ka_lane_work. */
+static void take_steps(void *context, uint32_t lane, uint32_t first, uint32_t end)
+{
+    windowing *w = context;
+    (void)lane;
+    for (uint32_t r = first; r < end; r++) {
+        rank_buffer *b = &w->buffers[r];
+        for (b->taken = w->window[r].context; b->taken < b->held && b->rows[b->taken].step < w->step;)
+            b->taken++;
+    }
+}
+
 /* Steps that all ranks have read to their end. @return rows; 0: there are none. */
 static uint32_t cut_at_step(windowing *w)
 {
-    uint32_t step = UINT32_MAX, taken = 0, held = 0;
+    uint32_t taken = 0, held = 0;
+    w->step = UINT32_MAX;
     for (uint32_t r = 0; r < w->count; r++)
         if (has_more(w, r))
-            step = KB_MIN(step, last_held(&w->buffers[r])->step);
+            w->step = KB_MIN(w->step, last_held(&w->buffers[r])->step);
+    ka_run_lanes(take_steps, w, w->count, buffered_rows(w));
     for (uint32_t r = 0; r < w->count; r++) {
-        rank_buffer *b = &w->buffers[r];
-        uint32_t context = w->window[r].context;
-        for (b->taken = context; b->taken < b->held && b->rows[b->taken].step < step;)
-            b->taken++;
-        taken += b->taken - context;
-        held += b->held - context;
+        taken += w->buffers[r].taken - w->window[r].context;
+        held += w->buffers[r].held - w->window[r].context;
     }
-    return step != UINT32_MAX && taken > held / 4 ? taken : 0;
+    return w->step != UINT32_MAX && taken > held / 4 ? taken : 0;
 }
 
 /* Between the last row that a rank has read and what ends before it. */
@@ -159,6 +191,30 @@ static int64_t find_cut(const windowing *w, uint32_t r)
     return ka_align_time(&w->v->model, r, last - margin);
 }
 
+/* A ka_lane_work. */
+static void find_cuts(void *context, uint32_t lane, uint32_t first, uint32_t end)
+{
+    windowing *w = context;
+    (void)lane;
+    for (uint32_t r = first; r < end; r++)
+        if (has_more(w, r) && w->v->model.domain[r] != KA_NONE)
+            w->buffers[r].cut_ns = find_cut(w, r);
+}
+
+/* A ka_lane_work. */
+static void take_until(void *context, uint32_t lane, uint32_t first, uint32_t end)
+{
+    windowing *w = context;
+    const ka_rank_model *m = &w->v->model;
+    (void)lane;
+    for (uint32_t r = first; r < end; r++) {
+        rank_buffer *b = &w->buffers[r];
+        int64_t until = m->domain[r] == KA_NONE ? INT64_MAX : w->until_ns[m->domain[r]];
+        for (b->taken = w->window[r].context; b->taken < b->held && ka_align_time(m, r, b->rows[b->taken].end_ns) < until;)
+            b->taken++;
+    }
+}
+
 /* What ends before the time that all ranks have read up to. @return rows; 0: there are none. */
 static uint32_t cut_at_time(windowing *w)
 {
@@ -166,17 +222,13 @@ static uint32_t cut_at_time(windowing *w)
     uint32_t taken = 0;
     for (uint32_t i = 0; i < m->domain_count; i++)
         w->until_ns[i] = INT64_MAX;
+    ka_run_lanes(find_cuts, w, w->count, buffered_rows(w));
     for (uint32_t r = 0; r < w->count; r++)
         if (has_more(w, r) && m->domain[r] != KA_NONE)
-            w->until_ns[m->domain[r]] = KB_MIN(w->until_ns[m->domain[r]], find_cut(w, r));
-    for (uint32_t r = 0; r < w->count; r++) {
-        rank_buffer *b = &w->buffers[r];
-        uint32_t context = w->window[r].context;
-        int64_t until = m->domain[r] == KA_NONE ? INT64_MAX : w->until_ns[m->domain[r]];
-        for (b->taken = context; b->taken < b->held && ka_align_time(m, r, b->rows[b->taken].end_ns) < until;)
-            b->taken++;
-        taken += b->taken - context;
-    }
+            w->until_ns[m->domain[r]] = KB_MIN(w->until_ns[m->domain[r]], w->buffers[r].cut_ns);
+    ka_run_lanes(take_until, w, w->count, buffered_rows(w));
+    for (uint32_t r = 0; r < w->count; r++)
+        taken += w->buffers[r].taken - w->window[r].context;
     return taken;
 }
 
@@ -241,7 +293,7 @@ static kineto_status judge_windows(windowing *w)
             return kb_fail_memory(w->err, "ranks");
         ka_rank_model_unload(&w->v->model);
         bool done = is_done(w);
-        move_on(w);
+        ka_run_lanes(move_on, w, w->count, buffered_rows(w));
         if (done)
             return KINETO_OK;
     } while (true);

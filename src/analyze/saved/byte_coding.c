@@ -1,6 +1,11 @@
 /* Numbers and texts as bytes, and their checksum. */
 #include "analyze/saved/byte_coding.h"
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <nmmintrin.h>
+#define WITH_CRC_INSTRUCTION __attribute__((target("sse4.2")))
+#endif
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 void ka_write_bytes(ka_byte_writer *w, const void *data, size_t size)
@@ -117,12 +122,10 @@ static void fill_crc_table(void)
             crc_table[k][i] = crc_table[k - 1][i] >> 8 ^ crc_table[0][crc_table[k - 1][i] & 0xff];
 }
 
-uint32_t ka_crc32c(uint32_t before, const void *data, size_t size)
+static uint32_t add_bytes_portable(uint32_t crc, const uint8_t *at, size_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fill_crc_table);
-    const uint8_t *at = data;
-    uint32_t crc = ~before;
     for (; size >= 8; size -= 8, at += 8) {
         uint32_t low = crc ^ ((uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24);
         crc = crc_table[7][low & 0xff] ^ crc_table[6][low >> 8 & 0xff] ^ crc_table[5][low >> 16 & 0xff] ^
@@ -131,5 +134,37 @@ uint32_t ka_crc32c(uint32_t before, const void *data, size_t size)
     }
     while (size--)
         crc = crc >> 8 ^ crc_table[0][(crc ^ *at++) & 0xff];
-    return ~crc;
+    return crc;
+}
+
+#ifdef WITH_CRC_INSTRUCTION
+WITH_CRC_INSTRUCTION static uint32_t add_bytes_by_instruction(uint32_t crc, const uint8_t *at, size_t size)
+{
+    uint64_t wide = crc;
+    for (; size >= 8; size -= 8, at += 8) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        wide = _mm_crc32_u64(wide, word);
+    }
+    crc = (uint32_t)wide;
+    while (size--)
+        crc = _mm_crc32_u8(crc, *at++);
+    return crc;
+}
+static bool has_crc_instruction(void) { return __builtin_cpu_supports("sse4.2"); }
+#else
+#define add_bytes_by_instruction add_bytes_portable
+static bool has_crc_instruction(void) { return false; }
+#endif
+
+uint32_t ka_crc32c_portable(uint32_t before, const void *data, size_t size)
+{
+    return ~add_bytes_portable(~before, data, size);
+}
+
+uint32_t ka_crc32c(uint32_t before, const void *data, size_t size)
+{
+    if (!has_crc_instruction())
+        return ka_crc32c_portable(before, data, size);
+    return ~add_bytes_by_instruction(~before, data, size);
 }

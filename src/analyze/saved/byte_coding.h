@@ -36,19 +36,32 @@ uint64_t ka_read_fixed(ka_byte_reader *r, uint32_t bytes);
 uint64_t ka_read_varint_slow(ka_byte_reader *r);
 #if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define KA_READS_WORDS 1
-/** A varint of up to eight bytes, of which eight can be read, without a branch for each byte. */
-static inline uint64_t ka_read_varint_word(ka_byte_reader *r)
+/** The number of the bytes of a varint, in a word up to its end. @param end  the high bit of its last byte. */
+static inline uint64_t ka_join_varint(uint64_t word, uint64_t end)
 {
-    uint64_t word;
-    memcpy(&word, r->at, sizeof word);
-    uint64_t ends = ~word & 0x8080808080808080u;
-    if (!ends)
-        return ka_read_varint_slow(r);
-    r->at += (__builtin_ctzll(ends) >> 3) + 1;
-    word &= (ends ^ (ends - 1)) & 0x7f7f7f7f7f7f7f7fu;
+    word &= (end ^ (end - 1)) & 0x7f7f7f7f7f7f7f7fu;
     word = (word & 0x7f007f007f007f00u) >> 1 | (word & 0x007f007f007f007fu);
     word = (word & 0x3fff00003fff0000u) >> 2 | (word & 0x00003fff00003fffu);
     return (word & 0x0fffffff00000000u) >> 4 | (word & 0x000000000fffffffu);
+}
+/** Eight bytes of varints: `ends` has the high bit of each byte that is the last one of a varint. */
+static inline uint64_t ka_load_varints(const uint8_t *at, uint64_t *ends)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    *ends = ~word & 0x8080808080808080u;
+    return word;
+}
+/** How many bytes up to the first end. */
+static inline size_t ka_varint_bytes(uint64_t ends) { return ((size_t)__builtin_ctzll(ends) >> 3) + 1; }
+/** A varint of which eight bytes can be read, without a branch for each byte. */
+static inline uint64_t ka_read_varint_word(ka_byte_reader *r)
+{
+    uint64_t ends, word = ka_load_varints(r->at, &ends);
+    if (!ends)
+        return ka_read_varint_slow(r);
+    r->at += ka_varint_bytes(ends);
+    return ka_join_varint(word, ends & (0 - ends));
 }
 #else
 #define KA_READS_WORDS 0
@@ -70,4 +83,6 @@ static inline int64_t ka_unzigzag(uint64_t v) { return (int64_t)(v >> 1 ^ (0 - (
 
 /** CRC-32C of some bytes; `before` is that of the bytes before them, 0: there are none. */
 uint32_t ka_crc32c(uint32_t before, const void *data, size_t size);
+/** The same on any processor. */
+uint32_t ka_crc32c_portable(uint32_t before, const void *data, size_t size);
 #endif

@@ -294,17 +294,36 @@ static void write_column(const uint64_t *cells, uint32_t count, ka_byte_writer *
 
 enum { VARINT_BYTES = 10 };
 
-/* As many cells as can be read by words. @return cells. */
+#if KA_READS_WORDS
+/* As many cells as can be read by words, two of a word where it has them. @return cells. */
 static uint32_t read_plain_cells(ka_byte_reader *r, uint64_t *cells, uint32_t count)
 {
-    ka_byte_reader local = *r; /* in registers */
+    const uint8_t *at = r->at; /* in a register: the next cell waits for it */
     uint32_t i = 0;
-    if (KA_READS_WORDS)
-        for (; i < count && local.end - local.at >= VARINT_BYTES; i++)
-            cells[i] = ka_read_varint_word(&local);
-    *r = local;
+    while (i + 1 < count && r->end - at >= VARINT_BYTES) {
+        uint64_t ends, word = ka_load_varints(at, &ends), others = ends & (ends - 1);
+        if (!others) {
+            r->at = at;
+            cells[i++] = ka_read_varint_word(r);
+            at = r->at;
+            continue;
+        }
+        size_t first = ka_varint_bytes(ends);
+        cells[i] = ka_join_varint(word, ends & (0 - ends));
+        cells[i + 1] = ka_join_varint(word >> 8 * first, (others & (0 - others)) >> 8 * first);
+        at += ka_varint_bytes(others);
+        i += 2;
+    }
+    r->at = at;
     return i;
 }
+#else
+static uint32_t read_plain_cells(ka_byte_reader *r, uint64_t *cells, uint32_t count)
+{
+    (void)r, (void)cells, (void)count;
+    return 0;
+}
+#endif
 
 /* The same of a column with runs; all cells are 0 before. */
 static uint32_t read_run_cells(ka_byte_reader *r, uint64_t *cells, uint32_t count)
