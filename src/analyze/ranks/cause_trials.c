@@ -7,42 +7,6 @@
 
 #include <math.h>
 
-/* A ka_side_work. Savings are against the end of this run. */
-static void replay_recorded(void *trials)
-{
-    ka_trials *t = trials;
-    t->replayed_ns = ka_replay_run(&t->replay);
-}
-
-/* A ka_side_work: reads lengths, which a run does not change. */
-static void find_what_is_beyond(void *trials)
-{
-    ka_trials *t = trials;
-    t->has_usual = ka_find_usual(&t->replay, &t->usual) && ka_find_host_excess(&t->replay, &t->usual) &&
-                   ka_find_slow_transfers(&t->replay, t->places, t->slow, t->use);
-}
-
-bool ka_open_trials(const ka_rank_model *m, const ka_link_places *places, ka_trials *t)
-{
-    *t = (ka_trials){.m = m, .places = places, .replay = t->replay};
-    t->slow = calloc(m->instances.count + 1, sizeof *t->slow);
-    t->use = calloc(m->groups.count + 1, sizeof *t->use);
-    if (!t->slow || !t->use || !ka_replay_create(&t->replay, m))
-        return false;
-    ka_run_both(find_what_is_beyond, replay_recorded, t, m->row_count); /* what allocates memory is on this thread */
-    return t->has_usual;
-}
-
-void ka_close_trials(ka_trials *t)
-{
-    ka_replay_free(&t->replay);
-    ka_usual_free(&t->usual);
-    free(t->slow);
-    free(t->part[0]);
-    free(t->part[1]);
-    free(t->use);
-}
-
 /* ---- what is beyond -------------------------------------------------------------------------- */
 
 static double beyond_usual(double usual, int64_t now) { return now == KA_UNKNOWN_NUMBER ? 0 : (double)now - usual; }
@@ -56,9 +20,116 @@ static double host_beyond(const ka_trials *t, uint32_t row)
 {
     const ka_replay_row *x = &t->replay.rows[row];
     uint32_t place = t->usual.place[row];
-    double by = x->sync_row == KA_NONE ? beyond_usual(t->usual.host[place], x->host_ns)
-                                       : beyond_usual(t->usual.sync[place], x->sync_ns);
-    return fmax(by, 0);
+    return x->sync_row == KA_NONE ? beyond_usual(t->usual.host[place], x->host_ns)
+                                  : beyond_usual(t->usual.sync[place], x->sync_ns);
+}
+
+static double beyond_of(const ka_trials *t, uint32_t row, bool of_host)
+{
+    return of_host ? host_beyond(t, row) : device_beyond(t, row);
+}
+
+/* ---- noise ----------------------------------------------------------------------------------- */
+
+/* Of two ranks each part is compared with the shorter one, so that by noise each is beyond the other in some parts. As much as
+ * the other one is beyond is noise, then; the smallest parts are taken for it. */
+
+static double sum_of_rank(const ka_trials *t, uint32_t rank, bool of_host)
+{
+    double sum = 0;
+    for (uint32_t row = t->m->base[rank]; row < t->m->base[rank + 1]; row++)
+        if (t->usual.place[row] != KA_NONE)
+            sum += fmax(beyond_of(t, row, of_host), 0);
+    return sum;
+}
+
+/* @param room  for the rows of the rank. */
+static double find_noise_of(const ka_trials *t, uint32_t rank, bool of_host, double noise_sum, double *room)
+{
+    size_t count = 0, i = 0;
+    for (uint32_t row = t->m->base[rank]; row < t->m->base[rank + 1]; row++)
+        if (t->usual.place[row] != KA_NONE && beyond_of(t, row, of_host) > 0)
+            room[count++] = beyond_of(t, row, of_host);
+    if (count)
+        qsort(room, count, sizeof *room, kb_compare_doubles);
+    for (double sum = 0; i < count && sum < noise_sum; i++)
+        sum += room[i];
+    return i ? room[i - 1] : 0;
+}
+
+/* Ranks of a role, and the last two of them. */
+typedef struct role_ranks {
+    uint32_t count, last[2];
+} role_ranks;
+
+static void list_roles(const ka_rank_model *m, role_ranks *roles)
+{
+    for (uint32_t r = 0; r < m->rank_count; r++)
+        if (m->domain[r] != KA_NONE)
+            roles[m->role[r]].last[roles[m->role[r]].count++ % 2] = r;
+}
+
+/* False: out of memory. */
+static bool find_noise(ka_trials *t)
+{
+    const ka_rank_model *m = t->m;
+    role_ranks *roles = calloc((size_t)m->rank_count + 1, sizeof *roles);
+    double *room = malloc(((size_t)m->row_count + 1) * sizeof *room);
+    bool ok = roles && room;
+    if (ok)
+        list_roles(m, roles);
+    for (uint32_t r = 0; ok && r < m->rank_count; r++)
+        for (int of_host = 0; of_host < 2; of_host++) {
+            const role_ranks *role = &roles[m->role[r]];
+            bool is_pair = role->count == 2 && m->domain[r] != KA_NONE && !m->facts[r]->on_host;
+            double sum = is_pair ? sum_of_rank(t, role->last[role->last[0] == r], of_host) : 0;
+            t->noise[of_host][r] = is_pair ? find_noise_of(t, r, of_host, sum, room) : -INFINITY;
+        }
+    free(roles);
+    free(room);
+    return ok;
+}
+
+/* ---- a window -------------------------------------------------------------------------------- */
+
+/* A ka_side_work. Savings are against the end of this run. */
+static void replay_recorded(void *trials)
+{
+    ka_trials *t = trials;
+    t->replayed_ns = ka_replay_run(&t->replay);
+}
+
+/* A ka_side_work: reads lengths, which a run does not change. */
+static void find_what_is_beyond(void *trials)
+{
+    ka_trials *t = trials;
+    t->has_usual = ka_find_usual(&t->replay, &t->usual) && ka_find_host_excess(&t->replay, &t->usual) &&
+                   find_noise(t) && ka_find_slow_transfers(&t->replay, t->places, t->slow, t->use);
+}
+
+bool ka_open_trials(const ka_rank_model *m, const ka_link_places *places, ka_trials *t)
+{
+    *t = (ka_trials){.m = m, .places = places, .replay = t->replay};
+    t->slow = calloc(m->instances.count + 1, sizeof *t->slow);
+    t->use = calloc(m->groups.count + 1, sizeof *t->use);
+    t->noise[0] = malloc(((size_t)m->rank_count + 1) * sizeof *t->noise[0]);
+    t->noise[1] = malloc(((size_t)m->rank_count + 1) * sizeof *t->noise[1]);
+    if (!t->slow || !t->use || !t->noise[0] || !t->noise[1] || !ka_replay_create(&t->replay, m))
+        return false;
+    ka_run_both(find_what_is_beyond, replay_recorded, t, m->row_count); /* what allocates memory is on this thread */
+    return t->has_usual;
+}
+
+void ka_close_trials(ka_trials *t)
+{
+    ka_replay_free(&t->replay);
+    ka_usual_free(&t->usual);
+    free(t->slow);
+    free(t->part[0]);
+    free(t->part[1]);
+    free(t->noise[0]);
+    free(t->noise[1]);
+    free(t->use);
 }
 
 /* Of the excess of a row, what is of its step only. */
@@ -68,7 +139,8 @@ double ka_row_excess(const ka_trials *t, uint32_t row, bool of_host)
 {
     if (t->usual.place[row] == KA_NONE)
         return 0;
-    return (of_host ? host_beyond(t, row) : device_beyond(t, row)) - step_part(t, row, of_host);
+    double beyond = of_host ? fmax(host_beyond(t, row), 0) : device_beyond(t, row);
+    return (beyond > t->noise[of_host][t->m->rank_of[row]] ? beyond : 0) - step_part(t, row, of_host);
 }
 
 /* Excess is measured before any part is set: parts of the rank are zeros until then. */
@@ -131,19 +203,26 @@ static int64_t shorten_to(int64_t now, double usual, int64_t most)
     return KB_MIN(now, KB_MAX((int64_t)usual, now - most));
 }
 
+/* Down to what is usual and `part`, if it is beyond by more than `noise`. */
+static int64_t shorten_beyond(int64_t now, double usual, double noise, int64_t part)
+{
+    return (double)now - usual > noise ? KB_MIN(now, (int64_t)usual + part) : now;
+}
+
 /* A pause of the host may lie in both ways to a launch, and make later rows late that wait for it, too. */
 static void shorten_host_row(const ka_trials *t, const ka_trial_of *of, uint32_t row, uint32_t place)
 {
     const ka_usual *u = &t->usual;
     ka_replay_row *x = &t->replay.rows[row];
     int64_t part = (int64_t)step_part(t, row, true);
+    double noise = t->noise[1][of->index];
     bool is_step = of->kind == KA_CAUSE_STEP;
     if (is_step && ka_model_row(t->m, row)->step != of->step)
         return;
-    x->host_ns = is_step ? shorten_to(x->host_ns, u->host[place], part) : KB_MIN(x->host_ns, (int64_t)u->host[place] + part);
-    x->sync_ns = is_step ? shorten_to(x->sync_ns, u->sync[place], part) : KB_MIN(x->sync_ns, (int64_t)u->sync[place] + part);
+    x->host_ns = is_step ? shorten_to(x->host_ns, u->host[place], part) : shorten_beyond(x->host_ns, u->host[place], noise, part);
+    x->sync_ns = is_step ? shorten_to(x->sync_ns, u->sync[place], part) : shorten_beyond(x->sync_ns, u->sync[place], noise, part);
     if (x->late_ns != KA_UNKNOWN_NUMBER && (is_step || !part))
-        x->late_ns = KB_MIN(x->late_ns, (int64_t)u->late[place]);
+        x->late_ns = shorten_beyond(x->late_ns, u->late[place], noise, 0);
 }
 
 /* Rows that are not compared keep their lengths. */

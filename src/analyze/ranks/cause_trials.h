@@ -28,6 +28,7 @@ typedef struct ka_trials {
     ka_usual usual;
     double *slow;              /* by instance: how much its transfer is beyond its like */
     double *part[2];           /* of device and host, by row: of its excess what is of its step only; NULL: no step is set apart */
+    double *noise[2];          /* of device and host, by rank: parts that are beyond by no more than this are taken for usual */
     ka_link_use *use;          /* by group */
     int64_t replayed_ns;       /* its length, computed again */
     bool has_usual;            /* `usual`, `slow` and `use` are known; else there was no memory */

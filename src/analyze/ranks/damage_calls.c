@@ -101,10 +101,20 @@ static void list_calls(const ka_rank_model *m, const ka_instance *x, calls *k)
     }
 }
 
+/* Of a collective without a number: how many its rank called in this group before. */
+static uint32_t count_before(const ka_rank_model *m, uint32_t row)
+{
+    uint32_t count = 0;
+    for (uint32_t i = m->base[m->rank_of[row]]; i < row; i++)
+        count += m->group_of[i] == m->group_of[row];
+    return count;
+}
+
 static void report_call(ka_damage_search *s, ka_damage_kind kind, const ka_instance *x, uint32_t row)
 {
+    uint32_t number = ka_is_numbered(ka_model_row(s->m, row)) ? x->sequence : count_before(s->m, row);
     ka_report_damage(s, (ka_rank_damage){.kind = kind, .rank = s->m->facts[s->m->rank_of[row]]->rank, .group = x->group,
-                                         .sequence = x->sequence, .count = 1});
+                                         .sequence = number, .count = 1});
 }
 
 /* Whether some, but not all of the members are unusual. */
@@ -204,21 +214,59 @@ static void find_contradictions(ka_damage_search *s, const ka_instance *x)
     free(starts);
 }
 
+/* ---- collectives without numbers ------------------------------------------------------------- */
+
+static uint64_t step_key(const ka_instance *x)
+{
+    uint64_t key[] = {x->group, x->step};
+    return kb_hash(key, sizeof key);
+}
+
+/* Steps in which members of a group call it differently often: which calls belong together is not known there. */
+static void list_uneven_steps(ka_damage_search *s, kb_map *uneven)
+{
+    const ka_rank_model *m = s->m;
+    for (size_t i = 0; i < m->instances.count && !s->no_memory; i++) {
+        const ka_instance *x = &m->instances.data[i];
+        if (x->count != x->size && (ka_model_row(m, m->members[x->first])->flags & KA_COMM_BY_ORDER))
+            s->no_memory |= !kb_map_insert(uneven, step_key(x), 0, NULL);
+    }
+}
+
+/* Is it one collective, although it is matched by order? Groups without a name are guessed, and threads of hosts may change the
+ * order. */
+static bool is_matched_by_order(const ka_rank_model *m, const ka_instance *x, const kb_map *uneven)
+{
+    uint32_t row = m->members[x->first];
+    const ka_comm *c = ka_model_row(m, row);
+    bool is_candidate = m->is_whole && (c->flags & KA_COMM_BY_ORDER) && !ka_is_message(c->op) && !m->facts[m->rank_of[row]]->on_host;
+    return is_candidate && m->groups.data[x->group].name.size && !kb_map_find(uneven, step_key(x));
+}
+
+static void find_wrong_call(ka_damage_search *s, usual_calls *u, const ka_instance *x)
+{
+    if (x->flags & KA_INSTANCE_DUPLICATE)
+        find_duplicate(s, x);
+    if (x->flags & KA_INSTANCE_MISMATCH)
+        find_mismatch(s, u, x);
+    else if (!(x->flags & KA_INSTANCE_DUPLICATE) && (x->flags & KA_INSTANCE_TORN) && !(x->flags & KA_INSTANCE_APART))
+        find_contradictions(s, x);
+}
+
 void ka_find_wrong_calls(ka_damage_search *s)
 {
     const ka_rank_model *m = s->m;
     usual_calls u = {0};
+    kb_map uneven = {0};
+    list_uneven_steps(s, &uneven);
     for (size_t i = 0; i < m->instances.count && !s->no_memory; i++) {
         const ka_instance *x = &m->instances.data[i];
-        if (!ka_is_numbered(ka_model_row(m, m->members[x->first])))
-            continue;
-        if (x->flags & KA_INSTANCE_DUPLICATE)
-            find_duplicate(s, x);
-        if (x->flags & KA_INSTANCE_MISMATCH)
+        if (ka_is_numbered(ka_model_row(m, m->members[x->first])))
+            find_wrong_call(s, &u, x);
+        else if ((x->flags & KA_INSTANCE_MISMATCH) && is_matched_by_order(m, x, &uneven))
             find_mismatch(s, &u, x);
-        else if (!(x->flags & KA_INSTANCE_DUPLICATE) && (x->flags & KA_INSTANCE_TORN) && !(x->flags & KA_INSTANCE_APART))
-            find_contradictions(s, x);
     }
+    kb_map_free(&uneven);
     kb_map_free(&u.counts);
     free(u.nth);
 }

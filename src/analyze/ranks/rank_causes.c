@@ -74,10 +74,17 @@ void ka_close_step(ka_step_excess *e)
     e->now = 0;
 }
 
+/* The end of a rank is of its last step. */
+static uint32_t step_of_row(const ka_rank_model *m, uint32_t rank, uint32_t row)
+{
+    bool is_end = (ka_model_row(m, row)->flags & KA_COMM_LAST) && row > m->base[rank];
+    return ka_model_row(m, is_end ? row - 1 : row)->step;
+}
+
 static void add_row_excess(searching *s, ended_steps *ended, uint32_t rank, uint32_t row)
 {
     double device = ka_row_excess(&s->trials, row, false), host = ka_row_excess(&s->trials, row, true);
-    uint32_t step = ka_model_row(s->m, row)->step;
+    uint32_t step = step_of_row(s->m, rank, row);
     s->excess[0][rank] += device;
     s->excess[1][rank] += host;
     if (step == UINT32_MAX)

@@ -195,6 +195,53 @@ static void find_lacking_ranks(const ka_damage_search *s, const bool *is_strange
     }
 }
 
+/* Messages and collectives without numbers, by rank and group of it; and the most that any rank of the group has. */
+static void find_fewer(const ka_damage_search *s, uint32_t *count, uint32_t *most)
+{
+    const ka_rank_model *m = s->m;
+    for (uint32_t row = 0; row < m->row_count; row++) {
+        const ka_comm *c = ka_model_row(m, row);
+        if (m->group_of[row] != KA_NONE && ka_is_counted(c) && !m->facts[m->rank_of[row]]->on_host)
+            count[m->global_base[m->rank_of[row]] + c->group]++;
+    }
+    for (uint32_t slot = 0; slot < m->global_base[m->rank_count]; slot++)
+        most[m->global[slot]] = KB_MAX(most[m->global[slot]], count[slot]);
+}
+
+/* A rank that has fewer of them than another one of its group lacks them where it is cut. */
+static void find_lacking_by_order(ka_damage_search *s, cut_rank *cuts)
+{
+    const ka_rank_model *m = s->m;
+    uint32_t *count = calloc((size_t)m->global_base[m->rank_count] + 1, sizeof *count);
+    uint32_t *most = calloc(m->groups.count + 1, sizeof *most);
+    s->no_memory |= !count || !most;
+    if (!s->no_memory)
+        find_fewer(s, count, most);
+    for (uint32_t r = 0; r < m->rank_count && !s->no_memory; r++)
+        for (uint32_t slot = m->global_base[r]; slot < m->global_base[r + 1]; slot++) {
+            uint32_t lacks = count[slot] ? most[m->global[slot]] - count[slot] : 0;
+            cuts[r].lacks_first = add_saturated(cuts[r].lacks_first, lacks);
+            cuts[r].lacks_last = add_saturated(cuts[r].lacks_last, lacks);
+        }
+    free(count);
+    free(most);
+}
+
+/* Ranks without any collective, while three quarters of the ranks have some. */
+static void find_silent_ranks(ka_damage_search *s)
+{
+    const ka_rank_model *m = s->m;
+    uint32_t silent = 0, most = 0;
+    for (uint32_t r = 0; r < m->rank_count; r++) {
+        uint32_t rows = m->base[r + 1] - m->base[r];
+        silent += rows <= 1;
+        most = KB_MAX(most, rows - (rows > 0));
+    }
+    for (uint32_t r = 0; r < m->rank_count && most && 4 * silent <= m->rank_count; r++)
+        if (m->base[r + 1] - m->base[r] <= 1)
+            report_of_rank(s, KA_DAMAGE_TRUNCATED, r, most);
+}
+
 static double median_of(const cut_rank *cuts, uint32_t count, bool of_last, double *room)
 {
     for (uint32_t r = 0; r < count; r++)
@@ -216,6 +263,8 @@ static void find_cut_ranks(ka_damage_search *s, const bool *is_stranger)
     }
     if (!s->no_memory && m->rank_count > 2) {
         find_lacking_ranks(s, is_stranger, cuts);
+        if (m->is_whole)
+            find_lacking_by_order(s, cuts);
         double begin = median_of(cuts, m->rank_count, false, room), end = median_of(cuts, m->rank_count, true, room);
         double slack = CUT_SHARE * (end - begin);
         for (uint32_t r = 0; r < m->rank_count; r++) {
@@ -370,6 +419,8 @@ bool ka_damage_search_finish(ka_damage_search *s, ka_rank_damages *out)
     find_missing_ranks(s);
     find_other_runs(s, is_stranger);
     find_cut_ranks(s, is_stranger);
+    if (s->m->is_whole)
+        find_silent_ranks(s);
     report_members(s);
     if (s->list.count)
         qsort(s->list.data, s->list.count, sizeof *s->list.data, compare_damages);

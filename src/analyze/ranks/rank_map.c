@@ -469,20 +469,27 @@ static void see_collective(mapping *m, const ka_work *w)
         append_part(m, &all[i], w->stream);
 }
 
+/* The last launch of computation after the last collective; KA_UNKNOWN_NUMBER: there is none. */
+static int64_t last_launch(const mapping *m)
+{
+    return m->pieces.count ? m->pieces.data[m->pieces.count - 1].launch_ns : KA_UNKNOWN_NUMBER;
+}
+
 static void append_end(mapping *m)
 {
     const ka_rank_facts *f = m->out;
-    int64_t end = KB_MAX(m->computed_ns, f->start_ns);
+    int64_t end = KB_MAX(m->computed_ns, f->start_ns), launch = last_launch(m);
+    bool known = launch != KA_UNKNOWN_NUMBER && launch <= end;
     ka_comm row = {.start_ns = end,
                    .end_ns = end,
                    .ready_ns = end,
-                   .host_at_ns = end,
+                   .host_at_ns = known ? launch : end,
                    .group = KA_NONE,
                    .sequence = KA_NO_SEQUENCE,
                    .previous = KA_NO_COMM,
                    .after = KA_NO_COMM,
                    .step = UINT32_MAX,
-                   .flags = KA_COMM_LAST | KA_COMM_NO_LAUNCH};
+                   .flags = (uint8_t)(KA_COMM_LAST | (known ? 0 : KA_COMM_NO_LAUNCH))};
     append_row(m, &row, KA_NONE);
 }
 
