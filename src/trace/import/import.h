@@ -49,6 +49,11 @@ kineto_status kt_import_flight_recorder(const kt_import_source *source, kineto_t
 /** Was this trace made of such a dump? */
 bool kt_is_of_flight_recorder(const kineto_trace *trace);
 
+/* ---- database.c, or database_absent.c in a build without SQLite ---- */
+/** An export of Nsight Systems, or a database of rocprofv3. */
+bool kt_is_database(kineto_string head);
+kineto_status kt_import_database(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
 /* ---- perf_data.c ---- */
 bool kt_is_perf_data(kineto_string head);
 kineto_status kt_import_perf_data(const kt_import_source *source, kineto_trace **out, kineto_error *err);
