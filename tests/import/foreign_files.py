@@ -4,6 +4,7 @@ JSON. The tables are those of NVIDIA's and AMD's documentation and sources."""
 
 import gzip
 import json
+import math
 import random
 import sqlite3
 
@@ -12,7 +13,7 @@ PID, THREADS = 4321, (4321, 4400)
 COPY_WORDS = {1: "HtoD", 2: "DtoH", 8: "DtoD"}
 MEMORY_WORDS = {0: "Pageable", 1: "Pinned", 2: "Device"}
 KERNELS = ("void gemm<float, 128>(float const*, float*)", "add_kernel(int)", "ncclDevKernel_AllReduce_Sum_f32")
-GLOBAL = 0x1000000
+GLOBAL, SMS = 0x1000000, 132
 
 
 class Run:
@@ -35,7 +36,7 @@ class Run:
             work = dict(device=i % 2, stream=7 + i % 2, correlation=correlation, start=device_ns)
             busy = 20_007 + rng.randrange(5_000)
             if kind in (0, 1, 3):
-                work.update(end=device_ns + busy, name=KERNELS[i % 3], grid=(64 + kind, 2, 1), block=(128, 1, 1), registers=40,
+                work.update(end=device_ns + busy, name=KERNELS[(i + i // 6) % 3], grid=(64 + kind, 2, 1), block=(128, 1, 1), registers=40,
                             static=1024, dynamic=512)
                 self.kernels.append(work)
             elif kind == 2:
@@ -70,10 +71,19 @@ def kineto(run, path):
     def put_work(cat, name, e, **args):
         put(cat, name, e["device"], e["stream"], e, device=e["device"], context=1, stream=e["stream"],
             correlation=e["correlation"], **args)
+        put_arrow("f", e["device"], e["stream"], e)
 
+    def put_arrow(phase, pid, tid, e):
+        if e["correlation"] in worked:
+            start = EPOCH + e["start"]
+            events.append('{"ph":"%s","cat":"ac2g","name":"ac2g","id":%d,"pid":%d,"tid":%d,"ts":%d.%03d%s}' % (
+                phase, e["correlation"], pid, tid, start // 1000, start % 1000, ',"bp":"e"' if phase == "f" else ""))
+
+    worked = {e["correlation"] for part in (run.kernels, run.copies, run.fills, run.waits) for e in part}
     for e in run.kernels:
         put_work("kernel", e["name"], e, grid=e["grid"], block=e["block"],
-                 **{"registers per thread": e["registers"], "shared memory": e["static"] + e["dynamic"]})
+                 **{"registers per thread": e["registers"], "shared memory": e["static"] + e["dynamic"],
+                    "blocks per SM": math.prod(e["grid"]) / SMS, "warps per SM": math.prod(e["grid"]) * math.prod(e["block"]) / 32 / SMS})
     for e in run.copies:
         put_work("gpu_memcpy", f"Memcpy {COPY_WORDS[e['kind']]} ({MEMORY_WORDS[e['source']]} -> {MEMORY_WORDS[e['target']]})",
                  e, bytes=e["bytes"], **{"memory bandwidth (GB/s)": e["bytes"] / (e["end"] - e["start"])})
@@ -84,12 +94,13 @@ def kineto(run, path):
         put_work("cuda_sync", "Stream Sync", e, cuda_sync_kind="Stream Sync")
     for e in run.calls:
         put("cuda_runtime", e["name"], PID, e["thread"], e, correlation=e["correlation"])
+        put_arrow("s", PID, e["thread"], e)
     for e in run.ranges:
         put("user_annotation", e["name"], PID, e["thread"], e)
     for device in (0, 1):
         events.append(json.dumps({"ph": "M", "name": "process_labels", "pid": device, "tid": 0, "ts": 0,
                                   "args": {"labels": f"GPU {device}"}}))
-    properties = [dict(id=i, name="NVIDIA H200", totalGlobalMem=1 << 37, computeMajor=9, computeMinor=0, numSms=132,
+    properties = [dict(id=i, name="NVIDIA H200", totalGlobalMem=1 << 37, computeMajor=9, computeMinor=0, numSms=SMS,
                        warpSize=32) for i in (0, 1)]
     with open(path, "w", encoding="utf-8") as f:
         f.write('{"schemaVersion":1,"deviceProperties":%s,"traceEvents":[\n%s\n]}' % (json.dumps(properties), ",\n".join(events)))
@@ -160,7 +171,7 @@ def nsys(run, path, version="2025.1"):
     fill(db, "TARGET_INFO_SESSION_START_TIME", utcEpochNs=EPOCH)
     fill(db, "META_DATA_EXPORT", name="EXPORT_PRODUCT_VERSION", value=version)
     for i in (0, 1):
-        fill(db, "TARGET_INFO_GPU", id=i, name="NVIDIA H200", totalMemory=1 << 37, smCount=132, threadsPerWarp=32, computeMajor=9,
+        fill(db, "TARGET_INFO_GPU", id=i, name="NVIDIA H200", totalMemory=1 << 37, smCount=SMS, threadsPerWarp=32, computeMajor=9,
              computeMinor=0)
     for tid in THREADS:
         fill(db, "ThreadNames", nameId=text(f"worker {tid}"), globalTid=PID * GLOBAL + tid)

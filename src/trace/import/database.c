@@ -10,33 +10,43 @@
 
 /* ---- opening ---------------------------------------------------------------------------------- */
 
+/* The first damage is told in words. */
+static void note_damage(kt_database *d, const char *table, const char *problem, const char *column)
+{
+    kt_database_table *found = table ? kt_database_find(d, table) : NULL;
+    kineto_string name = kb_utf8_cut(kb_string(table ? table : "of tables"), 80);
+    if (!d->damages)
+        kb_snprintf(d->damage, sizeof d->damage, "the table %.*s %s%s", (int)name.size, name.data, problem, column);
+    if (!found || !found->is_damaged)
+        d->damages++;
+    if (found)
+        found->is_damaged = true;
+}
+
+/* Notes damage; always false, so that callers can return it. */
 static bool fail_database(kt_database *d, int code, const char *table)
 {
-    kineto_status status = code == SQLITE_NOMEM ? KINETO_E_MEMORY : KINETO_E_FORMAT;
-    if (!d->status)
-        d->status = kb_fail(&d->error, status, "the SQLite database cannot be read%s%s: %s",
-                            table ? ", table " : "", table ? table : "",
-                            code == SQLITE_NOMEM ? "out of memory"
-                            : code == SQLITE_CORRUPT || code == SQLITE_NOTADB
-                                ? "it is damaged or its end is missing; 'sqlite3 FILE .recover' may save a part"
-                                : sqlite3_errmsg(d->db));
+    if (code == SQLITE_NOMEM && !d->status)
+        d->status = kb_fail_memory(&d->error, "read an SQLite database");
+    note_damage(d, table, code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? "is damaged, or its end is missing"
+                                                                          : sqlite3_errstr(code), "");
     return false;
 }
 
-/* Nothing that the file defines is trusted, and little memory is used. */
+/* Nothing that the file defines is trusted, and little memory is used. A file without its end is read as far as it
+ * goes with a "writable" schema; nothing is written. */
 static void restrict_database(sqlite3 *db)
 {
-    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
     sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
-    sqlite3_exec(db, "PRAGMA cell_size_check=ON; PRAGMA cache_size=-2048; PRAGMA query_only=ON", NULL, NULL,
+    sqlite3_exec(db, "PRAGMA writable_schema=ON; PRAGMA cell_size_check=ON; PRAGMA cache_size=-2048; PRAGMA query_only=ON", NULL, NULL,
                  NULL);
 }
 
-static kineto_status open_bytes(kt_database *d, kineto_string bytes)
+static void open_bytes(kt_database *d, kineto_string bytes)
 {
     int code = sqlite3_open_v2(":memory:", &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK) /* read where they are: SQLite writes nothing with this flag */
@@ -46,7 +56,6 @@ static kineto_status open_bytes(kt_database *d, kineto_string bytes)
         fail_database(d, code, NULL);
     else
         restrict_database(d->db);
-    return d->status;
 }
 
 /* Only ordinary tables: a virtual table would run code. */
@@ -67,6 +76,12 @@ static void list_tables(kt_database *d)
     sqlite3_finalize(s);
 }
 
+static kineto_status fail_damaged(const kt_database *d, kineto_error *err)
+{
+    return kb_fail(err, KINETO_E_FORMAT, "the SQLite database cannot be read: %s; 'sqlite3 FILE .recover' may save a part of a damaged one",
+                   d->damage);
+}
+
 kineto_status kt_database_open(kt_database *d, const kt_import_source *source, kineto_error *err)
 {
     kineto_string bytes = source->bytes;
@@ -77,9 +92,12 @@ kineto_status kt_database_open(kt_database *d, const kt_import_source *source, k
         return kb_fail(err, KINETO_E_UNSUPPORTED,
                        "the SQLite database has a write-ahead log, in another file; join them with 'sqlite3 FILE "
                        "\"PRAGMA journal_mode=DELETE\"'");
-    if (!open_bytes(d, bytes))
+    open_bytes(d, bytes);
+    if (!d->damages)
         list_tables(d);
-    return kt_database_check(d, err);
+    if (d->damages && !d->tables.count)
+        return fail_damaged(d, err);
+    return d->status;
 }
 
 void kt_database_close(kt_database *d)
@@ -89,11 +107,17 @@ void kt_database_close(kt_database *d)
     kb_vec_free(&d->tables);
 }
 
-kineto_status kt_database_check(const kt_database *d, kineto_error *err)
+kineto_status kt_database_finish(kt_database *d, kt_import *m, kineto_trace **out, kineto_error *err)
 {
-    if (d->status && err)
-        *err = d->error;
-    return d->status;
+    if (d->status) {
+        if (err)
+            *err = d->error;
+        return d->status;
+    }
+    if (d->damages && !m->b->trace->count)
+        return fail_damaged(d, err);
+    kt_import_lost(m, "tables that are damaged or lack a column, whose rest was not read", d->damages, kb_string(d->damage));
+    return kt_import_finish(m, out, err);
 }
 
 /* ---- tables ----------------------------------------------------------------------------------- */
@@ -185,11 +209,12 @@ bool kt_rows_open(kt_rows *rows, kt_database *d, const char *table, const char *
         return false;
     found->is_read = true;
     find_columns(d, table, columns, rows->is_here);
-    for (size_t i = 0; columns[i] && !d->status; i++)
-        if (columns[i][0] == '!' && !rows->is_here[i])
-            d->status = kb_fail(&d->error, KINETO_E_FORMAT, "the table %s has no column %s", table, columns[i] + 1);
-    if (!d->status)
-        rows->statement = prepare(d, table, select_text(rows));
+    for (size_t i = 0; columns[i]; i++)
+        if (columns[i][0] == '!' && !rows->is_here[i]) {
+            note_damage(d, table, "has no column ", columns[i] + 1);
+            return false;
+        }
+    rows->statement = prepare(d, table, select_text(rows));
     return rows->statement != NULL;
 }
 
@@ -272,7 +297,8 @@ void kt_texts_open(kt_texts *texts, kt_database *d, kt_builder *b, const char *t
     const char *const columns[] = {id, value, NULL};
     kt_rows rows;
     int64_t number;
-    *texts = (kt_texts){.database = d, .b = b};
+    const kt_database_table *found = kt_database_find(d, table);
+    *texts = (kt_texts){.database = d, .b = b, .table = found ? found->name : NULL};
     if (!kt_rows_open(&rows, d, table, columns))
         return;
     if (rows.is_here[0] && rows.is_here[1] && is_row_key(d, table, id))
@@ -300,7 +326,7 @@ uint32_t kt_texts_find(kt_texts *texts, int64_t id)
     int code = sqlite3_step(texts->find);
     uint32_t string = keep_text(texts, id, code == SQLITE_ROW ? kt_rows_text(&found, 0) : (kineto_string){"", 0});
     if (code != SQLITE_ROW && code != SQLITE_DONE)
-        fail_database(texts->database, code, "of texts");
+        fail_database(texts->database, code, texts->table);
     sqlite3_reset(texts->find);
     return string;
 }

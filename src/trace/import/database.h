@@ -2,7 +2,8 @@
  * read where they are. Views, triggers, virtual tables and functions of the file are never run: only
  * ordinary tables are read, with the columns that they have.
  *
- * The first problem sticks: later calls find no tables and no rows. kt_database_check reports it. */
+ * A table that is damaged ends where the damage is; others are still read, and kt_database_finish tells. Other
+ * problems stick: later calls find no tables and no rows. */
 #ifndef KT_DATABASE_H
 #define KT_DATABASE_H
 
@@ -12,7 +13,8 @@
 
 typedef struct kt_database_table {
     const char *name;
-    bool is_read; /* by kt_rows_open, or deliberately left */
+    bool is_read;    /* by kt_rows_open, or deliberately left */
+    bool is_damaged;
 } kt_database_table;
 
 typedef struct kt_database {
@@ -20,15 +22,15 @@ typedef struct kt_database {
     kb_arena arena;
     KB_VEC(kt_database_table) tables;
     uint64_t file_bytes;
-    kineto_status status;
+    kineto_status status; /* of a problem that ends reading */
     kineto_error error;
+    uint64_t damages; /* tables that could not be read to their end, and lists of tables */
+    char damage[200];
 } kt_database;
 
 /** @param source  `bytes` must stay until kt_database_close. */
 kineto_status kt_database_open(kt_database *d, const kt_import_source *source, kineto_error *err);
 void kt_database_close(kt_database *d);
-/** The first problem of any call. */
-kineto_status kt_database_check(const kt_database *d, kineto_error *err);
 
 /** A table of this name; NULL: there is none. */
 kt_database_table *kt_database_find(const kt_database *d, const char *name);
@@ -52,7 +54,7 @@ typedef struct kt_rows {
 } kt_rows;
 
 /** Begins to read a table. A column of the list that the table lacks has NULL in all rows.
- *  @param columns  ended by NULL; a name with a leading '!' must be there, else the database is refused
+ *  @param columns  ended by NULL; a table without one that has a leading '!' counts as damaged
  *  @return false: no such table, or a problem */
 bool kt_rows_open(kt_rows *rows, kt_database *d, const char *table, const char *const *columns);
 /** The next row; false: there are no more, or a problem. */
@@ -79,6 +81,7 @@ kineto_string kt_rows_text(const kt_rows *rows, int column);
 typedef struct kt_texts {
     kt_database *database;
     kt_builder *b;
+    const char *table;
     sqlite3_stmt *find; /* by id; NULL: all are in `known` */
     kb_map known;       /* id → string id + 1; 0: there is none */
 } kt_texts;
@@ -96,6 +99,8 @@ kineto_status kt_import_nsys(kt_database *d, const kt_import_source *source, kin
 bool kt_is_rocpd(const kt_database *d);
 kineto_status kt_import_rocpd(kt_database *d, const kt_import_source *source, kineto_trace **out,
                               kineto_error *err);
-/** Lines in the ledger for tables that were not read, with their rows. */
+/** The last calls: lines in the ledger for tables that were not read, with their rows; then the trace, unless there
+ *  was a problem, or damage has left no event. */
 void kt_import_unread_tables(kt_import *m, kt_database *d);
+kineto_status kt_database_finish(kt_database *d, kt_import *m, kineto_trace **out, kineto_error *err);
 #endif

@@ -12,6 +12,7 @@ static const kt_importer importers[] = {
     {.name = "flight recorder", .is_json = true, .recognise = kt_is_flight_recorder_json,
      .read = kt_import_flight_recorder},
     {.name = "SQLite database", .recognise = kt_is_database, .read = kt_import_database},
+    {.name = "rocprofv3 JSON", .is_json = true, .recognise = kt_is_rocprof_json, .read = kt_import_rocprof_json},
     {.name = "perf script", .recognise = kt_is_perf_script, .read = kt_import_perf_script},
 };
 

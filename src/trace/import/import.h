@@ -63,6 +63,10 @@ kineto_status kt_import_perf_directory(const char *path, kineto_trace **out, kin
 bool kt_is_perf_script(kineto_string head);
 kineto_status kt_import_perf_script(const kt_import_source *source, kineto_trace **out, kineto_error *err);
 
+/* ---- rocprof_json.c ---- */
+bool kt_is_rocprof_json(kineto_string head);
+kineto_status kt_import_rocprof_json(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
 /* ---- uftrace_dump.c ---- */
 bool kt_is_uftrace_dump(kineto_string head);
 kineto_status kt_import_uftrace_dump(const kt_import_source *source, kineto_trace **out, kineto_error *err);

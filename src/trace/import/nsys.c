@@ -19,7 +19,10 @@ static const char *const key_names[NSYS_KEYS] = {
     [NSYS_BANDWIDTH] = "memory bandwidth (GB/s)",
     [NSYS_SYNC_KIND] = "cuda_sync_kind",
     [NSYS_WAIT_STREAM] = "wait_on_stream",
-    [NSYS_EVENT] = "event_id",
+    [NSYS_WAIT_RECORD] = "wait_on_cuda_event_record_corr_id",
+    [NSYS_WAIT_EVENT] = "wait_on_cuda_event_id",
+    [NSYS_STREAM] = "stream",
+    [NSYS_DEVICE] = "device",
     [NSYS_RETURNS] = "returned",
     [NSYS_DOMAIN] = "domain",
     [NSYS_CATEGORY] = "category",
@@ -236,10 +239,8 @@ kineto_status kt_import_nsys(kt_database *d, const kt_import_source *source, kin
         for (int i = 0; i < NSYS_KEYS; i++)
             n.keys[i] = kt_string(n.m.b, kb_string(key_names[i]));
         read_tables(&n);
-        status = kt_database_check(d, err);
+        status = kt_database_finish(d, &n.m, out, err);
     }
-    if (!status)
-        status = kt_import_finish(&n.m, out, err);
     kt_texts_close(&n.texts);
     kt_texts_close(&n.copy_kinds);
     kt_texts_close(&n.memory_kinds);

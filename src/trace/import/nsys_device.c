@@ -231,26 +231,88 @@ static void read_fills(nsys *n)
 
 /* ---- waits ------------------------------------------------------------------------------------ */
 
+/* A record of an event, cudaEventRecord. */
+typedef struct recorded_event {
+    int64_t pid, event, correlation, stream;
+} recorded_event;
+typedef struct recorded_events {
+    KB_VEC(recorded_event) list;
+} recorded_events;
+
+static int compare_recorded(const void *left, const void *right)
+{
+    const recorded_event *a = left, *b = right;
+    int order = kb_compare_int64(&a->pid, &b->pid);
+    order = order ? order : kb_compare_int64(&a->event, &b->event);
+    return order ? order : kb_compare_int64(&a->correlation, &b->correlation);
+}
+
+static void read_recorded(nsys *n, recorded_events *out)
+{
+    static const char *const columns[] = {"!globalPid", "!eventId", "!correlationId", "!streamId", NULL};
+    kt_rows rows;
+    if (kt_rows_open(&rows, n->d, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", columns))
+        while (kt_rows_next(&rows)) {
+            recorded_event e = {nsys_pid(kt_rows_int_or(&rows, 0, 0)), kt_rows_int_or(&rows, 1, -1),
+                                kt_rows_int_or(&rows, 2, 0), (int32_t)kt_rows_int_or(&rows, 3, 0)};
+            if (!kb_vec_push(&out->list, e))
+                n->m.b->status = KINETO_E_MEMORY;
+        }
+    kt_rows_close(&rows);
+    if (out->list.count)
+        qsort(out->list.data, out->list.count, sizeof(recorded_event), compare_recorded);
+}
+
+/* The last record of the event before the wait; NULL: none is in the file. */
+static const recorded_event *find_recorded(const recorded_events *events, const recorded_event *wait)
+{
+    size_t after = 0;
+    KB_LOWER_BOUND(after, events->list.count, compare_recorded(&events->list.data[after], wait) < 0);
+    const recorded_event *e = after ? &events->list.data[after - 1] : NULL;
+    return e && e->pid == wait->pid && e->event == wait->event ? e : NULL;
+}
+
+/* What critical paths need to know of a wait, as Kineto states it. */
+static void put_wait(nsys *n, const kt_rows *rows, const kt_row *row, const recorded_events *events)
+{
+    enum { EVENT = WORK_COLUMNS + 1 };
+    kt_builder *b = n->m.b;
+    const kt_track_row *track = &b->trace->tracks.data[row->track];
+    recorded_event wait = {nsys_pid(kt_rows_int_or(rows, PID, 0)), kt_rows_int_or(rows, EVENT, 0),
+                           kt_rows_int_or(rows, CORRELATION, 0), 0};
+    const recorded_event *recorded = wait.event > 0 ? find_recorded(events, &wait) : NULL;
+    kt_args_put_shared(b, n->keys[NSYS_SYNC_KIND], KINETO_ARG_STRING, row->name);
+    if (wait.event > 0)
+        kt_args_put_int(b, n->keys[NSYS_WAIT_EVENT], wait.event);
+    if (recorded) {
+        kt_args_put_int(b, n->keys[NSYS_WAIT_STREAM], recorded->stream);
+        kt_args_put_uint(b, n->keys[NSYS_WAIT_RECORD],
+                         kt_import_id(&n->m, (uint64_t)wait.pid, (uint64_t)recorded->correlation));
+    }
+    kt_args_put_int(b, n->keys[NSYS_STREAM], track->id);
+    kt_args_put_int(b, n->keys[NSYS_DEVICE], b->trace->processes.data[track->process].pid);
+    put_context(n, rows);
+}
+
 static void read_waits(nsys *n)
 {
     static const char *const columns[] = {NSYS_SPAN, WORK, "syncType", "eventId", NULL};
     static const char *const names[] = {"Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
-    enum { TYPE = WORK_COLUMNS, EVENT };
+    recorded_events events = {.list = {0}};
     kt_rows rows;
+    read_recorded(n, &events);
     if (kt_rows_open(&rows, n->d, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", columns))
         while (kt_rows_next(&rows)) {
             kt_row row = {.kind = KINETO_KIND_CUDA_SYNC};
-            int64_t type = kt_rows_int_or(&rows, TYPE, 0);
+            int64_t type = kt_rows_int_or(&rows, WORK_COLUMNS, 0);
             if (!read_work(n, &rows, &row))
                 continue;
-            kineto_string name = kb_string(names[type > 0 && (size_t)type < KB_COUNT(names) ? type : 0]);
-            row.name = kt_string(n->m.b, name);
-            kt_args_put_shared(n->m.b, n->keys[NSYS_SYNC_KIND], KINETO_ARG_STRING, row.name);
-            put_if_positive(n, &rows, EVENT, NSYS_EVENT);
-            put_context(n, &rows);
+            row.name = kt_string(n->m.b, kb_string(names[type > 0 && (size_t)type < KB_COUNT(names) ? type : 0]));
+            put_wait(n, &rows, &row, &events);
             nsys_append(n, &row);
         }
     kt_rows_close(&rows);
+    kb_vec_free(&events.list);
 }
 
 /* ---- memory ----------------------------------------------------------------------------------- */

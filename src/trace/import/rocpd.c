@@ -462,10 +462,8 @@ kineto_status kt_import_rocpd(kt_database *d, const kt_import_source *source, ki
     kineto_status status = kt_rocm_begin(&p.r, source, "rocpd", err);
     if (!status) {
         read_sets(&p);
-        status = kt_database_check(d, err);
+        status = kt_database_finish(d, &p.r.m, out, err);
     }
-    if (!status)
-        status = kt_import_finish(&p.r.m, out, err);
     kt_rocm_free(&p.r);
     return status;
 }
