@@ -39,6 +39,7 @@ void kt_import_name_thread(kt_import *m, int64_t pid, int64_t tid, kineto_string
     kt_track_set(m->b, kt_import_thread(m, pid, tid), name, 0);
 }
 
+/* A device gets its label when it is first used. */
 static uint32_t find_device(kt_import *m, int64_t device)
 {
     size_t known = m->b->trace->processes.count;
@@ -127,6 +128,7 @@ typedef struct correlated_rows {
     bool no_memory;
 } correlated_rows;
 
+/* Rows of both sides that have a correlation id. */
 static void collect_correlated_rows(const kineto_trace *t, correlated_rows *c)
 {
     kineto_row row = 0;

@@ -5,7 +5,7 @@
 #define MAX_TABLES   4096u
 /* The least that a row takes in a table: two bytes in the list of cells, four in the cell. A table with more
  * rows than that has room for goes in circles. */
-#define LEAST_ROW_BYTES 6u
+#define MIN_ROW_BYTES 6u
 #define WAL_BYTE 18u /* of the header: 2 if the database has a write-ahead log */
 
 /* ---- opening ---------------------------------------------------------------------------------- */
@@ -203,7 +203,7 @@ static char *select_text(const kt_rows *rows)
 bool kt_rows_open(kt_rows *rows, kt_database *d, const char *table, const char *const *columns)
 {
     *rows = (kt_rows){.database = d, .table = table, .columns = columns,
-                      .limit = d->file_bytes / LEAST_ROW_BYTES};
+                      .limit = d->file_bytes / MIN_ROW_BYTES};
     kt_database_table *found = kt_database_find(d, table);
     if (!found || d->status)
         return false;

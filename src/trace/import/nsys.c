@@ -111,6 +111,7 @@ static void put_gpu(const kt_rows *rows, int64_t id, kb_json *j)
     kb_json_object_end(j);
 }
 
+/* Properties as in the list deviceProperties of Kineto. */
 static void describe_gpu(nsys *n, const kt_rows *rows, int64_t id)
 {
     kb_sink *sink = NULL;
@@ -130,6 +131,7 @@ static void describe_gpu(nsys *n, const kt_rows *rows, int64_t id)
     kb_sink_abort(sink);
 }
 
+/* CUDA numbers the devices that a process sees; the file says which of the machine each one is. */
 static void read_gpus(nsys *n)
 {
     static const char *const columns[] = {"!gpuId", "!cudaId", "!pid", NULL};

@@ -79,6 +79,7 @@ static uint32_t make_shape_set(nsys *n, const kernel_shape *k)
     return kt_args_make_set(b);
 }
 
+/* -1: neither is known. */
 static int64_t add_clamped(int64_t a, int64_t b)
 {
     int64_t sum;
@@ -105,6 +106,7 @@ static void put_shape(nsys *n, const kt_rows *rows)
         kt_args_put_set(n->m.b, (uint32_t)*set);
 }
 
+/* The name with parameters, else the short one. */
 static uint32_t read_kernel_name(nsys *n, const kt_rows *rows)
 {
     uint32_t name = 0;
@@ -247,6 +249,7 @@ static int compare_recorded(const void *left, const void *right)
     return order ? order : kb_compare_int64(&a->correlation, &b->correlation);
 }
 
+/* Records have no times of their own; correlations of a process count up. */
 static void read_recorded(nsys *n, recorded_events *out)
 {
     static const char *const columns[] = {"!globalPid", "!eventId", "!correlationId", "!streamId", NULL};

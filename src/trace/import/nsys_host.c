@@ -69,6 +69,7 @@ enum { TYPE = NSYS_FIRST, THREAD, TEXT, TEXT_ID, DOMAIN_ID, CATEGORY, RANGE, PAY
 /* Types of events of NVTX. */
 enum { NVTX_CATEGORY = 33, NVTX_MARK = 34, NVTX_THREAD = 39, NVTX_PUSH_POP = 59, NVTX_START_END = 60, NVTX_DOMAIN = 75, NVTX_DOMAIN_END = 76 };
 
+/* A text of its own, or a registered one. */
 static uint32_t read_nvtx_text(nsys *n, const kt_rows *rows)
 {
     kineto_string text = kt_rows_text(rows, TEXT);
@@ -95,6 +96,7 @@ static void read_domains(nsys *n, kb_map *domains)
     kt_rows_close(&rows);
 }
 
+/* Domain, category and the first payload that the row has. */
 static void put_nvtx_args(nsys *n, const kt_rows *rows, const kb_map *domains)
 {
     kt_builder *b = n->m.b;

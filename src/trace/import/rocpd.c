@@ -62,6 +62,7 @@ static int64_t look_up(const kb_map *map, int64_t id, int64_t otherwise)
     return number && *number ? (int64_t)*number - 1 : otherwise;
 }
 
+/* Numbers are kept plus 1, so that 0 is none. */
 static void keep_number(kb_map *map, int64_t id, int64_t number)
 {
     if (number >= 0)
@@ -157,6 +158,7 @@ static void open_events(rocpd *p)
     sqlite3_free(text);
 }
 
+/* What the row of an event says; zeros if there is none. */
 static rocpd_event find_event(rocpd *p, const kt_rows *rows, int column)
 {
     rocpd_event e = {.extra = {"", 0}};
@@ -184,6 +186,7 @@ static kineto_string find_category(rocpd *p, int64_t id)
 #define PLACED "!start", "!end", "event_id", "track_id", "pid", "tid"
 enum { START, END, EVENT, TRACK, PID, TID, REST };
 
+/* By the track, or by the columns of the row. */
 static rocpd_place read_place(const rocpd *p, const kt_rows *rows)
 {
     int64_t track = look_up(&p->tracks, kt_rows_int_or(rows, TRACK, -1), -1);
@@ -282,6 +285,7 @@ static void find_streams(rocpd *p)
         p->has_streams |= p->places.data[i].agent >= 0 && p->places.data[i].stream > 0;
 }
 
+/* Without streams of HIP, kernels of one queue are in order. */
 static uint32_t stream_of(rocpd *p, const rocpd_place *place, int64_t agent)
 {
     int64_t stream = p->has_streams || place->queue < 0 ? place->stream : place->queue;
@@ -334,6 +338,7 @@ static void read_kernels(rocpd *p)
     kt_rows_close(&rows);
 }
 
+/* On the device that receives, or else sends. */
 static void read_copies(rocpd *p)
 {
     static const char *const columns[] = {PLACED, "dst_agent_id", "src_agent_id", "queue_id", "stream_id", "!name_id", "size", NULL};

@@ -54,6 +54,7 @@ static int64_t read_handle(kineto_string raw, int64_t otherwise)
     return otherwise;
 }
 
+/* Interns the text of a JSON string. */
 static uint32_t keep_json_text(rocprof *p, kineto_string raw)
 {
     char *room = raw.size ? malloc(raw.size + 1) : NULL;
@@ -79,6 +80,7 @@ static uint32_t find_text(const kb_map *map, int64_t id)
 
 /* ---- what the numbers stand for --------------------------------------------------------------- */
 
+/* Only GPUs are kept; their number is the one among the GPUs, or the order in the list. */
 static void read_agents(rocprof *p, kineto_string list)
 {
     static const char *const keys[] = {"id", "type", "name", "product_name", "cu_count", "logical_node_type_id", "node_id"};
@@ -101,6 +103,7 @@ static void read_agents(rocprof *p, kineto_string list)
     }
 }
 
+/* The first name that is not empty: with parameters, else as the compiler made it. */
 static void read_kernel_symbols(rocprof *p, kineto_string list)
 {
     static const char *const keys[] = {"kernel_id", "formatted_kernel_name", "demangled_kernel_name", "kernel_name"};
@@ -114,6 +117,7 @@ static void read_kernel_symbols(rocprof *p, kineto_string list)
     }
 }
 
+/* Kinds and operations are numbered by their place; texts of markers belong to correlations. */
 static void read_strings(rocprof *p, kineto_string strings)
 {
     static const char *const kind_keys[] = {"kind", "operations"}, *const marker_keys[] = {"key", "value"};
@@ -166,6 +170,7 @@ typedef struct record {
     kt_row row;
 } record;
 
+/* False: it has no times. */
 static bool read_record(rocprof *p, kineto_string item, record *r)
 {
     *r = (record){.row = {.flags = 0}};
@@ -214,6 +219,7 @@ static void append_kernel(rocprof *p, record *r)
     kt_append(p->r.m.b, &r->row);
 }
 
+/* A copy belongs to the device that receives, or else sends. */
 static void append_copy(rocprof *p, record *r)
 {
     uint32_t operation = operation_name(p, read_handle(r->v[KIND], -1), read_handle(r->v[OPERATION], -1));
@@ -268,6 +274,7 @@ static void read_records(rocprof *p, kineto_string list, void (*append)(rocprof 
             append(p, &r);
 }
 
+/* Records that the trace has no rows for. */
 static void count_records(rocprof *p, kineto_string key, kineto_string list)
 {
     char reason[120];
@@ -368,7 +375,7 @@ static void free_process(rocprof *p)
 }
 
 /* One object, or a list of them. */
-static void read_processes(rocprof *p, kt_scan *s)
+static void read_process_list(rocprof *p, kt_scan *s)
 {
     bool first = true, is_good = true;
     if (kt_scan_peek(s) == '{') {
@@ -393,7 +400,7 @@ static void read_document(rocprof *p, kt_scan *s)
         return;
     while (kt_scan_more(s, &first, '{') && kt_scan_key(s, &key))
         if (kt_json_is_key(key, TOOL))
-            read_processes(p, s);
+            read_process_list(p, s);
         else if (!kt_scan_value(s, &value))
             return;
 }
