@@ -304,7 +304,7 @@ def rocprof_json(run, path):
     operations = {"HIP_RUNTIME_API": names, "MARKER_CORE_RANGE_API": ["roctxMarkA", "roctxThreadRangeA"],
                   "MEMORY_COPY": ["MEMORY_COPY_NONE", *OPERATIONS.values()]}
 
-    def agent(number):
+    def processor(number):
         return {"handle": 1000 + number}
 
     def record(kind, operation, e, internal, **more):
@@ -313,23 +313,23 @@ def rocprof_json(run, path):
 
     def dispatch(e):
         size = dict(zip("xyz", e["block"]))
-        return {"size": 96, "agent_id": agent(FIRST_GPU + e["device"]), "queue_id": {"handle": e["device"]},
+        return {"size": 96, "agent_id": processor(FIRST_GPU + e["device"]), "queue_id": {"handle": e["device"]},
                 "kernel_id": KERNELS.index(e["name"]) + 1, "dispatch_id": 1, "private_segment_size": 0,
                 "group_segment_size": e["static"] + e["dynamic"], "workgroup_size": size,
                 "grid_size": {k: g * b for (k, b), g in zip(size.items(), e["grid"])}}
 
     copies = []
     for e in run.copies:
-        gpu = agent(FIRST_GPU + e["device"])
+        gpu = processor(FIRST_GPU + e["device"])
         copies.append(record("MEMORY_COPY", list(OPERATIONS).index(e["kind"]) + 1, e, e["correlation"], bytes=e["bytes"],
-                             dst_agent_id=agent(CPU_AGENT) if e["kind"] == 2 else gpu,
-                             src_agent_id=agent(CPU_AGENT) if e["kind"] == 1 else gpu, stream_id={"handle": e["stream"]}))
-    agents = [{"id": agent(CPU_AGENT), "type": 1, "name": "cpu", "product_name": "AMD EPYC", "logical_node_type_id": 0}]
-    agents += [{"id": agent(FIRST_GPU + i), "type": 2, "name": "gfx942", "product_name": "AMD Instinct MI300X", "cu_count": 304,
+                             dst_agent_id=processor(CPU_AGENT) if e["kind"] == 2 else gpu,
+                             src_agent_id=processor(CPU_AGENT) if e["kind"] == 1 else gpu, stream_id={"handle": e["stream"]}))
+    processors = [{"id": processor(CPU_AGENT), "type": 1, "name": "cpu", "product_name": "AMD EPYC", "logical_node_type_id": 0}]
+    processors += [{"id": processor(FIRST_GPU + i), "type": 2, "name": "gfx942", "product_name": "AMD Instinct MI300X", "cu_count": 304,
                 "logical_node_type_id": i} for i in (0, 1)]
     process = {
         "metadata": {"pid": PID, "init_time": 1, "fini_time": run.end, "command": ["/usr/bin/python3", "train.py"]},
-        "agents": agents,
+        "agents": processors,
         "counters": [],
         "strings": {"callback_records": [],
                     "buffer_records": [{"kind": k, "operations": operations.get(k, [])} for k in kinds],

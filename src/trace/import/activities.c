@@ -92,6 +92,7 @@ uint64_t kt_import_id(kt_import *m, uint64_t scope, uint64_t id)
 
 /* ---- ledger and header ----------------------------------------------------------------------- */
 
+/* A count of 0 is no line. */
 static void add_line(kt_import *m, const char *reason, uint64_t count, bool is_loss, kineto_string detail)
 {
     if (count)

@@ -46,6 +46,7 @@ static void restrict_database(sqlite3 *db)
                  NULL);
 }
 
+/* The bytes stay where they are; SQLite reads pages of them. */
 static void open_bytes(kt_database *d, kineto_string bytes)
 {
     int code = sqlite3_open_v2(":memory:", &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
@@ -280,6 +281,7 @@ static bool is_row_key(kt_database *d, const char *table, const char *column)
            is_key && type && sqlite3_stricmp(type, "INTEGER") == 0;
 }
 
+/* Texts of the file are kept by their id, also if there is none. */
 static uint32_t keep_text(kt_texts *texts, int64_t id, kineto_string text)
 {
     uint32_t string = kt_string(texts->b, text);
@@ -352,11 +354,13 @@ void kt_import_unread_tables(kt_import *m, kt_database *d)
     }
 }
 
+/* Databases of RocmProfileData have the same prefix, and other tables. */
 static bool is_rpd(const kt_database *d)
 {
     return kt_database_find(d, "rocpd_api") && kt_database_find(d, "rocpd_op");
 }
 
+/* The tables tell the format. */
 static kineto_status import_tables(kt_database *d, const kt_import_source *source, kineto_trace **out,
                                    kineto_error *err)
 {

@@ -63,6 +63,7 @@ bool nsys_read_span(nsys *n, kt_rows *rows, kt_row *row)
 
 kineto_row nsys_append(nsys *n, const kt_row *row) { return kt_append(n->m.b, row); }
 
+/* Processes number the devices that they see from 0. */
 static uint64_t gpu_key(int64_t pid, int64_t device) { return (uint64_t)pid << 32 | (uint32_t)device; }
 
 int64_t nsys_find_device(const nsys *n, int64_t pid, int64_t device)
@@ -73,6 +74,7 @@ int64_t nsys_find_device(const nsys *n, int64_t pid, int64_t device)
 
 /* ---- the machine ------------------------------------------------------------------------------ */
 
+/* Times of all tables count from this moment. */
 static void read_start_time(nsys *n)
 {
     static const char *const columns[] = {"utcEpochNs", NULL};
@@ -97,6 +99,7 @@ static const char *const gpu_properties[] = {NULL, NULL, "totalGlobalMem", "comp
                                              "sharedMemPerBlockOptin", "sharedMemPerMultiprocessor"};
 enum { GPU_NAME = 1, GPU_WARP = 7, GPU_SMS = 9, GPU_WARPS = 13 };
 
+/* One item of the list deviceProperties. */
 static void put_gpu(const kt_rows *rows, int64_t id, kb_json *j)
 {
     kb_json_object_begin(j);
@@ -180,6 +183,7 @@ static void read_facts(nsys *n, const char *table, const char *key, const char *
     kt_rows_close(&rows);
 }
 
+/* What the header of the trace says about the recorder. */
 static void read_header(nsys *n)
 {
     kt_import_header(&n->m, "recorder", kb_string("Nsight Systems"));
@@ -216,6 +220,7 @@ static void skip_tables(nsys *n)
 
 /* ---- the file --------------------------------------------------------------------------------- */
 
+/* The order matters: names and devices first, ranges without an end last. */
 static void read_tables(nsys *n)
 {
     kt_texts_open(&n->texts, n->d, n->m.b, "StringIds", "id", "value");

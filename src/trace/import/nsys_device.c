@@ -17,6 +17,7 @@ static bool read_work(nsys *n, kt_rows *rows, kt_row *row)
     return true;
 }
 
+/* CUDA context, if the row has one. */
 static void put_context(nsys *n, const kt_rows *rows)
 {
     int64_t context;
@@ -24,6 +25,7 @@ static void put_context(nsys *n, const kt_rows *rows)
         kt_args_put_int(n->m.b, n->keys[NSYS_CONTEXT], context);
 }
 
+/* Numbers of graphs are 0 or absent outside of graphs. */
 static void put_if_positive(nsys *n, const kt_rows *rows, int column, int key)
 {
     int64_t value = kt_rows_int_or(rows, column, 0);
@@ -63,6 +65,7 @@ static void put_occupation(nsys *n, const kernel_shape *k)
     kt_args_put_double(n->m.b, n->keys[NSYS_WARPS_PER_SM], blocks * (threads / 32) / (double)*processors);
 }
 
+/* The arguments of a launch in the order of Kineto. */
 static uint32_t make_shape_set(nsys *n, const kernel_shape *k)
 {
     kt_builder *b = n->m.b;
@@ -117,6 +120,7 @@ static uint32_t read_kernel_name(nsys *n, const kt_rows *rows)
     return name ? name : kt_string(n->m.b, kb_string("kernel without a name"));
 }
 
+/* Kernels that were recorded one by one, also those of graphs. */
 static void read_kernels(nsys *n)
 {
     kt_rows rows;
@@ -165,6 +169,7 @@ static kineto_string memory_kind(nsys *n, int64_t kind)
     return kb_string(kind >= 0 && (size_t)kind < KB_COUNT(words) ? words[kind] : "Unknown");
 }
 
+/* "Memcpy HtoD (Pinned -> Device)". */
 static uint32_t copy_name(nsys *n, int64_t kind, int64_t from, int64_t to)
 {
     static const char *const words[] = {NULL, "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH",
@@ -192,6 +197,7 @@ static void put_bytes(nsys *n, const kt_rows *rows, int column, const kt_row *ro
         kt_args_put_double(n->m.b, n->keys[NSYS_BANDWIDTH], (double)bytes / (double)(row->end_ns - row->start_ns));
 }
 
+/* Copies, also those that unified memory makes by itself. */
 static void read_copies(nsys *n)
 {
     static const char *const columns[] = {NSYS_SPAN, WORK, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId", NULL};
@@ -212,6 +218,7 @@ static void read_copies(nsys *n)
     kt_rows_close(&rows);
 }
 
+/* "Memset (Device)". */
 static void read_fills(nsys *n)
 {
     static const char *const columns[] = {NSYS_SPAN, WORK, "bytes", "memKind", "value", NULL};
@@ -337,6 +344,7 @@ static void append_allocation(nsys *n, const kt_rows *rows, int64_t pid, kt_row 
     nsys_append(n, row);
 }
 
+/* cudaMalloc and cudaFree, not the allocator of the framework. */
 static void read_memory(nsys *n)
 {
     static const char *const columns[] = {"!start", "globalPid", "deviceId", "address", "bytes", "memoryOperationType", NULL};
@@ -360,6 +368,7 @@ static void read_memory(nsys *n)
 /* The device is the lowest byte of the type, to which the names belong as well. */
 static uint64_t metric_key(int64_t type, int64_t metric) { return (uint64_t)type * 1009 + (uint64_t)metric; }
 
+/* Names by type and number. */
 static void read_metric_names(nsys *n, kb_map *names)
 {
     static const char *const columns[] = {"!typeId", "!metricId", "!metricName", NULL};
@@ -372,6 +381,7 @@ static void read_metric_names(nsys *n, kb_map *names)
     kt_rows_close(&rows);
 }
 
+/* Samples of the hardware's counters. */
 static void read_metrics(nsys *n)
 {
     static const char *const columns[] = {"!timestamp", "!typeId", "!metricId", "!value", NULL};

@@ -79,6 +79,7 @@ static uint32_t read_nvtx_text(nsys *n, const kt_rows *rows)
     return kt_rows_is_null(rows, TEXT_ID) ? 0 : kt_texts_find(&n->texts, kt_rows_int_or(rows, TEXT_ID, -1));
 }
 
+/* Domains are numbered in each process. */
 static uint64_t domain_key(int64_t thread, int64_t domain) { return (uint64_t)nsys_pid(thread) << 40 ^ (uint64_t)domain; }
 
 /* Names of domains come as events. */
@@ -137,6 +138,7 @@ static bool set_nvtx_form(nsys *n, const kt_rows *rows, kt_row *row)
     return type == NVTX_MARK || type == NVTX_START_END || type == NVTX_PUSH_POP;
 }
 
+/* Ranges and marks; other events only name things. */
 static void read_nvtx(nsys *n)
 {
     kt_rows rows;

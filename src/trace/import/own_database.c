@@ -59,6 +59,7 @@ static void read_own_processes(own_database *o)
     kt_rows_close(&rows);
 }
 
+/* Properties as JSON, by the number of the process row. */
 static void read_own_devices(own_database *o)
 {
     static const char *const columns[] = {"!process", "properties", NULL};
@@ -73,6 +74,7 @@ static void read_own_devices(own_database *o)
     kt_rows_close(&rows);
 }
 
+/* Rows of the timeline; those with a text instead of a number are of the type other. */
 static void read_own_tracks(own_database *o)
 {
     static const char *const columns[] = {"!track", "!process", "!type", "!id", "name", "sort_index", NULL};
@@ -169,6 +171,7 @@ static bool read_own_row(own_database *o, const kt_rows *rows, kt_row *row)
     return true;
 }
 
+/* In the order of their rows, each with its arguments. */
 static void read_own_activities(own_database *o)
 {
     static const char *const columns[] = {"!row", "!start_ns", "!end_ns", "!name", "category", "!kind", "!form", "!track", "correlation_id",

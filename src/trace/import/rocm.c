@@ -40,6 +40,7 @@ void kt_rocm_put_header(kt_rocm *r, const char *recorder)
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
+/* Domains are spelled in upper case by rocprofv3, in lower case by rocprof-sys. */
 static bool has_word(kineto_string text, const char *word) { return kb_string_contains_ignoring_case(text, word); }
 
 bool kt_rocm_is_marker(kineto_string domain) { return has_word(domain, "marker") || has_word(domain, "roctx"); }

@@ -1,5 +1,5 @@
 /* Databases of rocprofv3 and rocprof-sys (rocpd). Each process has its own set of tables, whose names end with a
- * number of the process ("rocpd_string_0190…"); views join them. Versions 3 keep process, thread, agent and stream
+ * number of the process ("rocpd_string_0190…"); views join them. Versions 3 keep process, thread, processor and stream
  * in the rows, version 4 in rocpd_track: each reader takes the columns that are there. */
 #include "trace/bytes/json_value.h"
 #include "trace/import/database.h"
@@ -8,7 +8,7 @@
 #define PREFIX "rocpd_string"
 
 typedef struct rocpd_place {
-    int64_t pid, tid, agent, queue, stream; /* ids of the file's tables; -1: none */
+    int64_t pid, tid, processor, queue, stream; /* ids of the file's tables; -1: none */
 } rocpd_place;
 
 /* One set of tables. */
@@ -20,7 +20,7 @@ typedef struct rocpd {
     kt_texts strings, kernels, raw_kernels, categories;
     sqlite3_stmt *event; /* NULL: there is no table of events */
     kb_map pids, tids;   /* id → number + 1 */
-    kb_map gpus;         /* id of an agent → number of the GPU + 1; 0: a CPU */
+    kb_map gpus;         /* id of an processor → number of the GPU + 1; 0: a CPU */
     kb_map tracks;       /* id → index + 1 in `places` */
     KB_VEC(rocpd_place) places;
     bool has_streams;    /* of HIP; else kernels are shown by queue */
@@ -42,12 +42,14 @@ bool kt_is_rocpd(const kt_database *d)
 
 /* ---- numbers ---------------------------------------------------------------------------------- */
 
+/* The name with the number of the process. */
 static const char *table_name(const rocpd *p, char *out, const char *name)
 {
     kb_snprintf(out, 200, "%s%s", name, p->suffix);
     return out;
 }
 
+/* Opens a table of this set. False: it has none of this name. */
 static bool open_rows(rocpd *p, kt_rows *rows, const char *name, const char *const *columns)
 {
     char table[200];
@@ -56,6 +58,7 @@ static bool open_rows(rocpd *p, kt_rows *rows, const char *name, const char *con
     return found && kt_rows_open(rows, p->d, found->name, columns);
 }
 
+/* What an id of the file stands for. */
 static int64_t look_up(const kb_map *map, int64_t id, int64_t otherwise)
 {
     const uint64_t *number = kb_map_find(map, (uint64_t)id);
@@ -79,6 +82,7 @@ static kineto_string program_of(kineto_string command)
     return slash ? kb_string_skip(command, (size_t)(slash + 1 - command.data)) : command;
 }
 
+/* Ids are numbers of the system in rocprofv3, and others in rocprof-sys. */
 static void read_processes(rocpd *p)
 {
     static const char *const processes[] = {"!id", "!pid", "command", NULL};
@@ -122,6 +126,7 @@ static void read_agents(rocpd *p)
     kt_rows_close(&rows);
 }
 
+/* Places of rows: of all rows in version 4, of samples in version 3. */
 static void read_tracks(rocpd *p)
 {
     static const char *const columns[] = {"!id", "pid", "tid", "agent_id", "queue_id", "stream_id", NULL};
@@ -142,6 +147,7 @@ static void read_tracks(rocpd *p)
 
 /* ---- events ----------------------------------------------------------------------------------- */
 
+/* Events are looked up one by one: there are as many as rows, and they need not be kept. */
 static void open_events(rocpd *p)
 {
     static const char *const columns[] = {"!id", "!stack_id", "category_id", "extdata", NULL};
@@ -176,6 +182,7 @@ static rocpd_event find_event(rocpd *p, const kt_rows *rows, int column)
     return e;
 }
 
+/* Version 4 has a table of categories; before, they were texts like others. */
 static kineto_string find_category(rocpd *p, int64_t id)
 {
     uint32_t name = kt_texts_find(&p->categories, id);
@@ -195,6 +202,7 @@ static rocpd_place read_place(const rocpd *p, const kt_rows *rows)
     return (rocpd_place){kt_rows_int_or(rows, PID, -1), kt_rows_int_or(rows, TID, -1), -1, -1, -1};
 }
 
+/* False: the row has no times, and is left out. */
 static bool read_times(rocpd *p, const kt_rows *rows, kt_row *row)
 {
     bool is_good = kt_rows_int(rows, START, &row->start_ns) && kt_rows_int(rows, END, &row->end_ns);
@@ -202,11 +210,13 @@ static bool read_times(rocpd *p, const kt_rows *rows, kt_row *row)
     return is_good;
 }
 
+/* Number of the process in the system. */
 static int64_t process_of(const rocpd *p, const rocpd_place *place)
 {
     return look_up(&p->pids, place->pid, KB_MAX(place->pid, 0));
 }
 
+/* The row of the thread of a place. */
 static uint32_t thread_of(rocpd *p, const rocpd_place *place)
 {
     return kt_import_thread(&p->r.m, process_of(p, place), look_up(&p->tids, place->tid, KB_MAX(place->tid, 0)));
@@ -226,6 +236,7 @@ static uint32_t name_of_region(rocpd *p, const rocpd_event *e, int64_t name, boo
     return id;
 }
 
+/* Calls of the host, and ranges of ROCTx. */
 static void read_regions(rocpd *p)
 {
     static const char *const columns[] = {PLACED, "!name_id", NULL};
@@ -247,6 +258,7 @@ static void read_regions(rocpd *p)
     kt_rows_close(&rows);
 }
 
+/* Calls and marks without a length. */
 static void read_samples(rocpd *p)
 {
     static const char *const columns[] = {"!timestamp", "name_id", "event_id", "!track_id", NULL};
@@ -282,24 +294,26 @@ static void find_streams(rocpd *p)
             p->has_streams = kt_rows_int_or(&rows, 0, 0) > 0;
     kt_rows_close(&rows);
     for (size_t i = 0; i < p->places.count; i++)
-        p->has_streams |= p->places.data[i].agent >= 0 && p->places.data[i].stream > 0;
+        p->has_streams |= p->places.data[i].processor >= 0 && p->places.data[i].stream > 0;
 }
 
 /* Without streams of HIP, kernels of one queue are in order. */
-static uint32_t stream_of(rocpd *p, const rocpd_place *place, int64_t agent)
+static uint32_t stream_of(rocpd *p, const rocpd_place *place, int64_t processor)
 {
     int64_t stream = p->has_streams || place->queue < 0 ? place->stream : place->queue;
-    return kt_import_stream_of(&p->r.m, process_of(p, place), look_up(&p->gpus, agent, KB_MAX(agent, 0)),
+    return kt_import_stream_of(&p->r.m, process_of(p, place), look_up(&p->gpus, processor, KB_MAX(processor, 0)),
                                KB_MAX(stream, 0));
 }
 
-static void set_place(const kt_rows *rows, rocpd_place *place, int agent, int queue, int stream)
+/* Columns of version 3 say where the work ran. */
+static void set_place(const kt_rows *rows, rocpd_place *place, int processor, int queue, int stream)
 {
-    place->agent = kt_rows_int_or(rows, agent, place->agent);
+    place->processor = kt_rows_int_or(rows, processor, place->processor);
     place->queue = kt_rows_int_or(rows, queue, place->queue);
     place->stream = kt_rows_int_or(rows, stream, place->stream);
 }
 
+/* The name with parameters, else the one of the code object. */
 static uint32_t kernel_name(rocpd *p, int64_t kernel)
 {
     uint32_t name = kt_texts_find(&p->kernels, kernel);
@@ -308,12 +322,13 @@ static uint32_t kernel_name(rocpd *p, int64_t kernel)
     return name ? name : kt_string(p->r.m.b, kb_string("kernel without a name"));
 }
 
+/* Launches, with the correlation of the call that made them. */
 static void read_kernels(rocpd *p)
 {
     static const char *const columns[] = {PLACED, "agent_id", "queue_id", "stream_id", "!kernel_id", "group_segment_size",
                                           "workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x",
                                           "grid_size_y", "grid_size_z", NULL};
-    enum { AGENT = REST, QUEUE, STREAM, KERNEL, SHARED, BLOCK, GRID = BLOCK + 3 };
+    enum { PROCESSOR = REST, QUEUE, STREAM, KERNEL, SHARED, BLOCK, GRID = BLOCK + 3 };
     kt_rows rows;
     if (open_rows(p, &rows, "rocpd_kernel_dispatch", columns))
         while (kt_rows_next(&rows)) {
@@ -322,13 +337,13 @@ static void read_kernels(rocpd *p)
             if (!read_times(p, &rows, &row))
                 continue;
             rocpd_place place = read_place(p, &rows);
-            set_place(&rows, &place, AGENT, QUEUE, STREAM);
+            set_place(&rows, &place, PROCESSOR, QUEUE, STREAM);
             for (int i = 0; i < 3; i++) {
                 launch.grid[i] = kt_rows_int_or(&rows, GRID + i, 0);
                 launch.block[i] = kt_rows_int_or(&rows, BLOCK + i, 0);
             }
             row.name = kernel_name(p, kt_rows_int_or(&rows, KERNEL, -1));
-            row.track = stream_of(p, &place, place.agent);
+            row.track = stream_of(p, &place, place.processor);
             row.correlation_id = kt_import_id(&p->r.m, p->scope, (uint64_t)find_event(p, &rows, EVENT).stack);
             kt_rocm_put_launch(&p->r, &launch);
             if (p->has_streams && place.queue >= 0)
@@ -366,14 +381,14 @@ static void read_copies(rocpd *p)
 static void read_memory(rocpd *p)
 {
     static const char *const columns[] = {PLACED, "agent_id", "type", "level", "address", "size", NULL};
-    enum { AGENT = REST, TYPE, LEVEL, ADDRESS, SIZE };
+    enum { PROCESSOR = REST, TYPE, LEVEL, ADDRESS, SIZE };
     kt_rows rows;
     uint64_t others = 0;
     if (open_rows(p, &rows, "rocpd_memory_allocate", columns))
         while (kt_rows_next(&rows)) {
             kt_row row = {0};
             rocpd_place place = read_place(p, &rows);
-            int64_t device = look_up(&p->gpus, kt_rows_int_or(&rows, AGENT, place.agent), -1);
+            int64_t device = look_up(&p->gpus, kt_rows_int_or(&rows, PROCESSOR, place.processor), -1);
             bool is_release = kb_string_is(kt_rows_text(&rows, TYPE), "FREE");
             if (!read_times(p, &rows, &row))
                 continue;
@@ -391,6 +406,7 @@ static void read_memory(rocpd *p)
 
 /* ---- a set of tables -------------------------------------------------------------------------- */
 
+/* Names are looked up when they are needed. */
 static void open_texts(rocpd *p)
 {
     char table[200];
@@ -401,6 +417,7 @@ static void open_texts(rocpd *p)
     kt_texts_open(&p->categories, p->d, b, table_name(p, table, "rocpd_info_category"), "id", "name");
 }
 
+/* Ids of one set mean nothing in the next one. */
 static void close_set(rocpd *p)
 {
     kt_texts_close(&p->strings);
@@ -418,6 +435,7 @@ static void close_set(rocpd *p)
     p->has_streams = false;
 }
 
+/* All tables of one process. */
 static void read_set(rocpd *p)
 {
     open_texts(p);

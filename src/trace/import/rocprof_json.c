@@ -11,7 +11,7 @@ typedef struct rocprof {
     kt_rocm r;
     int64_t pid;
     uint64_t scope;
-    kb_map gpus;    /* handle of an agent → number of the GPU + 1 */
+    kb_map gpus;    /* handle of an processor → number of the GPU + 1 */
     kb_map kernels; /* id → string id */
     kb_map markers; /* correlation → string id */
     KB_VEC(kineto_string) kinds, operations; /* by the number of the kind: name, list of names as JSON */
@@ -63,6 +63,7 @@ static uint32_t keep_json_text(rocprof *p, kineto_string raw)
     return id;
 }
 
+/* A later text of the same id replaces an earlier one. */
 static void put_text(rocprof *p, kb_map *map, int64_t id, uint32_t text)
 {
     uint64_t *slot = kb_map_insert(map, (uint64_t)id, 0, NULL);
@@ -72,6 +73,7 @@ static void put_text(rocprof *p, kb_map *map, int64_t id, uint32_t text)
         p->r.m.b->status = KINETO_E_MEMORY;
 }
 
+/* 0: there is none. */
 static uint32_t find_text(const kb_map *map, int64_t id)
 {
     const uint64_t *text = kb_map_find(map, (uint64_t)id);
@@ -134,6 +136,7 @@ static void read_strings(rocprof *p, kineto_string strings)
     }
 }
 
+/* The process: its number, and the last part of the path of its program. */
 static void read_metadata(rocprof *p, kineto_string metadata)
 {
     kineto_string program = kt_item_at(kt_member_of(metadata, "command"), 0);
@@ -146,6 +149,7 @@ static void read_metadata(rocprof *p, kineto_string metadata)
     kt_import_name_process(&p->r.m, p->pid, slash ? kb_string_skip(program, (size_t)(slash + 1 - program.data)) : program);
 }
 
+/* Names are found in the list of the kind, and kept. */
 static uint32_t operation_name(rocprof *p, int64_t kind, int64_t operation)
 {
     if (kind < 0 || (size_t)kind >= p->operations.count || operation < 0 || operation > 1 << 20)
@@ -162,7 +166,7 @@ static uint32_t operation_name(rocprof *p, int64_t kind, int64_t operation)
 static const char *const record_keys[] = {"start_timestamp", "end_timestamp", "kind", "operation", "thread_id", "correlation_id",
                                           "stream_id", "dispatch_info", "bytes", "dst_agent_id", "src_agent_id", "agent_id",
                                           "address", "allocation_size"};
-enum { START, END, KIND, OPERATION, THREAD, CORRELATION, STREAM, DISPATCH, BYTES, TO, FROM, AGENT, ADDRESS, SIZE, RECORD_KEYS };
+enum { START, END, KIND, OPERATION, THREAD, CORRELATION, STREAM, DISPATCH, BYTES, TO, FROM, PROCESSOR, ADDRESS, SIZE, RECORD_KEYS };
 
 typedef struct record {
     kineto_string v[RECORD_KEYS];
@@ -182,13 +186,15 @@ static bool read_record(rocprof *p, kineto_string item, record *r)
     return is_good;
 }
 
-static uint32_t stream_track(rocprof *p, const record *r, int64_t agent, kineto_string queue)
+/* By stream of HIP, or by queue if no stream is known. */
+static uint32_t stream_track(rocprof *p, const record *r, int64_t processor, kineto_string queue)
 {
     int64_t stream = read_handle(p->has_streams || !queue.size ? r->v[STREAM] : queue, 0);
-    uint32_t number = find_text(&p->gpus, agent);
+    uint32_t number = find_text(&p->gpus, processor);
     return kt_import_stream_of(&p->r.m, p->pid, number ? (int64_t)number - 1 : 0, stream);
 }
 
+/* {"x": 64, "y": 1, "z": 1}. */
 static void read_triple(kineto_string object, int64_t *out)
 {
     static const char *const keys[] = {"x", "y", "z"};
@@ -198,6 +204,7 @@ static void read_triple(kineto_string object, int64_t *out)
         out[i] = read_handle(v[i], 0);
 }
 
+/* A launch: what was launched is in dispatch_info. */
 static void append_kernel(rocprof *p, record *r)
 {
     static const char *const keys[] = {"agent_id", "queue_id", "kernel_id", "group_segment_size", "workgroup_size", "grid_size"};
@@ -232,11 +239,12 @@ static void append_copy(rocprof *p, record *r)
     kt_append(p->r.m.b, &r->row);
 }
 
+/* Memory of devices only. */
 static void append_allocation(rocprof *p, record *r)
 {
     uint32_t name = operation_name(p, read_handle(r->v[KIND], -1), read_handle(r->v[OPERATION], -1));
     kineto_string operation = kineto_trace_string(p->r.m.b->trace, name);
-    uint32_t gpu = find_text(&p->gpus, read_handle(r->v[AGENT], -1));
+    uint32_t gpu = find_text(&p->gpus, read_handle(r->v[PROCESSOR], -1));
     bool is_release = kb_string_ends_with(operation, "FREE");
     r->row.track = kt_import_thread(&p->r.m, p->pid, read_handle(r->v[THREAD], 0));
     if ((gpu || is_release) && !kb_string_contains(operation, "VMEM"))
@@ -246,6 +254,7 @@ static void append_allocation(rocprof *p, record *r)
         p->other_allocations++;
 }
 
+/* A call of an API, or a range or mark of ROCTx. */
 static void append_call(rocprof *p, record *r)
 {
     int64_t kind = read_handle(r->v[KIND], -1);
@@ -265,6 +274,7 @@ static void append_call(rocprof *p, record *r)
     kt_append(p->r.m.b, &r->row);
 }
 
+/* Records of one list, up to damage. */
 static void read_records(rocprof *p, kineto_string list, void (*append)(rocprof *, record *))
 {
     kineto_string item;
@@ -316,6 +326,7 @@ static kineto_string scan_value_or_rest(kt_scan *s)
     return kt_scan_value(s, &value) ? value : (kineto_string){begin, (size_t)(s->end - begin)};
 }
 
+/* Lists by domain; those of callbacks are counted only. */
 static void read_buffers(rocprof *p, kineto_string buffers, bool are_callbacks)
 {
     kt_scan s = kt_scan_of(buffers);
@@ -338,7 +349,7 @@ static void read_buffers(rocprof *p, kineto_string buffers, bool are_callbacks)
     }
 }
 
-enum { METADATA, AGENTS, STRINGS, KERNELS, CALLBACKS, BUFFERS, PARTS };
+enum { METADATA, PROCESSORS, STRINGS, KERNELS, CALLBACKS, BUFFERS, PARTS };
 
 /* False: it is damaged; what there is was read. */
 static bool read_process(rocprof *p, kt_scan *s)
@@ -356,13 +367,14 @@ static bool read_process(rocprof *p, kt_scan *s)
     }
     read_metadata(p, part[METADATA]);
     read_strings(p, part[STRINGS]);
-    read_agents(p, part[AGENTS]);
+    read_agents(p, part[PROCESSORS]);
     read_kernel_symbols(p, part[KERNELS]);
     read_buffers(p, part[CALLBACKS], true);
     read_buffers(p, part[BUFFERS], false);
     return !s->problem;
 }
 
+/* Ids of one process mean nothing in the next one. */
 static void free_process(rocprof *p)
 {
     kb_map_free(&p->gpus);
@@ -392,6 +404,7 @@ static void read_process_list(rocprof *p, kt_scan *s)
     }
 }
 
+/* Other members of the document are skipped. */
 static void read_document(rocprof *p, kt_scan *s)
 {
     kineto_string key, value;
