@@ -316,20 +316,17 @@ bool kt_is_of_flight_recorder(const kineto_trace *trace)
     return false;
 }
 
-bool kt_is_flight_recorder(kineto_string head)
+bool kt_is_flight_recorder_pickle(kineto_string head) { return kt_is_pickle(head); }
+
+bool kt_is_flight_recorder_json(kineto_string head)
 {
-    if (kt_is_pickle(head))
-        return true;
-    size_t blank = 0;
-    while (blank < head.size && strchr(" \t\r\n", head.data[blank]))
-        blank++;
-    return blank < head.size && head.data[blank] == '{' && !kb_string_contains(head, "\"traceEvents\"") &&
-           kb_string_contains(head, "\"entries\"") &&
+    return !kb_string_contains(head, "\"traceEvents\"") && kb_string_contains(head, "\"entries\"") &&
            (kb_string_contains(head, "\"collective_seq_id\"") || kb_string_contains(head, "\"pg_config\""));
 }
 
-kineto_status kt_import_flight_recorder(kineto_string bytes, kineto_trace **out, kineto_error *err)
+kineto_status kt_import_flight_recorder(const kt_import_source *source, kineto_trace **out, kineto_error *err)
 {
+    kineto_string bytes = source->bytes;
     dump d = {0};
     char *json = NULL;
     size_t size = 0;

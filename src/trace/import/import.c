@@ -4,17 +4,31 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+/* The first one that recognises the file reads it. */
 static const kt_importer importers[] = {
-    {"perf.data", kt_is_perf_data, kt_import_perf_data},
-    {"uftrace dump", kt_is_uftrace_dump, kt_import_uftrace_dump},
-    {"flight recorder", kt_is_flight_recorder, kt_import_flight_recorder},
-    {"perf script", kt_is_perf_script, kt_import_perf_script},
+    {.name = "perf.data", .recognise = kt_is_perf_data, .read = kt_import_perf_data},
+    {.name = "uftrace dump", .recognise = kt_is_uftrace_dump, .read = kt_import_uftrace_dump},
+    {.name = "flight recorder", .recognise = kt_is_flight_recorder_pickle, .read = kt_import_flight_recorder},
+    {.name = "flight recorder", .is_json = true, .recognise = kt_is_flight_recorder_json,
+     .read = kt_import_flight_recorder},
+    {.name = "SQLite database", .recognise = kt_is_database, .read = kt_import_database},
+    {.name = "rocprofv3 JSON", .is_json = true, .recognise = kt_is_rocprof_json, .read = kt_import_rocprof_json},
+    {.name = "perf script", .recognise = kt_is_perf_script, .read = kt_import_perf_script},
 };
+
+static bool begins_as_json(kineto_string head)
+{
+    size_t at = 0;
+    while (at < head.size && (head.data[at] == ' ' || (head.data[at] >= '\t' && head.data[at] <= '\r')))
+        at++;
+    return at < head.size && (head.data[at] == '{' || head.data[at] == '[');
+}
 
 const kt_importer *kt_importer_find(kineto_string head)
 {
+    bool is_json = begins_as_json(head);
     for (size_t i = 0; i < KB_COUNT(importers); i++)
-        if (importers[i].recognise(head))
+        if (importers[i].is_json == is_json && importers[i].recognise(head))
             return &importers[i];
     return NULL;
 }

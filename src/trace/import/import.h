@@ -10,10 +10,21 @@
 
 #include "trace/trace.h"
 
+/* The file that a reader gets. */
+typedef struct kt_import_source {
+    kineto_string bytes; /* all of it, decompressed; empty for a reader with `streams` */
+    const char *path;    /* as the user named it, "-": stdin; NULL: none */
+    struct kt_input *input; /* of `bytes` (bytes/input.h): for a reader with `streams`, which waits for text
+                               with kt_input_wait and gives it back with kt_input_mark_passed; NULL: none */
+    struct kt_store *store; /* the memory limit of the trace (model/store.h); NULL: none */
+} kt_import_source;
+
 typedef struct kt_importer {
     const char *name; /* of the format, for messages */
+    bool is_json;     /* begins with { or [: only such files are offered to it, no others */
+    bool streams;     /* reads source->input */
     bool (*recognise)(kineto_string head);
-    kineto_status (*read)(kineto_string bytes, kineto_trace **out, kineto_error *err);
+    kineto_status (*read)(const kt_import_source *source, kineto_trace **out, kineto_error *err);
 } kt_importer;
 
 /* Bytes of the beginning that are enough to recognise every format. */
@@ -32,23 +43,33 @@ const kt_directory_importer *kt_directory_importer_find(const char *path);
 
 /* ---- flight_recorder.c ---- */
 /** A dump of PyTorch's flight recorder, pickled or as JSON. */
-bool kt_is_flight_recorder(kineto_string head);
-kineto_status kt_import_flight_recorder(kineto_string bytes, kineto_trace **out, kineto_error *err);
+bool kt_is_flight_recorder_pickle(kineto_string head);
+bool kt_is_flight_recorder_json(kineto_string head);
+kineto_status kt_import_flight_recorder(const kt_import_source *source, kineto_trace **out, kineto_error *err);
 /** Was this trace made of such a dump? */
 bool kt_is_of_flight_recorder(const kineto_trace *trace);
 
+/* ---- database.c, or database_absent.c in a build without SQLite ---- */
+/** An export of Nsight Systems, or a database of rocprofv3. */
+bool kt_is_database(kineto_string head);
+kineto_status kt_import_database(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
 /* ---- perf_data.c ---- */
 bool kt_is_perf_data(kineto_string head);
-kineto_status kt_import_perf_data(kineto_string bytes, kineto_trace **out, kineto_error *err);
+kineto_status kt_import_perf_data(const kt_import_source *source, kineto_trace **out, kineto_error *err);
 kineto_status kt_import_perf_directory(const char *path, kineto_trace **out, kineto_error *err);
 
 /* ---- perf_script.c ---- */
 bool kt_is_perf_script(kineto_string head);
-kineto_status kt_import_perf_script(kineto_string bytes, kineto_trace **out, kineto_error *err);
+kineto_status kt_import_perf_script(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
+/* ---- rocprof_json.c ---- */
+bool kt_is_rocprof_json(kineto_string head);
+kineto_status kt_import_rocprof_json(const kt_import_source *source, kineto_trace **out, kineto_error *err);
 
 /* ---- uftrace_dump.c ---- */
 bool kt_is_uftrace_dump(kineto_string head);
-kineto_status kt_import_uftrace_dump(kineto_string bytes, kineto_trace **out, kineto_error *err);
+kineto_status kt_import_uftrace_dump(const kt_import_source *source, kineto_trace **out, kineto_error *err);
 
 /* ---- uftrace_directory.c ---- */
 kineto_status kt_import_uftrace_directory(const char *path, kineto_trace **out, kineto_error *err);

@@ -510,9 +510,9 @@ static kineto_status import_parts(const kt_perf_part *parts, size_t count, kinet
     return status;
 }
 
-kineto_status kt_import_perf_data(kineto_string bytes, kineto_trace **out, kineto_error *err)
+kineto_status kt_import_perf_data(const kt_import_source *source, kineto_trace **out, kineto_error *err)
 {
-    return import_parts(&(kt_perf_part){bytes, NULL}, 1, out, err);
+    return import_parts(&(kt_perf_part){source->bytes, NULL}, 1, out, err);
 }
 
 /* ---- the directory of perf record --threads -------------------------------------------------- */

@@ -508,13 +508,13 @@ bool kt_is_perf_script(kineto_string head)
     return false;
 }
 
-kineto_status kt_import_perf_script(kineto_string bytes, kineto_trace **out, kineto_error *err)
+kineto_status kt_import_perf_script(const kt_import_source *source, kineto_trace **out, kineto_error *err)
 {
     script_import *x = calloc(1, sizeof *x);
     kineto_status status = x ? kt_timeline_create(&x->timeline, err)
                              : kb_fail_memory(err, "perf script");
     if (!status) {
-        status = read_script(x, bytes, out, err);
+        status = read_script(x, source->bytes, out, err);
         kt_timeline_free(&x->timeline);
         kb_map_free(&x->frame_of_names);
         kb_map_free(&x->last_of_thread);

@@ -109,10 +109,10 @@ bool kt_is_uftrace_dump(kineto_string head)
     return kb_string_starts_with(head, "uftrace file header: magic");
 }
 
-kineto_status kt_import_uftrace_dump(kineto_string bytes, kineto_trace **out, kineto_error *err)
+kineto_status kt_import_uftrace_dump(const kt_import_source *source, kineto_trace **out, kineto_error *err)
 {
     uftrace_import *u = calloc(1, sizeof *u);
-    kineto_string line;
+    kineto_string bytes = source->bytes, line;
     dump_line parsed;
     kineto_status status = u ? kt_uftrace_create(&u->calls, err) : kb_fail_memory(err, "uftrace dump");
     if (!status) {

@@ -494,23 +494,19 @@ static kineto_status import_directory(const char *path, const kt_directory_impor
     return prefix_error_with_path(importer->read(path, out, err), path, err);
 }
 
-/* The importer for a file of another tool; NULL: none, or it is JSON with events. */
+/* The importer for a file of another tool; NULL: none. */
 static const kt_importer *find_importer(kt_reader *r)
 {
-    size_t ready = kt_input_ready(r->input, 16);
-    if (!ready || r->input->base[0] == '[')
-        return NULL;
-    ready = kt_input_ready(r->input, KT_IMPORT_HEAD_BYTES);
-    if (r->input->base[0] == '{' &&
-        !kt_is_flight_recorder((kineto_string){r->input->base, KB_MIN(ready, KT_IMPORT_HEAD_BYTES)}))
-        return NULL;
+    size_t ready = kt_input_ready(r->input, KT_IMPORT_HEAD_BYTES);
     return kt_importer_find((kineto_string){r->input->base, KB_MIN(ready, KT_IMPORT_HEAD_BYTES)});
 }
 
 static kineto_status import_trace(kt_reader *r, const kt_importer *importer, kineto_trace **out)
 {
-    kineto_string bytes = {r->input->base, kt_input_wait(r->input, SIZE_MAX)};
-    return importer->read(bytes, out, r->err);
+    kt_import_source source = {.path = r->input->path, .input = r->input, .store = r->store};
+    if (!importer->streams)
+        source.bytes = (kineto_string){r->input->base, kt_input_wait(r->input, SIZE_MAX)};
+    return importer->read(&source, out, r->err);
 }
 
 static kineto_status read_trace(kt_reader *r, kineto_trace **out)
