@@ -1,0 +1,179 @@
+/* Open events: a ring of slots. A handle is a slot's number with its generation, never a pointer, so that a handle that
+ * is stopped twice, or long after, is recognised. A slot keeps its facts after its event has ended, until it is reused,
+ * because NCCL starts the parts of a collective after it has stopped it.
+ *
+ * Phases: FREE → FILLING → OPEN → CLOSING → FREE, or OPEN → AWAITING (stopped, channels run) → CLOSING → FREE. Only
+ * the thread that changes a phase to FILLING or CLOSING writes or delivers. Facts are words that are read without a lock:
+ * a reader compares the generation before and after, and whoever sees a new word (release) sees the new generation. */
+#include "nccl.h"
+
+#include <string.h>
+
+enum { FREE, FILLING, OPEN, AWAITING, CLOSING, PHASES = 8 };
+#define MAX_PROBES 64u
+
+static nc_slot slots[NC_SLOTS];
+static atomic_uint_fast64_t next_slot;
+
+static unsigned phase_of(uint64_t state) { return (unsigned)(state % PHASES); }
+static uint64_t with_phase(uint64_t state, unsigned phase) { return state - state % PHASES + phase; }
+
+/* ---- handles ---------------------------------------------------------------------------------- */
+
+static void *make_handle(uint64_t state, uint32_t index)
+{
+    return (void *)(uintptr_t)(state / PHASES * 2 * NC_SLOTS + NC_SLOTS + index);
+}
+
+/* The slot of a handle; NULL: no such. *generation is that of the handle, as in its state. */
+static nc_slot *find_slot(void *handle, uint64_t *generation)
+{
+    uint64_t number = (uint64_t)(uintptr_t)handle, index = number % NC_SLOTS;
+    *generation = number / (2 * NC_SLOTS) * PHASES;
+    return number / NC_SLOTS % 2 && *generation ? &slots[index] : NULL;
+}
+
+static void store_facts(nc_slot *slot, const nc_facts *facts)
+{
+    uint64_t words[NC_FACT_WORDS];
+    memcpy(words, facts, sizeof words);
+    for (size_t i = 0; i < NC_FACT_WORDS; i++)
+        atomic_store_explicit(&slot->words[i], words[i], memory_order_release);
+}
+
+static void load_facts(nc_slot *slot, nc_facts *out)
+{
+    uint64_t words[NC_FACT_WORDS];
+    for (size_t i = 0; i < NC_FACT_WORDS; i++)
+        words[i] = atomic_load_explicit(&slot->words[i], memory_order_acquire);
+    memcpy(out, words, sizeof words);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+static bool change_phase(nc_slot *slot, uint64_t *state, unsigned phase)
+{
+    return atomic_compare_exchange_strong_explicit(&slot->state, state, with_phase(*state, phase), memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
+/* A slot whose channels were expected for a whole round of the ring: deliver what is known. */
+static void give_up_channels(nc_slot *slot, uint64_t state)
+{
+    nc_facts f;
+    if (!change_phase(slot, &state, CLOSING))
+        return;
+    load_facts(slot, &f);
+    nc_deliver(slot, &f, kineto_record_ticks(), false);
+    nc_slot_close(slot);
+}
+
+/* The next slot that is free, in phase FILLING of a new generation. */
+static nc_slot *claim_slot(uint64_t *state)
+{
+    for (uint32_t i = 0; i < MAX_PROBES; i++) {
+        nc_slot *slot = &slots[atomic_fetch_add_explicit(&next_slot, 1, memory_order_relaxed) % NC_SLOTS];
+        uint64_t now = atomic_load_explicit(&slot->state, memory_order_acquire);
+        if (phase_of(now) == AWAITING) {
+            give_up_channels(slot, now);
+            now = atomic_load_explicit(&slot->state, memory_order_acquire);
+        }
+        *state = now - phase_of(now) + PHASES + FILLING;
+        if (phase_of(now) == FREE && atomic_compare_exchange_strong(&slot->state, &now, *state))
+            return slot;
+    }
+    return NULL;
+}
+
+nc_slot *nc_slot_open(const nc_facts *facts, void **handle)
+{
+    uint64_t state;
+    nc_slot *slot = claim_slot(&state);
+    if (!slot)
+        return NULL;
+    store_facts(slot, facts);
+    nc_set(&slot->first_timer, 0);
+    nc_set(&slot->last_timer, 0);
+    nc_set(&slot->value, 0);
+    nc_set(&slot->waited, 0);
+    nc_set(&slot->waits_from, 0);
+    atomic_store_explicit(&slot->channels_left, facts->channels, memory_order_relaxed);
+    atomic_store_explicit(&slot->delivered, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->state, with_phase(state, OPEN), memory_order_release);
+    *handle = make_handle(state, (uint32_t)(slot - slots));
+    return slot;
+}
+
+/* ---- reading and ending ----------------------------------------------------------------------- */
+
+nc_slot *nc_slot_read(void *handle, nc_facts *out)
+{
+    uint64_t generation;
+    nc_slot *slot = find_slot(handle, &generation);
+    uint64_t before = slot ? atomic_load_explicit(&slot->state, memory_order_acquire) : 0;
+    if (!slot || before - phase_of(before) != generation || phase_of(before) == FILLING)
+        return NULL;
+    load_facts(slot, out);
+    uint64_t after = atomic_load_explicit(&slot->state, memory_order_relaxed);
+    return after - phase_of(after) == generation ? slot : NULL;
+}
+
+nc_slot *nc_slot_stop(void *handle, nc_facts *out)
+{
+    uint64_t generation;
+    nc_slot *slot = find_slot(handle, &generation);
+    uint64_t state = generation + OPEN;
+    if (!slot || !change_phase(slot, &state, CLOSING))
+        return NULL;
+    load_facts(slot, out);
+    return slot;
+}
+
+/* The caller has it in CLOSING. Only the thread that changes AWAITING to CLOSING again delivers it. */
+static bool finish_channels(nc_slot *slot)
+{
+    uint64_t state = atomic_load(&slot->state);
+    return phase_of(state) == AWAITING && atomic_load(&slot->channels_left) == 0 && change_phase(slot, &state, CLOSING);
+}
+
+bool nc_slot_await_channels(nc_slot *slot)
+{
+    uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
+    if (atomic_load(&slot->channels_left) == 0)
+        return false;
+    atomic_store(&slot->state, with_phase(state, AWAITING));
+    return !finish_channels(slot);
+}
+
+bool nc_slot_end_channel(nc_slot *slot)
+{
+    unsigned left = atomic_load(&slot->channels_left);
+    while (left && !atomic_compare_exchange_weak(&slot->channels_left, &left, left - 1))
+        ;
+    return left == 1 && finish_channels(slot);
+}
+
+void nc_slot_close(nc_slot *slot)
+{
+    uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
+    atomic_store_explicit(&slot->state, with_phase(state, FREE), memory_order_release);
+}
+
+bool nc_slot_claim_delivery(nc_slot *slot, uint32_t session)
+{
+    return atomic_exchange_explicit(&slot->delivered, session, memory_order_relaxed) != session;
+}
+
+/* An event that ends meanwhile is delivered by one of both threads. */
+void nc_slots_visit(uint32_t session, void (*visit)(nc_slot *slot, const nc_facts *facts))
+{
+    uint64_t used = atomic_load(&next_slot);
+    nc_facts f;
+    for (uint32_t i = 0; i < NC_SLOTS && i < used; i++) {
+        uint64_t state = atomic_load_explicit(&slots[i].state, memory_order_acquire);
+        if (phase_of(state) != OPEN && phase_of(state) != AWAITING)
+            continue;
+        if (nc_slot_read(make_handle(state, i), &f) && f.session == session)
+            visit(&slots[i], &f);
+    }
+}
