@@ -277,9 +277,11 @@ void nc_event_stop(void *handle)
 
 /* ---- the end of a session --------------------------------------------------------------------- */
 
-/* It stays open, for NCCL and for the other plug-in. */
+/* At the end of a session an event stays open, for NCCL and for the other plug-in. */
 static void deliver_open(nc_slot *slot, const nc_facts *f)
 {
+    if (!f->session || f->session != nc_session())
+        return;
     nc_deliver(slot, f, kineto_record_ticks(), true);
     nc_count(NC_TALLY_OPEN);
 }
@@ -288,4 +290,10 @@ void nc_events_flush(void)
 {
     nc_comms_visit(nc_launch_flush);
     nc_slots_visit(nc_session(), deliver_open);
+}
+
+void nc_events_end(nc_comm *comm)
+{
+    nc_launch_flush(comm);
+    nc_slots_release(comm, deliver_open);
 }

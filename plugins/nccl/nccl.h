@@ -265,6 +265,8 @@ bool nc_slot_end_channel(nc_slot *slot);
 void nc_slot_close(nc_slot *slot);
 /** Visit the events of a session that have not ended. */
 void nc_slots_visit(uint32_t session, void (*visit)(nc_slot *slot, const nc_facts *facts));
+/** A communicator ends: visit and close its events that have not ended. */
+void nc_slots_release(const nc_comm *comm, void (*visit)(nc_slot *slot, const nc_facts *facts));
 /** Is the caller the one that delivers it in this session? */
 bool nc_slot_claim_delivery(nc_slot *slot, uint32_t session);
 
@@ -275,6 +277,8 @@ void nc_event_stop(void *handle);
 void nc_event_record(unsigned version, void *handle, int number, const void *values);
 /** The session ends: deliver what has not ended. */
 void nc_events_flush(void);
+/** A communicator ends, and its open events with it. */
+void nc_events_end(nc_comm *comm);
 
 /* ---- launches.c ------------------------------------------------------------------------------- */
 
@@ -335,7 +339,7 @@ bool nc_options_read(const char *text, nc_options *out, char why[NC_TEXT_BYTES])
     X(NO_SLOT, 1, "too many open events", "16384 may be open at once")                                                 \
     X(UNKNOWN_TYPE, 0, "events of a type that is not known", "NCCL is newer than this version of ckineto")             \
     X(STALE, 0, "ends of events that were not open", "ended twice, or long after their communicator")                  \
-    X(OPEN, 0, "events that had not ended", "they end with the recording")                                             \
+    X(OPEN, 0, "events that had not ended", "they end with the recording, or with their communicator")                 \
     X(COMMS, 0, "communicators beyond 256", "their events are not recorded")                                           \
     X(VALUES, 0, "operations without their values", "the recorder's table of sets of values is full")                   \
     X(NEXT_LOST, 0, "events that the other profiler plug-in did not get", "too many events are open")                  \
@@ -357,6 +361,9 @@ void nc_count_requested(void);
 uint32_t nc_session(void);
 /** Does the session want activities of this type? */
 bool nc_session_wants(int32_t type);
+/** The rows below communicators, and the number of their type. */
+bool nc_session_wants_rows(void);
+int32_t nc_rows_type(void);
 /** Events that it wants of NCCL. */
 int nc_session_mask(void);
 /** The host's builder, or NULL. If not NULL, call nc_builder_leave soon and do not block before. */

@@ -10,11 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-static const int32_t supported_types[] = {
-    KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME,
-    KINETO_PLUGIN_PROFILE_EVENT_TYPE_USER_ANNOTATION,
-    KINETO_PLUGIN_PROFILE_EVENT_TYPE_COLLECTIVE_COMM,
-};
+/* The kind of the rows below communicators: "nccl", of our own, which is recorded by default; of a host without such kinds
+ * the one that is like it. */
+static int32_t rows_type = KINETO_PLUGIN_PROFILE_EVENT_TYPE_COLLECTIVE_COMM;
+#define ROWS_BIT 63
 
 struct KinetoPlugin_ProfilerHandle {
     atomic_bool is_created;
@@ -28,7 +27,7 @@ static atomic_bool is_registered;
 static atomic_uint session_number; /* of the last session, from 1 */
 static atomic_uint live_session;   /* 0: none records */
 static atomic_int live_mask;
-static atomic_uint live_types;
+static atomic_uint_fast64_t live_types;
 static _Atomic(const KinetoPlugin_TraceBuilder *) live_builder;
 static atomic_uint builder_users;
 static atomic_uint_fast64_t requested;
@@ -38,7 +37,9 @@ static char reason[NC_TEXT_BYTES]; /* why the last call failed */
 
 uint32_t nc_session(void) { return atomic_load_explicit(&live_session, memory_order_acquire); }
 int nc_session_mask(void) { return atomic_load_explicit(&live_mask, memory_order_relaxed); }
-bool nc_session_wants(int32_t type) { return atomic_load_explicit(&live_types, memory_order_relaxed) >> type & 1; }
+bool nc_session_wants(int32_t type) { return nc_get(&live_types) >> type & 1; }
+bool nc_session_wants_rows(void) { return nc_get(&live_types) >> ROWS_BIT & 1; }
+int32_t nc_rows_type(void) { return rows_type; }
 void nc_count_requested(void) { atomic_fetch_add_explicit(&requested, 1, memory_order_relaxed); }
 
 const KinetoPlugin_TraceBuilder *nc_builder_enter(void)
@@ -92,8 +93,8 @@ static void report_tallies(const KinetoPlugin_TraceBuilder *builder)
         counts.requested += tally_texts[i].is_loss ? n : 0;
         counts.dropped += tally_texts[i].is_loss ? n : 0;
         if (n && KINETO_PLUGIN_HAS(builder, KinetoPlugin_TraceBuilder, addLedgerLine))
-            (void)builder->addLedgerLine(builder->pTraceBuilderHandle, tally_texts[i].reason, n,
-                                         tally_texts[i].is_loss, tally_texts[i].detail);
+            (void)builder->addLedgerLine(builder->pTraceBuilderHandle, tally_texts[i].reason, n, 0,
+                                         tally_texts[i].detail); /* losses are in the counts */
     }
     if (counts.requested)
         (void)builder->addCounts(builder->pTraceBuilderHandle, &counts);
@@ -109,7 +110,7 @@ static int choose_mask(uint64_t types, const nc_options *o)
         mask |= NC_GROUP_API | NC_COLL_API | NC_P2P_API;
     if (types >> KINETO_PLUGIN_PROFILE_EVENT_TYPE_USER_ANNOTATION & 1)
         mask |= NC_GROUP_API | NC_KERNEL_LAUNCH | NC_P2P | NC_GROUP;
-    if (types >> KINETO_PLUGIN_PROFILE_EVENT_TYPE_COLLECTIVE_COMM & 1)
+    if (types >> ROWS_BIT & 1)
         mask |= NC_P2P | NC_GROUP | (o->channels ? NC_KERNEL_CH : 0) |
                 (o->copies ? NC_CE_COLL | NC_CE_SYNC | NC_CE_BATCH : 0) | (o->proxy ? NC_PROXY_OP | NC_PROXY_CTRL : 0) |
                 (o->steps ? NC_PROXY_OP | NC_PROXY_STEP : 0) | (o->net ? NC_NET_PLUGIN : 0);
@@ -118,7 +119,7 @@ static int choose_mask(uint64_t types, const nc_options *o)
 
 static void begin_recording(void)
 {
-    atomic_store(&live_types, (unsigned)profiler.types);
+    nc_set(&live_types, profiler.types);
     atomic_store(&live_mask, choose_mask(profiler.types, &profiler.options));
     atomic_store_explicit(&live_session, atomic_load(&session_number), memory_order_release);
     nc_masks_update();
@@ -165,6 +166,18 @@ static int fail_with(const char *text)
     return -1;
 }
 
+/* Types that plug-ins have announced have no bit in plugin_types_wanted. */
+static uint64_t read_types(const KinetoPlugin_ProfilerCreate_Params *params)
+{
+    uint64_t types = plugin_types_wanted(params) & ~(UINT64_C(1) << ROWS_BIT);
+    if (!KINETO_PLUGIN_HAS(params, KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen))
+        return UINT64_MAX;
+    for (size_t i = 0; i < params->enabledActivityTypesMaxLen; i++)
+        if (params->pEnabledActivityTypes[i] == rows_type)
+            types |= UINT64_C(1) << ROWS_BIT;
+    return types;
+}
+
 static int create_session(KinetoPlugin_ProfilerCreate_Params *params)
 {
     bool is_free = false;
@@ -177,7 +190,7 @@ static int create_session(KinetoPlugin_ProfilerCreate_Params *params)
         atomic_store(&profiler.is_created, false);
         return -1;
     }
-    profiler.types = plugin_types_wanted(params);
+    profiler.types = read_types(params);
     params->pProfilerHandle = &profiler;
     return 0;
 }
@@ -193,7 +206,9 @@ static int destroy_session(KinetoPlugin_ProfilerDestroy_Params *params)
 
 static int query_nccl(KinetoPlugin_ProfilerQuery_Params *params)
 {
-    return plugin_query(params, "NCCL", "nccl", supported_types, NC_COUNT(supported_types));
+    const int32_t types[] = {KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME, KINETO_PLUGIN_PROFILE_EVENT_TYPE_USER_ANNOTATION,
+                             rows_type};
+    return plugin_query(params, "NCCL", "nccl", types, NC_COUNT(types));
 }
 
 static int start_nccl(KinetoPlugin_ProfilerStart_Params *params)
@@ -254,6 +269,18 @@ static const KinetoPlugin_ProfilerInterface nccl_interface = {
 
 NC_EXPORT int KinetoPlugin_register(const KinetoPlugin_Registry *registry);
 
+static void announce_kind(const KinetoPlugin_Registry *registry)
+{
+    KinetoPlugin_ActivityTypeInfo kind = {"nccl", KINETO_PLUGIN_PROFILE_EVENT_TYPE_COLLECTIVE_COMM, 1};
+    KinetoPlugin_RegisterActivityTypes_Params params = {
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_RegisterActivityTypes_Params, firstEventType),
+        .pTypes = &kind,
+        .count = 1};
+    if (KINETO_PLUGIN_HAS(registry, KinetoPlugin_Registry, registerActivityTypes) &&
+        registry->registerActivityTypes(registry->pRegistryHandle, &params) == 0)
+        rows_type = params.firstEventType;
+}
+
 /* Called when NCCL makes its first communicator, or by a host that loads plug-ins; the first one registers. */
 int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
 {
@@ -262,6 +289,7 @@ int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
         return -1;
     if (!atomic_compare_exchange_strong(&is_registered, &before, true))
         return 0;
+    announce_kind(registry);
     int status = registry->registerProfiler(registry->pRegistryHandle, &nccl_interface);
     if (status != 0)
         atomic_store(&is_registered, false);

@@ -285,10 +285,10 @@ static void deliver_comm_row(const KinetoPlugin_TraceBuilder *builder, nc_slot *
 {
     row r;
     int32_t number = row_of(f);
-    if (!nc_session_wants(KINETO_PLUGIN_PROFILE_EVENT_TYPE_COLLECTIVE_COMM))
+    if (!nc_session_wants_rows())
         return;
     nc_announce_row(builder, f, number);
-    begin_row(&r, f, KINETO_PLUGIN_PROFILE_EVENT_TYPE_COLLECTIVE_COMM, end);
+    begin_row(&r, f, nc_rows_type(), end);
     r.activity.event.deviceId = NC_FIRST_DEVICE + (int32_t)f->comm_number;
     r.activity.event.resourceId = number;
     describe_row(&r, slot, f, is_open);

@@ -177,3 +177,17 @@ void nc_slots_visit(uint32_t session, void (*visit)(nc_slot *slot, const nc_fact
             visit(&slots[i], &f);
     }
 }
+
+void nc_slots_release(const nc_comm *comm, void (*visit)(nc_slot *slot, const nc_facts *facts))
+{
+    uint64_t used = atomic_load(&next_slot);
+    nc_facts f;
+    for (uint32_t i = 0; i < NC_SLOTS && i < used; i++) {
+        uint64_t state = atomic_load_explicit(&slots[i].state, memory_order_acquire);
+        bool is_open = phase_of(state) == OPEN || phase_of(state) == AWAITING;
+        if (!is_open || !nc_slot_read(make_handle(state, i), &f) || f.comm != comm || !change_phase(&slots[i], &state, CLOSING))
+            continue;
+        visit(&slots[i], &f);
+        nc_slot_close(&slots[i]);
+    }
+}

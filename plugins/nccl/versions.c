@@ -358,7 +358,7 @@ static int finalize_comm(void *context)
     int saved = errno;
     nc_comm *comm = nc_comm_of(context);
     if (comm) {
-        nc_launch_flush(comm);
+        nc_events_end(comm);
         nc_next_finalize(comm);
         nc_comm_remove(comm);
     }
