@@ -54,8 +54,8 @@ int32_t nc_gpu_clock(int32_t gpu)
 /* The first samples, those that are nearly as narrow as the best, and a few of the others. */
 static bool is_useful(gpu_clock *clock, uint64_t width)
 {
-    uint64_t n = atomic_fetch_add_explicit(&clock->samples, 1, memory_order_relaxed);
-    uint64_t best = nc_get(&clock->narrowest);
+    uint64_t n = nc_get(&clock->samples), best = nc_get(&clock->narrowest);
+    nc_set(&clock->samples, n + 1); /* a lost count changes nothing */
     if (width < best)
         nc_set(&clock->narrowest, width);
     return n < 16 || width <= best + best / 4 || n % 64 == 0;
@@ -65,13 +65,16 @@ void nc_gpu_clock_sample(int32_t gpu, uint64_t timer, uint64_t before, uint64_t 
 {
     gpu_clock *clock = clock_of(gpu);
     uint32_t session = nc_session();
-    const KinetoPlugin_TraceBuilder *builder = after > before ? nc_builder_enter() : NULL;
+    bool is_known = atomic_load_explicit(&clock->session, memory_order_acquire) == session;
+    if (after <= before || (is_known && !is_useful(clock, after - before)))
+        return;
+    const KinetoPlugin_TraceBuilder *builder = nc_builder_enter();
     if (!builder)
         return;
-    if (atomic_load_explicit(&clock->session, memory_order_acquire) != session)
+    if (!is_known)
         register_clock(builder, clock, session);
     int32_t number = atomic_load(&clock->number);
-    if (number >= 0 && is_useful(clock, after - before))
+    if (number >= 0 && (is_known || is_useful(clock, after - before)))
         (void)builder->addClockSample(builder->pTraceBuilderHandle, number, (int64_t)timer, before, after);
     nc_builder_leave();
 }

@@ -171,7 +171,7 @@ static void describe_comm(nc_comm *c, unsigned version, const nc_comm_facts *fac
     c->is_world = facts->ranks > 0 && facts->ranks == world_size();
     copy_name(c->name, facts->name);
     nc_set(&c->sequence, 0);
-    nc_set(&c->last_begin, 0);
+    nc_set(&c->last_begin, kineto_record_ticks());
     nc_set(&c->last_launch, 0);
     atomic_store(&c->rows_session, 0);
     memset(c->sets, 0, sizeof c->sets);

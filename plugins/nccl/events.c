@@ -27,16 +27,22 @@ static void inherit_facts(const nc_event *e, nc_facts *f)
     }
 }
 
-/* Collectives and messages as they are launched. `launched` is the last moment of which is known that the kernel was not
- * running: before version 5 that is the collective before it. */
+/* The last moment of which is known that the kernel was not running: the begin of its launch, or the collective before it,
+ * or the begin of the communicator. Kernels of graphs run in another order than they are reported. */
+static uint64_t find_launch(const nc_facts *f)
+{
+    uint64_t launch = nc_get(&f->comm->last_launch), before = nc_get(&f->comm->last_begin);
+    return launch > before || f->is_captured ? launch : before;
+}
+
+/* Collectives and messages as they are launched. */
 static void describe_task(const nc_event *e, nc_facts *f)
 {
     nc_comm *c = f->comm;
-    uint64_t launch = nc_get(&c->last_launch);
     bool is_channelled = nc_session_mask() & NC_KERNEL_CH && c->version >= 3;
     f->func = nc_keep_text(e->func);
     f->its_sequence = e->sequence;
-    f->launched = c->version >= 5 ? launch : nc_get(&c->last_begin);
+    f->launched = find_launch(f);
     f->channels = is_channelled ? e->channels : 0;
     f->peer = e->peer;
     nc_set(&c->last_begin, f->begin);
@@ -80,13 +86,16 @@ static void describe_other(const nc_event *e, nc_facts *f)
     }
 }
 
+/* Those that become ranges of their thread. */
+#define ON_THREADS (NC_COLL | NC_P2P | NC_GROUP_API | NC_COLL_API | NC_P2P_API | NC_KERNEL_LAUNCH)
+
 static void describe_event(const nc_event *e, nc_facts *f)
 {
     f->begin = kineto_record_ticks();
     f->func = nc_keep_text(NULL);
     f->type = e->type;
     f->comm_number = f->comm->number;
-    f->thread = nc_thread_id();
+    f->thread = e->type & ON_THREADS ? nc_thread_id() : 0;
     f->peer = -1;
     f->channel = e->channel;
     f->count = e->count;
@@ -229,7 +238,7 @@ static void end_channel(const nc_facts *channel, uint64_t timer, uint64_t now)
 {
     nc_facts f;
     nc_slot *slot = channel->parent ? nc_slot_read(channel->parent, &f) : NULL;
-    if (!slot || (f.type != NC_COLL && f.type != NC_P2P))
+    if (!slot || (f.type != NC_COLL && f.type != NC_P2P) || !f.channels)
         return;
     widen_span(slot, channel->timer, timer);
     if (!nc_slot_end_channel(slot))
@@ -253,6 +262,9 @@ static void end_recorded(nc_slot *slot, const nc_facts *f)
         nc_launch_flush(f->comm);
 }
 
+/* Events that no other has as a parent. */
+#define LEAVES (NC_KERNEL_CH | NC_NET_PLUGIN | NC_PROXY_CTRL | NC_KERNEL_LAUNCH | NC_CE_SYNC | NC_CE_BATCH)
+
 void nc_event_stop(void *handle)
 {
     nc_facts f;
@@ -267,12 +279,15 @@ void nc_event_stop(void *handle)
     nc_next_stop(f.comm, f.next);
     bool is_recorded = f.session && f.session == nc_session();
     if (is_recorded && f.comm->version < 5 && (f.type == NC_COLL || f.type == NC_P2P))
-        nc_deliver_task_range(&f, kineto_record_ticks());
+        nc_deliver_task_range(slot, &f, kineto_record_ticks());
     if (is_recorded && f.channels && nc_slot_await_channels(slot))
         return;
     if (is_recorded)
         end_recorded(slot, &f);
-    nc_slot_close(slot);
+    if (f.type & LEAVES)
+        nc_slot_recycle(slot);
+    else
+        nc_slot_close(slot);
 }
 
 /* ---- the end of a session --------------------------------------------------------------------- */

@@ -16,10 +16,12 @@ static bool lock_launch(nc_comm *c)
 
 static void unlock_launch(nc_comm *c) { atomic_flag_clear_explicit(&c->is_busy, memory_order_release); }
 
+static atomic_uint_fast64_t emitted;
+
 static void deliver_open_launch(nc_comm *c)
 {
-    if (c->launch.is_open)
-        nc_deliver_launch(&c->launch);
+    if (c->launch.is_open && nc_deliver_launch(&c->launch))
+        atomic_fetch_add(&emitted, 1);
     c->launch.is_open = false;
 }
 
@@ -53,3 +55,5 @@ void nc_launch_flush(nc_comm *c)
     deliver_open_launch(c);
     unlock_launch(c);
 }
+
+uint64_t nc_launches_take_emitted(void) { return atomic_exchange(&emitted, 0); }

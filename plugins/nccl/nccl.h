@@ -222,17 +222,14 @@ void nc_comms_after_fork(void);
 /** The table of the plug-in after ours, of the newest version that it has and that is at most `version`. NULL: none. */
 const nc_table *nc_next_table(unsigned version, unsigned *out);
 /** Calls it for a communicator; its errors end its part of this communicator. */
-void nc_next_init(nc_comm *comm, nc_logger log);
+void nc_next_init(nc_comm *comm, const char *name, nc_logger log);
 /** What it has to say about an event; returns its handle. */
 void *nc_next_start(nc_comm *comm, const nc_event *e);
 void nc_next_stop(nc_comm *comm, void *handle);
 void nc_next_record(nc_comm *comm, void *handle, const nc_state *s);
 void nc_next_finalize(nc_comm *comm);
-/** Did it ask for events of this type? */
-static inline bool nc_next_wants(const nc_comm *comm, uint32_t type)
-{
-    return comm->next && ((uint32_t)atomic_load_explicit(&comm->mask->of_next, memory_order_relaxed) & type);
-}
+/** Does it get events of this type? */
+bool nc_next_wants(const nc_comm *comm, uint32_t type);
 /** The handle of theirs for one of ours. */
 void *nc_next_handle(void *ours);
 
@@ -249,6 +246,7 @@ typedef struct nc_slot {
     atomic_uint_fast64_t value, waited, waits_from; /* bytes or state; ns in the network; since when */
     atomic_uint channels_left;
     atomic_uint delivered; /* session in which it was delivered */
+    atomic_uint emitted;   /* activities of its events in this session; changed by the thread that delivers */
 } nc_slot;
 
 /** A new open event. NULL: too many are open. */
@@ -263,10 +261,14 @@ bool nc_slot_await_channels(nc_slot *slot);
 bool nc_slot_end_channel(nc_slot *slot);
 /** It was delivered and may be reused. */
 void nc_slot_close(nc_slot *slot);
+/** The same, and no event has it as a parent. */
+void nc_slot_recycle(nc_slot *slot);
 /** Visit the events of a session that have not ended. */
 void nc_slots_visit(uint32_t session, void (*visit)(nc_slot *slot, const nc_facts *facts));
 /** A communicator ends: visit and close its events that have not ended. */
 void nc_slots_release(const nc_comm *comm, void (*visit)(nc_slot *slot, const nc_facts *facts));
+/** Activities of all slots since the last call. */
+uint64_t nc_slots_take_emitted(void);
 /** Is the caller the one that delivers it in this session? */
 bool nc_slot_claim_delivery(nc_slot *slot, uint32_t session);
 
@@ -288,6 +290,8 @@ void nc_launch_end(const nc_facts *launch, uint64_t end);
 void nc_launch_add(const nc_facts *operation);
 /** All operations are known, or no more come: deliver it. */
 void nc_launch_flush(nc_comm *comm);
+/** Launches delivered since the last call. */
+uint64_t nc_launches_take_emitted(void);
 
 /* ---- rows.c, clocks.c, values.c ----------------------------------------------------------------- */
 
@@ -308,9 +312,10 @@ enum {
 
 /** An event has ended, or is open at the end of the session. */
 void nc_deliver(nc_slot *slot, const nc_facts *f, uint64_t end, bool is_open);
-void nc_deliver_launch(const nc_launch *launch);
+/** False: the session does not want it. */
+bool nc_deliver_launch(const nc_launch *launch);
 /** Before version 5 NCCL does not report launches: a range of the thread that has just launched the operation. */
-void nc_deliver_task_range(const nc_facts *f, uint64_t end);
+void nc_deliver_task_range(nc_slot *slot, const nc_facts *f, uint64_t end);
 /** Values of an operation that do not change from call to call; 0: none. */
 uint32_t nc_register_values(nc_comm *comm, const nc_event *e, const nc_text *func);
 /** The number of the clock of a GPU in this session; -1: it has none. */
@@ -355,8 +360,6 @@ typedef enum nc_tally {
 } nc_tally;
 void nc_count(nc_tally what);
 
-/** An activity is about to be delivered. */
-void nc_count_requested(void);
 /** Number of the session that records now, 0: none. */
 uint32_t nc_session(void);
 /** Does the session want activities of this type? */

@@ -88,25 +88,59 @@ const nc_table *nc_next_table(unsigned version, unsigned *out)
 
 /* ---- passing on ------------------------------------------------------------------------------- */
 
-static int call_init(nc_comm *c, const nc_table *next, unsigned version, nc_logger log)
+static int call_init(nc_comm *c, const nc_table *next, unsigned version, const char *name, nc_logger log)
 {
     int *mask = atomic_load(&c->mask->at);
     if (version <= 3)
         return next->init_1(&c->next_context, mask);
     if (version == 4)
-        return next->init_4(&c->next_context, mask, c->name, nc_get(&c->id), c->nodes, c->ranks, c->rank, log);
-    return next->init_5(&c->next_context, nc_get(&c->id), mask, c->name[0] ? c->name : NULL, c->nodes, c->ranks, c->rank, log);
+        return next->init_4(&c->next_context, mask, name, nc_get(&c->id), c->nodes, c->ranks, c->rank, log);
+    return next->init_5(&c->next_context, nc_get(&c->id), mask, name, c->nodes, c->ranks, c->rank, log);
 }
 
 /* As in NCCL, an error of it ends its part, and nothing else. */
-NC_COLD void nc_next_init(nc_comm *c, nc_logger log)
+NC_COLD void nc_next_init(nc_comm *c, const char *name, nc_logger log)
 {
     unsigned version = 0;
     const nc_table *next = nc_next_table(c->version, &version);
-    if (!next || call_init(c, next, version, log) != 0)
+    if (!next || call_init(c, next, version, name, log) != 0)
         return;
     c->next_version = version;
     c->next = next;
+}
+
+#define PARTS (NC_PROXY_OP | NC_PROXY_STEP | NC_KERNEL_CH | NC_NET_PLUGIN)
+#define COPIES (NC_CE_COLL | NC_CE_SYNC | NC_CE_BATCH)
+
+/* NCCL also starts what events that were asked for need as parents. */
+static uint32_t bits_that_start(uint32_t type)
+{
+    switch (type) {
+    case NC_GROUP:
+        return NC_GROUP | NC_COLL | NC_P2P | PARTS;
+    case NC_COLL:
+        return NC_COLL | PARTS;
+    case NC_P2P:
+        return NC_P2P | PARTS;
+    case NC_PROXY_OP:
+        return NC_PROXY_OP | NC_PROXY_STEP | NC_NET_PLUGIN;
+    case NC_PROXY_STEP:
+        return NC_PROXY_STEP | NC_NET_PLUGIN;
+    case NC_GROUP_API:
+        return ~(uint32_t)NC_PROXY_CTRL;
+    case NC_COLL_API:
+        return NC_COLL_API | NC_COLL | PARTS | COPIES;
+    case NC_P2P_API:
+        return NC_P2P_API | NC_P2P | PARTS;
+    default:
+        return type;
+    }
+}
+
+bool nc_next_wants(const nc_comm *c, uint32_t type)
+{
+    return c->next &&
+           ((uint32_t)atomic_load_explicit(&c->mask->of_next, memory_order_relaxed) & bits_that_start(type));
 }
 
 void *nc_next_handle(void *ours)

@@ -30,7 +30,6 @@ static atomic_int live_mask;
 static atomic_uint_fast64_t live_types;
 static _Atomic(const KinetoPlugin_TraceBuilder *) live_builder;
 static atomic_uint builder_users;
-static atomic_uint_fast64_t requested;
 static char reason[NC_TEXT_BYTES]; /* why the last call failed */
 
 /* ---- what others ask -------------------------------------------------------------------------- */
@@ -40,7 +39,6 @@ int nc_session_mask(void) { return atomic_load_explicit(&live_mask, memory_order
 bool nc_session_wants(int32_t type) { return nc_get(&live_types) >> type & 1; }
 bool nc_session_wants_rows(void) { return nc_get(&live_types) >> ROWS_BIT & 1; }
 int32_t nc_rows_type(void) { return rows_type; }
-void nc_count_requested(void) { atomic_fetch_add_explicit(&requested, 1, memory_order_relaxed); }
 
 const KinetoPlugin_TraceBuilder *nc_builder_enter(void)
 {
@@ -87,7 +85,7 @@ NC_COLD void nc_count(nc_tally what) { atomic_fetch_add_explicit(&tallies[what],
 static void report_tallies(const KinetoPlugin_TraceBuilder *builder)
 {
     KinetoPlugin_Counts counts = {.unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Counts, dropped),
-                                  .requested = atomic_exchange(&requested, 0)};
+                                  .requested = nc_slots_take_emitted() + nc_launches_take_emitted()};
     for (size_t i = 0; i < NC_TALLY_COUNT; i++) {
         uint64_t n = atomic_exchange(&tallies[i], 0);
         counts.requested += tally_texts[i].is_loss ? n : 0;
@@ -137,7 +135,8 @@ static void start_session(const KinetoPlugin_TraceBuilder *builder)
 {
     if (atomic_fetch_add(&session_number, 1) + 1 == 0)
         atomic_store(&session_number, 1);
-    atomic_store(&requested, 0);
+    (void)nc_slots_take_emitted();
+    (void)nc_launches_take_emitted();
     atomic_store(&live_builder, builder);
     begin_recording();
     profiler.is_live = true;

@@ -44,7 +44,6 @@ static void set_name(row *r, const char *name, uint32_t size)
 
 static void emit_row(const KinetoPlugin_TraceBuilder *builder, row *r)
 {
-    nc_count_requested();
     (void)builder->emit(builder->pTraceBuilderHandle, &r->activity); /* the host counts what it refuses */
 }
 
@@ -111,13 +110,15 @@ static void describe_messages(row *r)
                                  .pointer = name};
 }
 
-void nc_deliver_launch(const nc_launch *l)
+bool nc_deliver_launch(const nc_launch *l)
 {
     row r;
     const KinetoPlugin_TraceBuilder *builder = nc_builder_enter();
+    bool is_wanted =
+        l->launch.session == nc_session() && nc_session_wants(KINETO_PLUGIN_PROFILE_EVENT_TYPE_USER_ANNOTATION);
     if (!builder)
-        return;
-    if (l->launch.session == nc_session() && nc_session_wants(KINETO_PLUGIN_PROFILE_EVENT_TYPE_USER_ANNOTATION)) {
+        return false;
+    if (is_wanted) {
         begin_thread_row(&r, &l->launch, KINETO_PLUGIN_PROFILE_EVENT_TYPE_USER_ANNOTATION, l->end);
         if (!l->operations)
             SET_NAME(&r, "nccl launch");
@@ -131,9 +132,16 @@ void nc_deliver_launch(const nc_launch *l)
         emit_row(builder, &r);
     }
     nc_builder_leave();
+    return is_wanted;
 }
 
-void nc_deliver_task_range(const nc_facts *f, uint64_t end)
+static void count_emitted(nc_slot *slot)
+{
+    unsigned n = atomic_load_explicit(&slot->emitted, memory_order_relaxed);
+    atomic_store_explicit(&slot->emitted, n + 1, memory_order_relaxed);
+}
+
+void nc_deliver_task_range(nc_slot *slot, const nc_facts *f, uint64_t end)
 {
     row r;
     bool is_wanted = nc_session_wants(KINETO_PLUGIN_PROFILE_EVENT_TYPE_USER_ANNOTATION);
@@ -142,6 +150,7 @@ void nc_deliver_task_range(const nc_facts *f, uint64_t end)
         return;
     begin_thread_row(&r, f, KINETO_PLUGIN_PROFILE_EVENT_TYPE_USER_ANNOTATION, end);
     describe_operation(&r, f);
+    count_emitted(slot);
     emit_row(builder, &r);
     nc_builder_leave();
 }
@@ -294,10 +303,11 @@ static void deliver_comm_row(const KinetoPlugin_TraceBuilder *builder, nc_slot *
     describe_row(&r, slot, f, is_open);
     if (is_open)
         add_item(&r, "not ended", KINETO_PLUGIN_VALUE_BOOL, 1);
+    count_emitted(slot);
     emit_row(builder, &r);
 }
 
-static void deliver_call(const KinetoPlugin_TraceBuilder *builder, const nc_facts *f, uint64_t end, bool is_open)
+static void deliver_call(const KinetoPlugin_TraceBuilder *builder, nc_slot *slot, const nc_facts *f, uint64_t end, bool is_open)
 {
     row r;
     if (!nc_session_wants(KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME))
@@ -305,6 +315,7 @@ static void deliver_call(const KinetoPlugin_TraceBuilder *builder, const nc_fact
     describe_call(&r, f, end);
     if (is_open)
         add_item(&r, "not ended", KINETO_PLUGIN_VALUE_BOOL, 1);
+    count_emitted(slot);
     emit_row(builder, &r);
 }
 
@@ -316,7 +327,7 @@ void nc_deliver(nc_slot *slot, const nc_facts *f, uint64_t end, bool is_open)
         return;
     if (f->session == nc_session() && f->type != NC_KERNEL_LAUNCH && nc_slot_claim_delivery(slot, f->session)) {
         if (is_call)
-            deliver_call(builder, f, end, is_open);
+            deliver_call(builder, slot, f, end, is_open);
         else
             deliver_comm_row(builder, slot, f, end, is_open);
     }

@@ -68,18 +68,43 @@ static void give_up_channels(nc_slot *slot, uint64_t state)
     nc_slot_close(slot);
 }
 
+#define RUN 16u
+static __thread uint64_t run_of_thread; /* the rest of a run of slots, which this thread tries first */
+
+static uint64_t next_in_run(void)
+{
+    if (run_of_thread % RUN == 0)
+        run_of_thread = atomic_fetch_add_explicit(&next_slot, RUN, memory_order_relaxed);
+    return run_of_thread++;
+}
+
+/* Slots whose facts are not needed any more: the next event of the thread finds one in its cache. Others may take them. */
+#define SPARE 8u
+static __thread uint32_t spare_slots[SPARE];
+static __thread uint32_t spare_count;
+
+static bool claim_free(nc_slot *slot, uint64_t now, uint64_t *state)
+{
+    *state = now - phase_of(now) + PHASES + FILLING;
+    return phase_of(now) == FREE && atomic_compare_exchange_strong(&slot->state, &now, *state);
+}
+
 /* The next slot that is free, in phase FILLING of a new generation. */
 static nc_slot *claim_slot(uint64_t *state)
 {
+    while (spare_count) {
+        nc_slot *slot = &slots[spare_slots[--spare_count]];
+        if (claim_free(slot, atomic_load_explicit(&slot->state, memory_order_acquire), state))
+            return slot;
+    }
     for (uint32_t i = 0; i < MAX_PROBES; i++) {
-        nc_slot *slot = &slots[atomic_fetch_add_explicit(&next_slot, 1, memory_order_relaxed) % NC_SLOTS];
+        nc_slot *slot = &slots[next_in_run() % NC_SLOTS];
         uint64_t now = atomic_load_explicit(&slot->state, memory_order_acquire);
         if (phase_of(now) == AWAITING) {
             give_up_channels(slot, now);
             now = atomic_load_explicit(&slot->state, memory_order_acquire);
         }
-        *state = now - phase_of(now) + PHASES + FILLING;
-        if (phase_of(now) == FREE && atomic_compare_exchange_strong(&slot->state, &now, *state))
+        if (claim_free(slot, now, state))
             return slot;
     }
     return NULL;
@@ -159,6 +184,13 @@ void nc_slot_close(nc_slot *slot)
     atomic_store_explicit(&slot->state, with_phase(state, FREE), memory_order_release);
 }
 
+void nc_slot_recycle(nc_slot *slot)
+{
+    nc_slot_close(slot);
+    if (spare_count < SPARE)
+        spare_slots[spare_count++] = (uint32_t)(slot - slots);
+}
+
 bool nc_slot_claim_delivery(nc_slot *slot, uint32_t session)
 {
     return atomic_exchange_explicit(&slot->delivered, session, memory_order_relaxed) != session;
@@ -190,4 +222,13 @@ void nc_slots_release(const nc_comm *comm, void (*visit)(nc_slot *slot, const nc
         visit(&slots[i], &f);
         nc_slot_close(&slots[i]);
     }
+}
+
+uint64_t nc_slots_take_emitted(void)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < NC_SLOTS; i++)
+        if (atomic_load_explicit(&slots[i].state, memory_order_relaxed))
+            sum += atomic_exchange_explicit(&slots[i].emitted, 0, memory_order_relaxed);
+    return sum;
 }

@@ -310,13 +310,23 @@ static NC_COLD void begin_comm(unsigned version, void **context, const nc_comm_f
     nc_profiler_register();
     nc_comm *comm = nc_comm_add(version, facts);
     if (comm) {
-        nc_next_init(comm, log);
+        nc_next_init(comm, facts->name, log);
         nc_comm_open(comm);
     } else {
         nc_count(NC_TALLY_COMMS);
     }
     *context = comm;
     errno = saved;
+}
+
+/* Nothing records, and no other plug-in asked for it: only collectives are counted. */
+static bool is_ignored(const nc_comm *comm, unsigned version, const void *descriptor, void **handle)
+{
+    uint64_t type = version >= 5 ? ((const nc_descriptor_6 *)descriptor)->type : *(const uint8_t *)descriptor;
+    if (type == NC_COLL || comm->next || nc_session())
+        return false;
+    *handle = type == NC_GROUP ? NC_NO_EVENT : NULL;
+    return true;
 }
 
 static int start_event(unsigned version, void *context, void **handle, const void *descriptor)
@@ -326,7 +336,7 @@ static int start_event(unsigned version, void *context, void **handle, const voi
     if (!handle)
         return 0;
     *handle = NULL;
-    if (!comm || !descriptor)
+    if (!comm || !descriptor || is_ignored(comm, version, descriptor, handle))
         return 0;
     int saved = errno;
     if (nc_read_descriptor(version, descriptor, &e))

@@ -241,11 +241,26 @@ static bool version_has(unsigned version, int type)
     return type <= newest;
 }
 
-/* NCCL starts a group for whatever is within it, and an event for those that the mask has. */
+#define PARTS (NC_PROXY_OP | NC_PROXY_STEP | NC_KERNEL_CH | NC_NET_PLUGIN)
+
+/* NCCL starts what the mask has, and what that needs as parents. */
+static int bits_for(int type)
+{
+    static const struct {
+        int type, bits;
+    } parents[] = {{NC_GROUP, NC_COLL | NC_P2P | PARTS}, {NC_COLL, PARTS}, {NC_P2P, PARTS},
+                   {NC_PROXY_OP, NC_PROXY_STEP | NC_NET_PLUGIN}, {NC_PROXY_STEP, NC_NET_PLUGIN},
+                   {NC_GROUP_API, ~NC_PROXY_CTRL}, {NC_COLL_API, NC_COLL | PARTS | NC_CE_COLL | NC_CE_SYNC | NC_CE_BATCH},
+                   {NC_P2P_API, NC_P2P | PARTS}};
+    for (size_t i = 0; i < sizeof parents / sizeof *parents; i++)
+        if (parents[i].type == type)
+            return type | parents[i].bits;
+    return type;
+}
+
 static bool is_wanted(host *h, int type)
 {
-    int mask = host_mask(h);
-    return version_has(h->version, type) && (type == NC_GROUP || type == NC_GROUP_API ? mask != 0 : (mask & type) != 0);
+    return version_has(h->version, type) && (host_mask(h) & bits_for(type)) != 0;
 }
 
 void *start(comm *c, const task *t)

@@ -44,18 +44,20 @@ static int begin_any(void **context, int *mask)
     return 0;
 }
 
+#define MAY_BE_UNUSED __attribute__((unused))
+
 static int begin_1(void **context, int *mask)
 {
     say("init\n");
     return begin_any(context, mask);
 }
-static int begin_4(void **context, int *mask, const char *name, uint64_t id, int nodes, int ranks, int rank, nc_logger log)
+MAY_BE_UNUSED static int begin_4(void **context, int *mask, const char *name, uint64_t id, int nodes, int ranks, int rank, nc_logger log)
 {
     say("init %llx %s %d %d %d\n", (unsigned long long)id, name ? name : "-", nodes, ranks, rank);
     (void)log;
     return begin_any(context, mask);
 }
-static int begin_5(void **context, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank, nc_logger log)
+MAY_BE_UNUSED static int begin_5(void **context, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank, nc_logger log)
 {
     return begin_4(context, mask, name, id, nodes, ranks, rank, log);
 }
@@ -102,7 +104,7 @@ static int start_1(void *context, void **handle, const void *descriptor)
                  (unsigned long long)d->coll.comm, (unsigned long long)d->coll.sequence);
     return open_any(handle, d->type, d->parent, text);
 }
-static int start_2(void *context, void **handle, const void *descriptor)
+MAY_BE_UNUSED static int start_2(void *context, void **handle, const void *descriptor)
 {
     const nc_descriptor_2 *d = descriptor;
     char text[128] = "";
@@ -112,7 +114,7 @@ static int start_2(void *context, void **handle, const void *descriptor)
                  (unsigned long long)d->coll.sequence);
     return open_any(handle, d->type, d->parent, text);
 }
-static int start_3(void *context, void **handle, const void *descriptor)
+MAY_BE_UNUSED static int start_3(void *context, void **handle, const void *descriptor)
 {
     const nc_descriptor_3 *d = descriptor;
     char text[128] = "";
@@ -124,7 +126,7 @@ static int start_3(void *context, void **handle, const void *descriptor)
         snprintf(text, sizeof text, "channel %u", d->kernel_ch.channel);
     return open_any(handle, d->type, d->parent, text);
 }
-static int start_4(void *context, void **handle, const void *descriptor)
+MAY_BE_UNUSED static int start_4(void *context, void **handle, const void *descriptor)
 {
     const nc_descriptor_4 *d = descriptor;
     char text[128] = "";
@@ -136,7 +138,7 @@ static int start_4(void *context, void **handle, const void *descriptor)
         snprintf(text, sizeof text, "channel %u timed %d", d->kernel_ch.channel, d->kernel_ch.timer != 0);
     return open_any(handle, d->type, d->parent, text);
 }
-static int start_5(void *context, void **handle, const void *descriptor)
+MAY_BE_UNUSED static int start_5(void *context, void **handle, const void *descriptor)
 {
     const nc_descriptor_6 *d = descriptor;
     char text[128] = "";

@@ -2,10 +2,12 @@
 #include "host.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,10 +29,28 @@ static void load_device(void)
     memcpy(&sim_synchronize, &symbol, sizeof symbol);
 }
 
+/* Kernels of two processes that meet, as those of NCCL do: BARRIER is a file of counters. */
+static uint32_t *meetings;
+static void load_barrier(void)
+{
+    const char *path = getenv("BARRIER");
+    int fd = path ? open(path, O_RDWR | O_CREAT, 0600) : -1;
+    if (fd < 0 || ftruncate(fd, 4096))
+        return;
+    void *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    meetings = map == MAP_FAILED ? NULL : map;
+}
+
 static void spin(void *args, uint32_t item)
 {
+    static uint32_t next;
     struct timespec t = {0, 200000};
+    uint32_t *meeting = meetings ? &meetings[next++ % 1024] : NULL;
     (void)args, (void)item;
+    if (meeting)
+        __atomic_fetch_add(meeting, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; meeting && i < 200000 && __atomic_load_n(meeting, __ATOMIC_SEQ_CST) < 2; i++)
+        usleep(20);
     nanosleep(&t, NULL);
 }
 
@@ -38,6 +58,16 @@ static void launch_kernel(void)
 {
     if (sim_launch)
         sim_launch(0, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 1, spin, NULL);
+}
+static void launch_broadcast(void)
+{
+    if (sim_launch)
+        sim_launch(0, "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 1, spin, NULL);
+}
+static void launch_messages(void)
+{
+    if (sim_launch)
+        sim_launch(0, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 1, spin, NULL);
 }
 
 /* ---- scenarios ------------------------------------------------------------------------------------- */
@@ -92,7 +122,7 @@ static void exchange(comm *c, int peer)
     stop(&h, start(c, &(task){.type = NC_P2P_API, .parent = api, .func = "Send", .count = 256, .dtype = "ncclFloat32"}));
     stop(&h, start(c, &(task){.type = NC_P2P_API, .parent = api, .func = "Recv", .count = 256, .dtype = "ncclFloat32"}));
     void *launch = start(c, &(task){.type = NC_KERNEL_LAUNCH, .parent = api});
-    launch_kernel();
+    launch_messages();
     stop(&h, launch);
     void *group = start(c, &(task){.type = NC_GROUP});
     send_message(c, "Send", peer, group);
@@ -119,9 +149,9 @@ static void train(void)
         struct timespec late = {0, rank ? 8000000 : 0}; /* rank 1 computes longer */
         nanosleep(&late, NULL);
         run_and_wait(&world, collective(&world, "AllReduce", 1024, 2, launch_kernel));
-        void *last = collective(&pair, "Broadcast", 64, 1, NULL);
+        void *last = collective(&pair, "Broadcast", 64, 1, launch_broadcast);
         run_channels(&pair, last, 1, 1000);
-        collective(&world, "Broadcast", 32, 0, NULL);
+        collective(&world, "Broadcast", 32, 0, launch_broadcast);
     }
     exchange(&world, 1 - rank);
     use_copy_engines(&world);
@@ -263,6 +293,7 @@ bool run_scenario(host *by, const char *name)
     h.version = by->version;
     h.table = by->table;
     load_device();
+    load_barrier();
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
         if (strcmp(name, scenarios[i].name) == 0) {
             scenarios[i].run();
