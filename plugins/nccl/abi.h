@@ -49,14 +49,17 @@ typedef void (*nc_logger)(int level, unsigned long flags, const char *file, int 
 
 /* ---- members that several versions share ------------------------------------------------------ */
 
+/** An operation of the proxy. `pid` is the process to which the parent's handle belongs. */
 typedef struct nc_proxy_op {
     pid_t pid;
     uint8_t channel;
     int peer, steps, chunk_bytes, is_send;
 } nc_proxy_op;
+/** A transfer of it. */
 typedef struct nc_proxy_step {
     int step;
 } nc_proxy_step;
+/** An event that a network plug-in defines. */
 typedef struct nc_net {
     int64_t id;
     void *data;
@@ -77,6 +80,7 @@ typedef struct nc_p2p_old { /* versions 1 to 3; texts of version 1 are numbers, 
 
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
+/** NCCL 2.23: names are numbers of enumerations. */
 typedef struct nc_descriptor_1 {
     uint8_t type;
     void *parent;
@@ -110,6 +114,7 @@ typedef struct nc_descriptor_1 {
     };
 } nc_descriptor_1;
 
+/** NCCL 2.24: names are texts. */
 typedef struct nc_descriptor_2 {
     uint8_t type;
     void *parent;
@@ -134,6 +139,7 @@ typedef struct nc_descriptor_2 {
     };
 } nc_descriptor_2;
 
+/** NCCL 2.26: channels of kernels, events of network plug-ins; no traffic. */
 typedef struct nc_descriptor_3 {
     uint8_t type;
     void *parent;
@@ -161,6 +167,7 @@ typedef struct nc_descriptor_3 {
     };
 } nc_descriptor_3;
 
+/** NCCL 2.27: the communicator is described by init; channels have the time of the GPU. */
 typedef struct nc_descriptor_4 {
     uint8_t type;
     void *parent;
@@ -192,7 +199,8 @@ typedef struct nc_descriptor_4 {
     };
 } nc_descriptor_4;
 
-/** Version 5 is the same, without the three members of copy engines, and ends where coll does. */
+/** NCCL 2.28 (version 5) and 2.29 (version 6).
+ *  Version 5 is the same, without the three members of copy engines, and ends where coll does. */
 typedef struct nc_descriptor_6 {
     uint64_t type;
     void *parent;
@@ -294,6 +302,7 @@ typedef union nc_state_4 {
 
 /* ---- tables ----------------------------------------------------------------------------------- */
 
+/* Functions of init by version; all are called once for each communicator. */
 typedef int nc_init_1(void **context, int *mask);
 typedef int nc_init_4(void **context, int *mask, const char *name, uint64_t comm, int nodes, int ranks, int rank,
                       nc_logger log);

@@ -23,6 +23,7 @@ static pthread_mutex_t clocks_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static gpu_clock *clock_of(int32_t gpu) { return &clocks[gpu >= 0 && gpu < MAX_GPUS ? gpu : MAX_GPUS]; }
 
+/* Once in a session; a clock that the host refuses is not asked for again. */
 NC_COLD static void register_clock(const KinetoPlugin_TraceBuilder *builder, gpu_clock *clock, uint32_t session)
 {
     char name[48];

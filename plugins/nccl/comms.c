@@ -1,6 +1,8 @@
 /* Communicators: who they are, which events NCCL is asked for, the rows of each in the trace, and the rank of the process.
  *
  * NCCL has one mask of events, to which each plug-in keeps a pointer and may store at any time; NVIDIA's example does so.
+ * So the value that another one has stored is told from our own by what we stored last, and is what it wants; ours is added
+ * to it. A communicator that begins or ends, and a session that begins or ends, set the mask anew.
  * While nothing records ours asks for collectives only, which it counts, so that all ranks agree about their numbers. */
 #include "nccl.h"
 
@@ -20,6 +22,7 @@ static pthread_mutex_t comms_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- masks ------------------------------------------------------------------------------------ */
 
+/* Collectives always: without them numbers would differ between ranks. */
 static int wanted_mask(void) { return nc_session() ? nc_session_mask() | NC_COLL : NC_COLL; }
 
 /* With the lock. What another one has stored since we did is what the other plug-in wants. */
@@ -81,7 +84,7 @@ static void release_mask(nc_mask *m)
 
 /* ---- the rank of the process ------------------------------------------------------------------ */
 
-static long read_number(const char *name)
+static long read_env_number(const char *name)
 {
     const char *text = getenv(name);
     char *end;
@@ -95,7 +98,7 @@ static long world_size(void)
     static const char *const names[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     long size = -1;
     for (size_t i = 0; i < NC_COUNT(names) && size < 0; i++)
-        size = read_number(names[i]);
+        size = read_env_number(names[i]);
     return size;
 }
 
@@ -106,6 +109,7 @@ static bool has_mpi_source(void)
     return preloaded && strstr(preloaded, "libckineto-mpi");
 }
 
+/* By which ranks of one host are known to have one clock. */
 static void set_host_name(void)
 {
     char name[256] = "", text[sizeof name + 2];
@@ -149,6 +153,7 @@ static void announce_rank(const nc_comm *c)
 
 /* ---- adding and removing ---------------------------------------------------------------------- */
 
+/* Names go into the trace as they are: control characters are replaced. */
 static void copy_name(char *to, const char *name)
 {
     snprintf(to, NC_NAME_BYTES, "%s", name ? name : "");
@@ -157,6 +162,7 @@ static void copy_name(char *to, const char *name)
             *at = '?';
 }
 
+/* With the lock, before the state lets others see it. */
 static void describe_comm(nc_comm *c, unsigned version, const nc_comm_facts *facts)
 {
     c->version = version;
@@ -179,6 +185,7 @@ static void describe_comm(nc_comm *c, unsigned version, const nc_comm_facts *fac
     atomic_flag_clear(&c->is_busy);
 }
 
+/* It is open when the other plug-in has been called, too. */
 nc_comm *nc_comm_add(unsigned version, const nc_comm_facts *facts)
 {
     nc_comm *c = NULL;
@@ -203,6 +210,7 @@ void nc_comm_open(nc_comm *comm)
     nc_masks_update();
 }
 
+/* By the address alone, so that a wrong pointer is never read. */
 nc_comm *nc_comm_of(void *context)
 {
     uintptr_t first = (uintptr_t)comms, at = (uintptr_t)context;
@@ -212,6 +220,7 @@ nc_comm *nc_comm_of(void *context)
     return atomic_load_explicit(&c->state, memory_order_acquire) == COMM_OPEN ? c : NULL;
 }
 
+/* Its memory stays, for events that end later. */
 void nc_comm_remove(nc_comm *comm)
 {
     (void)pthread_mutex_lock(&comms_lock);
@@ -221,6 +230,7 @@ void nc_comm_remove(nc_comm *comm)
     (void)pthread_mutex_unlock(&comms_lock);
 }
 
+/* The number of ranks stays unknown in these versions. */
 NC_COLD static void learn_comm(nc_comm *comm, const nc_event *e)
 {
     (void)pthread_mutex_lock(&comms_lock);
@@ -256,6 +266,7 @@ void nc_comms_after_fork(void)
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
+/* The rows of nccl.h, by their numbers. */
 static void write_row_name(int32_t row, char *to, size_t size)
 {
     static const char *const names[] = {"collectives", "groups", "copy engine", "proxy", "network"};
@@ -269,6 +280,7 @@ static void write_row_name(int32_t row, char *to, size_t size)
         snprintf(to, size, "proxy receive, channel %d", (int)(row - NC_ROW_PROXY_RECV));
 }
 
+/* The device row. Its number is that of the communicator, which is never given again. */
 static void announce_comm(const KinetoPlugin_TraceBuilder *builder, const nc_comm *c)
 {
     char name[NC_NAME_BYTES + 48], label[64];
@@ -289,6 +301,7 @@ static void announce_comm(const KinetoPlugin_TraceBuilder *builder, const nc_com
     (void)builder->addDeviceInfo(builder->pTraceBuilderHandle, &info);
 }
 
+/* A row of the device. */
 static void announce_resource(const KinetoPlugin_TraceBuilder *builder, const nc_comm *c, int32_t row)
 {
     char name[64];
@@ -302,6 +315,7 @@ static void announce_resource(const KinetoPlugin_TraceBuilder *builder, const nc
     (void)builder->addResourceInfo(builder->pTraceBuilderHandle, &info);
 }
 
+/* Another thread may have announced it since the caller looked. */
 NC_COLD static void announce_new_row(const KinetoPlugin_TraceBuilder *builder, nc_comm *c, int32_t row)
 {
     uint32_t session = nc_session();

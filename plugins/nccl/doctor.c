@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-NC_EXPORT int ckineto_nccl_look(char *text, size_t size);
+NC_EXPORT /* Returns one of the verdicts. Called in a process of its own, since the library is loaded. */
+int ckineto_nccl_look(char *text, size_t size);
 
 /* Verdicts, in the order of `ckineto doctor`: found, not found, broken, with a reservation. */
 enum { FOUND, NOT_FOUND, BROKEN, NOTE };
@@ -15,6 +16,7 @@ static const char *const names[] = {"libnccl.so.2", "librccl.so.1"};
 
 #define FIRST_VERSION 22300 /* NCCL 2.23 */
 
+/* ncclGetVersion touches no GPU. Numbers since 2.9 are 10000 a + 100 b + c. */
 static int describe_version(void *library, const char *name, char *text, size_t size)
 {
     int (*get_version)(int *);

@@ -50,6 +50,7 @@ static void describe_task(const nc_event *e, nc_facts *f)
         f->set = nc_register_values(c, e, f->func);
 }
 
+/* What is kept of events that are no tasks; `count` and `value` mean what rows.c writes for the type. */
 static void describe_other(const nc_event *e, nc_facts *f)
 {
     switch (e->type) {
@@ -126,6 +127,7 @@ static void sample_clock(const nc_facts *f)
         nc_gpu_clock_sample(f->comm->gpu, f->timer, f->launched, f->begin);
 }
 
+/* Without a slot the event is lost; the other plug-in's is ended at once, so that it is not left open. */
 static void open_event(nc_facts *f, bool is_passed_on, void **handle)
 {
     nc_slot *slot = nc_slot_open(f, handle);
@@ -143,6 +145,7 @@ static void open_event(nc_facts *f, bool is_passed_on, void **handle)
     }
 }
 
+/* The number is given in any case, since other ranks count, too. */
 void nc_event_start(nc_comm *c, const nc_event *e, void **handle)
 {
     uint64_t sequence = number_event(c, e);
@@ -170,6 +173,7 @@ void nc_event_start(nc_comm *c, const nc_event *e, void **handle)
 
 /* ---- states ----------------------------------------------------------------------------------- */
 
+/* For durations in the network only. */
 static uint64_t now_ns(void)
 {
     struct timespec t;
@@ -177,6 +181,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Ends the stay in the network that record_step has noted, if any. */
 static void add_waited(nc_slot *slot, uint64_t now)
 {
     uint64_t from = atomic_exchange_explicit(&slot->waits_from, 0, memory_order_relaxed);
@@ -195,7 +200,8 @@ static void record_step(nc_slot *slot, const nc_state *s)
         nc_set(&slot->waits_from, now);
 }
 
-static void record_state(nc_slot *slot, const nc_facts *f, const nc_state *s)
+/* States that change what is recorded; the others are only passed on. */
+static void record_state(nc_slot *slot, const nc_brief *f, const nc_state *s)
 {
     if (f->type == NC_PROXY_STEP)
         record_step(slot, s);
@@ -205,13 +211,14 @@ static void record_state(nc_slot *slot, const nc_facts *f, const nc_state *s)
         nc_set(&slot->value, (uint64_t)(int64_t)s->number);
 }
 
+/* Passed on also while nothing records. */
 void nc_event_record(unsigned version, void *handle, int number, const void *values)
 {
-    nc_facts f;
+    nc_brief f;
     nc_state s;
     if (!handle || handle == NC_NO_EVENT)
         return;
-    nc_slot *slot = nc_slot_read(handle, &f);
+    nc_slot *slot = nc_slot_peek(handle, &f);
     if (!slot)
         return;
     nc_read_state(version, number, values, &s);
@@ -222,6 +229,7 @@ void nc_event_record(unsigned version, void *handle, int number, const void *val
 
 /* ---- end -------------------------------------------------------------------------------------- */
 
+/* The span of a collective's channels, which may end on several threads at once. */
 static void widen_span(nc_slot *slot, uint64_t first, uint64_t last)
 {
     uint64_t there = nc_get(&slot->first_timer);
@@ -236,17 +244,20 @@ static void widen_span(nc_slot *slot, uint64_t first, uint64_t last)
 /* The last channel of a collective that was stopped before ends it. */
 static void end_channel(const nc_facts *channel, uint64_t timer, uint64_t now)
 {
+    nc_brief parent;
     nc_facts f;
-    nc_slot *slot = channel->parent ? nc_slot_read(channel->parent, &f) : NULL;
-    if (!slot || (f.type != NC_COLL && f.type != NC_P2P) || !f.channels)
+    nc_slot *slot = channel->parent ? nc_slot_peek(channel->parent, &parent) : NULL;
+    if (!slot || (parent.type != NC_COLL && parent.type != NC_P2P) ||
+        !atomic_load_explicit(&slot->channels_left, memory_order_relaxed))
         return;
     widen_span(slot, channel->timer, timer);
-    if (!nc_slot_end_channel(slot))
+    if (!nc_slot_end_channel(slot) || !nc_slot_read(channel->parent, &f))
         return;
     nc_deliver(slot, &f, now, false);
     nc_slot_close(slot);
 }
 
+/* The event's slot is in CLOSING: no other thread delivers it. */
 static void end_recorded(nc_slot *slot, const nc_facts *f)
 {
     uint64_t now = kineto_record_ticks();
@@ -307,6 +318,7 @@ void nc_events_flush(void)
     nc_slots_visit(nc_session(), deliver_open);
 }
 
+/* NCCL has promised to call no more about them. */
 void nc_events_end(nc_comm *comm)
 {
     nc_launch_flush(comm);

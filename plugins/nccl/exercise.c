@@ -21,6 +21,7 @@ static void *begin(void *context, const nc_descriptor_6 *d)
     return handle;
 }
 
+/* A kernel's channel, as NCCL's profiler thread reports it after the launch. */
 static void run_channel(void *context, void *task, uint8_t channel)
 {
     nc_descriptor_6 d = {.type = NC_KERNEL_CH, .parent = task, .kernel_ch = {.channel = channel, .timer = gpu_time()}};
@@ -31,6 +32,7 @@ static void run_channel(void *context, void *task, uint8_t channel)
     (void)ncclProfiler_v6.stop(handle);
 }
 
+/* One call of the program, its launch, and the task of the launch. */
 static void run_collective(void *context, uint64_t number)
 {
     nc_descriptor_6 group = {.type = NC_GROUP_API, .group_api = {.depth = 1}};

@@ -18,6 +18,7 @@ static void unlock_launch(nc_comm *c) { atomic_flag_clear_explicit(&c->is_busy, 
 
 static atomic_uint_fast64_t emitted;
 
+/* With the lock. */
 static void deliver_open_launch(nc_comm *c)
 {
     if (c->launch.is_open && nc_deliver_launch(&c->launch))
@@ -38,6 +39,7 @@ void nc_launch_end(const nc_facts *launch, uint64_t end)
     unlock_launch(c);
 }
 
+/* An operation without a launch, before version 5 or of a graph, is counted nowhere. */
 void nc_launch_add(const nc_facts *operation)
 {
     nc_comm *c = operation->comm;

@@ -253,6 +253,15 @@ typedef struct nc_slot {
 nc_slot *nc_slot_open(const nc_facts *facts, void **handle);
 /** Copy what is known of an event that is open, or was stopped not long ago. NULL: it is not known. */
 nc_slot *nc_slot_read(void *handle, nc_facts *out);
+/** The facts that states need. `type` and `session` lie as in nc_facts. */
+typedef struct nc_brief {
+    nc_comm *comm;
+    void *next;
+    uint32_t type, session;
+} nc_brief;
+_Static_assert(offsetof(nc_facts, type) % 8 == 0 && offsetof(nc_facts, session) == offsetof(nc_facts, type) + 4,
+               "nc_brief copies both");
+nc_slot *nc_slot_peek(void *handle, nc_brief *out);
 /** End an event. NULL: another caller has, or it is not known. */
 nc_slot *nc_slot_stop(void *handle, nc_facts *out);
 /** Leave it open for its channels, after stop. False: they have all ended: deliver it. */

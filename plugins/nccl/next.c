@@ -43,6 +43,7 @@ static void *open_default(void)
     return net && *net ? open_named("libnccl-net", net, flags) : dlopen("libnccl-net.so", flags);
 }
 
+/* Also newer versions than ours: they are no reason to look for another library. Our own is never its own successor. */
 static bool has_table(void *opened)
 {
     char symbol[32];
@@ -55,6 +56,7 @@ static bool has_table(void *opened)
     return false;
 }
 
+/* Once in a process: NCCL, too, tries to load a plug-in once. */
 static NC_COLD void find_next(void)
 {
     const char *name = secure_getenv("CKINETO_NCCL_NEXT");
@@ -69,6 +71,7 @@ static NC_COLD void find_next(void)
         nc_count(NC_TALLY_NEXT_MISSING);
 }
 
+/* From `version` downwards: the newest that both speak. */
 const nc_table *nc_next_table(unsigned version, unsigned *out)
 {
     char symbol[32];
@@ -88,6 +91,7 @@ const nc_table *nc_next_table(unsigned version, unsigned *out)
 
 /* ---- passing on ------------------------------------------------------------------------------- */
 
+/* In the version of the other plug-in; the mask is NCCL's own, which it may keep. */
 static int call_init(nc_comm *c, const nc_table *next, unsigned version, const char *name, nc_logger log)
 {
     int *mask = atomic_load(&c->mask->at);
@@ -167,6 +171,7 @@ void *nc_next_start(nc_comm *c, const nc_event *e)
     return c->next->start(c->next_context, &handle, &d) == 0 ? handle : NULL;
 }
 
+/* A communicator that has ended has no successor any more. */
 void nc_next_stop(nc_comm *c, void *handle)
 {
     if (handle && c->next && c->next->stop)

@@ -22,6 +22,7 @@ static bool read_switch(const char *value, bool *out)
     return on || off;
 }
 
+/* False: `why` names what is valid. */
 static bool set_nccl_option(const char *name, const char *value, nc_options *o, char *why)
 {
     for (size_t i = 0; i < NC_COUNT(nccl_options); i++) {
@@ -58,6 +59,7 @@ static bool read_text(const char *text, nc_options *o, char *why)
     return true;
 }
 
+/* What costs NCCL more than a call for each launch is off: operations of the proxy and their steps. */
 bool nc_options_read(const char *text, nc_options *out, char why[NC_TEXT_BYTES])
 {
     const char *own = secure_getenv("CKINETO_NCCL");

@@ -53,6 +53,7 @@ const KinetoPlugin_TraceBuilder *nc_builder_enter(void)
 
 void nc_builder_leave(void) { atomic_fetch_sub_explicit(&builder_users, 1, memory_order_release); }
 
+/* Of a clock that cannot be set. */
 static int64_t now_ms(void)
 {
     struct timespec t;
@@ -115,6 +116,7 @@ static int choose_mask(uint64_t types, const nc_options *o)
     return mask;
 }
 
+/* Options and kinds are there before the session's number lets threads use them. */
 static void begin_recording(void)
 {
     nc_set(&live_types, profiler.types);
@@ -131,6 +133,7 @@ static void end_recording(void)
     nc_masks_update();
 }
 
+/* The builder is there before NCCL is asked for events. */
 static void start_session(const KinetoPlugin_TraceBuilder *builder)
 {
     if (atomic_fetch_add(&session_number, 1) + 1 == 0)
@@ -142,6 +145,7 @@ static void start_session(const KinetoPlugin_TraceBuilder *builder)
     profiler.is_live = true;
 }
 
+/* Has no effect without a session. */
 static void end_session(void)
 {
     const KinetoPlugin_TraceBuilder *builder = atomic_load(&live_builder);
@@ -177,6 +181,7 @@ static uint64_t read_types(const KinetoPlugin_ProfilerCreate_Params *params)
     return types;
 }
 
+/* One session at a time; several hosts may try. */
 static int create_session(KinetoPlugin_ProfilerCreate_Params *params)
 {
     bool is_free = false;
@@ -235,6 +240,7 @@ static int process_nccl_events(KinetoPlugin_ProfilerProcessEvents_Params *params
     return IS_OURS(params, KinetoPlugin_ProfilerProcessEvents_Params, pTraceBuilder) ? 0 : -1;
 }
 
+/* A pause ends open events as the end of a session does. */
 static int toggle_nccl(KinetoPlugin_ProfilerToggleCollection_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerToggleCollection_Params, enable) || !profiler.is_live)
@@ -268,6 +274,7 @@ static const KinetoPlugin_ProfilerInterface nccl_interface = {
 
 NC_EXPORT int KinetoPlugin_register(const KinetoPlugin_Registry *registry);
 
+/* Before the profiler is registered, since query names the kind. */
 static void announce_kind(const KinetoPlugin_Registry *registry)
 {
     KinetoPlugin_ActivityTypeInfo kind = {"nccl", KINETO_PLUGIN_PROFILE_EVENT_TYPE_COLLECTIVE_COMM, 1};
@@ -295,6 +302,7 @@ int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
     return status;
 }
 
+/* Threads that held a lock, or were inside the builder, do not exist in the child. */
 static void reset_in_child(void)
 {
     atomic_store(&builder_users, 0);

@@ -10,17 +10,19 @@ typedef struct row {
     KinetoPlugin_Metadata items[MAX_ITEMS];
 } row;
 
+/* MAX_ITEMS covers all that a row adds. */
 static void add_item(row *r, const char *key, int32_t type, uint64_t value)
 {
     KinetoPlugin_Metadata *m = &r->items[r->activity.metadataCount++];
     *m = (KinetoPlugin_Metadata){.pKey = key, .valueType = type, .count = 1, .u = value};
 }
 
-static void add_number(row *r, const char *key, int64_t value)
+static void add_row_number(row *r, const char *key, int64_t value)
 {
     add_item(r, key, KINETO_PLUGIN_VALUE_INT, (uint64_t)value);
 }
 
+/* Times are the host's until use_gpu_times replaces them. */
 static void begin_row(row *r, const nc_facts *f, int32_t type, uint64_t end)
 {
     r->activity = (KinetoPlugin_Activity){
@@ -42,6 +44,7 @@ static void set_name(row *r, const char *name, uint32_t size)
 }
 #define SET_NAME(r, literal) set_name(r, literal, sizeof(literal) - 1)
 
+/* The host copies all before it returns, names too. */
 static void emit_row(const KinetoPlugin_TraceBuilder *builder, row *r)
 {
     (void)builder->emit(builder->pTraceBuilderHandle, &r->activity); /* the host counts what it refuses */
@@ -56,18 +59,20 @@ static void begin_thread_row(row *r, const nc_facts *f, int32_t type, uint64_t e
     r->activity.event.threadId = (int32_t)f->thread;
 }
 
+/* By this number the analyses join the rows of all ranks. */
 static void add_sequence(row *r, const nc_facts *f)
 {
     if (f->sequence == NC_NO_SEQUENCE)
         return;
-    add_number(r, "Seq", (int64_t)f->sequence);
+    add_row_number(r, "Seq", (int64_t)f->sequence);
 }
 
+/* A rank of the communicator is one of the job only where both have the same ranks. */
 static void add_peer(row *r, const nc_facts *f, bool is_sent)
 {
     if (f->peer < 0)
         return;
-    add_number(r, !f->comm->is_world ? "Peer Rank" : is_sent ? "Dst Rank" : "Src Rank", f->peer);
+    add_row_number(r, !f->comm->is_world ? "Peer Rank" : is_sent ? "Dst Rank" : "Src Rank", f->peer);
 }
 
 static bool is_sending(const nc_facts *f) { return f->func->size && f->func->text[0] == 'S'; }
@@ -81,7 +86,7 @@ static void describe_call(row *r, const nc_facts *f, uint64_t end)
         SET_NAME(r, "ncclGroup");
     } else {
         set_name(r, f->func->call, f->func->call_size);
-        add_number(r, "count", (int64_t)f->count);
+        add_row_number(r, "count", (int64_t)f->count);
         add_item(r, "stream", KINETO_PLUGIN_VALUE_UINT, f->value);
     }
     if (f->is_captured)
@@ -127,7 +132,7 @@ bool nc_deliver_launch(const nc_launch *l)
         else
             describe_operation(&r, &l->first);
         if (l->operations > 1)
-            add_number(&r, "operations", l->operations);
+            add_row_number(&r, "operations", l->operations);
         add_item(&r, "stream", KINETO_PLUGIN_VALUE_UINT, l->launch.value);
         emit_row(builder, &r);
     }
@@ -135,6 +140,7 @@ bool nc_deliver_launch(const nc_launch *l)
     return is_wanted;
 }
 
+/* By the thread that has the slot in CLOSING, so that no atomic addition is needed. */
 static void count_emitted(nc_slot *slot)
 {
     unsigned n = atomic_load_explicit(&slot->emitted, memory_order_relaxed);
@@ -157,11 +163,13 @@ void nc_deliver_task_range(nc_slot *slot, const nc_facts *f, uint64_t end)
 
 /* ---- rows below the communicator -------------------------------------------------------------- */
 
+/* Channels beyond the last row share it. */
 static int32_t channel_row(int32_t first, int32_t channel)
 {
     return first + (channel >= 0 && channel < (int32_t)NC_CHANNELS ? channel : (int32_t)NC_CHANNELS - 1);
 }
 
+/* By type and channel. */
 static int32_t row_of(const nc_facts *f)
 {
     switch (f->type) {
@@ -195,12 +203,13 @@ static void use_gpu_times(row *r, const nc_facts *f, uint64_t first, uint64_t la
     r->activity.event.endTimeUtcNs = (int64_t)last;
 }
 
+/* A collective or message as a whole. */
 static void describe_task_row(row *r, nc_slot *slot, const nc_facts *f, bool is_open)
 {
     set_name(r, f->func->name, f->func->name_size);
     add_sequence(r, f);
     if (f->type == NC_COLL)
-        add_number(r, "NCCL Seq", (int64_t)f->its_sequence);
+        add_row_number(r, "NCCL Seq", (int64_t)f->its_sequence);
     else
         add_peer(r, f, is_sending(f));
     if (!is_open)
@@ -215,24 +224,26 @@ static void describe_channel(row *r, nc_slot *slot, const nc_facts *f, bool is_o
         use_gpu_times(r, f, f->timer, nc_get(&slot->last_timer));
 }
 
+/* Operations and their steps nest on one row. */
 static void describe_proxy(row *r, nc_slot *slot, const nc_facts *f)
 {
     if (f->type == NC_PROXY_OP) {
         set_name(r, f->func->name, f->func->name_size);
-        add_number(r, "peer", f->peer);
-        add_number(r, "steps", (int64_t)f->count);
-        add_number(r, "chunk bytes", (int64_t)f->value);
+        add_row_number(r, "peer", f->peer);
+        add_row_number(r, "steps", (int64_t)f->count);
+        add_row_number(r, "chunk bytes", (int64_t)f->value);
         if (f->is_foreign)
             add_item(r, "of another process", KINETO_PLUGIN_VALUE_BOOL, 1);
     } else {
         SET_NAME(r, "step");
-        add_number(r, "step", (int64_t)f->count);
-        add_number(r, "bytes", (int64_t)nc_get(&slot->value));
-        add_number(r, "network ns", (int64_t)nc_get(&slot->waited));
+        add_row_number(r, "step", (int64_t)f->count);
+        add_row_number(r, "bytes", (int64_t)nc_get(&slot->value));
+        add_row_number(r, "network ns", (int64_t)nc_get(&slot->waited));
     }
     add_sequence(r, f);
 }
 
+/* Named by the last state that was reported. */
 static void describe_proxy_thread(row *r, nc_slot *slot)
 {
     static const char *const names[] = {"proxy idle", "proxy active", "proxy sleeps", "proxy wakes up",
@@ -245,18 +256,19 @@ static void describe_proxy_thread(row *r, nc_slot *slot)
     set_name(r, name, size);
 }
 
+/* What copy engines do for a collective; times are of the calls. */
 static void describe_copies(row *r, const nc_facts *f)
 {
     if (f->type == NC_CE_COLL) {
         set_name(r, f->func->name, f->func->name_size);
-        add_number(r, "NCCL Seq", (int64_t)f->its_sequence);
+        add_row_number(r, "NCCL Seq", (int64_t)f->its_sequence);
     } else if (f->type == NC_CE_SYNC) {
         SET_NAME(r, "synchronize ranks");
-        add_number(r, "ranks", (int64_t)f->count);
+        add_row_number(r, "ranks", (int64_t)f->count);
     } else {
         SET_NAME(r, "batch of copies");
-        add_number(r, "operations", (int64_t)f->count);
-        add_number(r, "bytes", (int64_t)f->value);
+        add_row_number(r, "operations", (int64_t)f->count);
+        add_row_number(r, "bytes", (int64_t)f->value);
     }
 }
 
@@ -279,7 +291,7 @@ static void describe_row(row *r, nc_slot *slot, const nc_facts *f, bool is_open)
         return;
     case NC_NET_PLUGIN:
         SET_NAME(r, "network");
-        add_number(r, "plug-in id", (int64_t)f->value);
+        add_row_number(r, "plug-in id", (int64_t)f->value);
         return;
     case NC_GROUP:
         SET_NAME(r, "group");
@@ -289,6 +301,7 @@ static void describe_row(row *r, nc_slot *slot, const nc_facts *f, bool is_open)
     }
 }
 
+/* The row is announced with its first activity in a session. */
 static void deliver_comm_row(const KinetoPlugin_TraceBuilder *builder, nc_slot *slot, const nc_facts *f, uint64_t end,
                              bool is_open)
 {
@@ -319,6 +332,7 @@ static void deliver_call(const KinetoPlugin_TraceBuilder *builder, nc_slot *slot
     emit_row(builder, &r);
 }
 
+/* A launch is delivered by launches.c. An event that ends while the session does may come here twice. */
 void nc_deliver(nc_slot *slot, const nc_facts *f, uint64_t end, bool is_open)
 {
     bool is_call = f->type == NC_GROUP_API || f->type == NC_COLL_API || f->type == NC_P2P_API;

@@ -2,6 +2,9 @@
  * is stopped twice, or long after, is recognised. A slot keeps its facts after its event has ended, until it is reused,
  * because NCCL starts the parts of a collective after it has stopped it.
  *
+ * The ring is larger than what NCCL has open at once, also with a proxy that lags behind by hundreds of collectives, so that
+ * a parent is hardly ever reused before its parts come. If it is, they are recorded without their collective.
+ *
  * Phases: FREE → FILLING → OPEN → CLOSING → FREE, or OPEN → AWAITING (stopped, channels run) → CLOSING → FREE. Only
  * the thread that changes a phase to FILLING or CLOSING writes or delivers. Facts are words that are read without a lock:
  * a reader compares the generation before and after, and whoever sees a new word (release) sees the new generation. */
@@ -20,6 +23,7 @@ static uint64_t with_phase(uint64_t state, unsigned phase) { return state - stat
 
 /* ---- handles ---------------------------------------------------------------------------------- */
 
+/* Never 0 or NC_NO_EVENT: generations of handles begin at 1, and one bit is always set. */
 static void *make_handle(uint64_t state, uint32_t index)
 {
     return (void *)(uintptr_t)(state / PHASES * 2 * NC_SLOTS + NC_SLOTS + index);
@@ -33,6 +37,7 @@ static nc_slot *find_slot(void *handle, uint64_t *generation)
     return number / NC_SLOTS % 2 && *generation ? &slots[index] : NULL;
 }
 
+/* The slot is in FILLING, and no other thread writes. */
 static void store_facts(nc_slot *slot, const nc_facts *facts)
 {
     uint64_t words[NC_FACT_WORDS];
@@ -41,6 +46,7 @@ static void store_facts(nc_slot *slot, const nc_facts *facts)
         atomic_store_explicit(&slot->words[i], words[i], memory_order_release);
 }
 
+/* The caller compares generations around it, or has the slot in CLOSING. */
 static void load_facts(nc_slot *slot, nc_facts *out)
 {
     uint64_t words[NC_FACT_WORDS];
@@ -51,6 +57,7 @@ static void load_facts(nc_slot *slot, nc_facts *out)
 
 /* ---- opening ---------------------------------------------------------------------------------- */
 
+/* The only way in which phases change while several threads may want to. */
 static bool change_phase(nc_slot *slot, uint64_t *state, unsigned phase)
 {
     return atomic_compare_exchange_strong_explicit(&slot->state, state, with_phase(*state, phase), memory_order_acq_rel,
@@ -71,6 +78,7 @@ static void give_up_channels(nc_slot *slot, uint64_t state)
 #define RUN 16u
 static __thread uint64_t run_of_thread; /* the rest of a run of slots, which this thread tries first */
 
+/* Threads take runs, so that they do not meet at the counter for each event. */
 static uint64_t next_in_run(void)
 {
     if (run_of_thread % RUN == 0)
@@ -83,6 +91,7 @@ static uint64_t next_in_run(void)
 static __thread uint32_t spare_slots[SPARE];
 static __thread uint32_t spare_count;
 
+/* False: it is not free, or another thread was faster. */
 static bool claim_free(nc_slot *slot, uint64_t now, uint64_t *state)
 {
     *state = now - phase_of(now) + PHASES + FILLING;
@@ -131,6 +140,7 @@ nc_slot *nc_slot_open(const nc_facts *facts, void **handle)
 
 /* ---- reading and ending ----------------------------------------------------------------------- */
 
+/* A slot in FILLING has a new generation already and the facts of the old one: it is not read. */
 nc_slot *nc_slot_read(void *handle, nc_facts *out)
 {
     uint64_t generation;
@@ -143,6 +153,26 @@ nc_slot *nc_slot_read(void *handle, nc_facts *out)
     return after - phase_of(after) == generation ? slot : NULL;
 }
 
+#define WORD_OF(slot, member)                                                                                          \
+    atomic_load_explicit(&(slot)->words[offsetof(nc_facts, member) / 8], memory_order_acquire)
+
+/* Four words of the facts, which two members of 32 bits share in one of them. */
+nc_slot *nc_slot_peek(void *handle, nc_brief *out)
+{
+    uint64_t generation;
+    nc_slot *slot = find_slot(handle, &generation);
+    uint64_t before = slot ? atomic_load_explicit(&slot->state, memory_order_acquire) : 0;
+    if (!slot || before - phase_of(before) != generation || phase_of(before) == FILLING)
+        return NULL;
+    uint64_t kind = WORD_OF(slot, type);
+    out->comm = (nc_comm *)(uintptr_t)WORD_OF(slot, comm);
+    out->next = (void *)(uintptr_t)WORD_OF(slot, next);
+    memcpy(&out->type, &kind, sizeof kind);
+    uint64_t after = atomic_load_explicit(&slot->state, memory_order_relaxed);
+    return after - phase_of(after) == generation ? slot : NULL;
+}
+
+/* From OPEN only: an event whose channels are awaited was stopped before. */
 nc_slot *nc_slot_stop(void *handle, nc_facts *out)
 {
     uint64_t generation;
@@ -161,6 +191,7 @@ static bool finish_channels(nc_slot *slot)
     return phase_of(state) == AWAITING && atomic_load(&slot->channels_left) == 0 && change_phase(slot, &state, CLOSING);
 }
 
+/* The last channel may end between the check and the change of phase: both sides look again. */
 bool nc_slot_await_channels(nc_slot *slot)
 {
     uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
@@ -170,6 +201,7 @@ bool nc_slot_await_channels(nc_slot *slot)
     return !finish_channels(slot);
 }
 
+/* More ends than channels change nothing. */
 bool nc_slot_end_channel(nc_slot *slot)
 {
     unsigned left = atomic_load(&slot->channels_left);

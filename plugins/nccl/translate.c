@@ -7,7 +7,8 @@
 
 /* ---- numbers of version 1 --------------------------------------------------------------------- */
 
-static uint8_t find_number(const char *text, const char *const *names, size_t count, uint8_t otherwise)
+/* The number that NCCL itself gives where a text is unknown to version 1: `otherwise`. */
+static uint8_t find_nccl_code(const char *text, const char *const *names, size_t count, uint8_t otherwise)
 {
     for (size_t i = 0; text && i < count; i++)
         if (names[i] && strcasecmp(text, names[i]) == 0)
@@ -19,7 +20,7 @@ static uint8_t func_number(const char *text)
 {
     static const char *const names[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
                                         "AllReduce", "SendRecv", "Send",      "Recv"};
-    return find_number(text, names, NC_COUNT(names), 6);
+    return find_nccl_code(text, names, NC_COUNT(names), 6);
 }
 
 static uint8_t type_number(const char *text)
@@ -27,23 +28,24 @@ static uint8_t type_number(const char *text)
     static const char *const names[] = {"ncclInt8",    "ncclUint8",   "ncclInt32",   "ncclUint32",
                                         "ncclInt64",   "ncclUint64",  "ncclFloat16", "ncclFloat32",
                                         "ncclFloat64", "ncclBfloat16"};
-    return find_number(text, names, NC_COUNT(names), 8);
+    return find_nccl_code(text, names, NC_COUNT(names), 8);
 }
 
 static uint8_t algorithm_number(const char *text)
 {
     static const char *const names[] = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE"};
-    return find_number(text, names, NC_COUNT(names), 6);
+    return find_nccl_code(text, names, NC_COUNT(names), 6);
 }
 
 static uint8_t protocol_number(const char *text)
 {
     static const char *const names[] = {"LL", "LL128"};
-    return find_number(text, names, NC_COUNT(names), 2);
+    return find_nccl_code(text, names, NC_COUNT(names), 2);
 }
 
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
+/* Writers return false for types that their version does not have: the plug-in does not get these events. */
 static nc_proxy_op proxy_op_of(const nc_event *e)
 {
     return (nc_proxy_op){.pid = (pid_t)e->pid,
@@ -136,6 +138,7 @@ static bool write_2(const nc_event *e, nc_descriptor_2 *d)
     return true;
 }
 
+/* Version 3 has channels without times. */
 static bool write_3(const nc_event *e, nc_descriptor_3 *d)
 {
     if (e->type == NC_COLL) {
@@ -158,6 +161,7 @@ static bool write_3(const nc_event *e, nc_descriptor_3 *d)
     return true;
 }
 
+/* Version 4 knows the communicator from init. */
 static bool write_4(const nc_event *e, nc_descriptor_4 *d)
 {
     if (e->type == NC_COLL) {

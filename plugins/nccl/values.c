@@ -52,6 +52,7 @@ static bool is_text(const nc_text *t, const char *text)
     return strncmp(t->text, text, sizeof t->text - 1) == 0;
 }
 
+/* Of as much as is kept. */
 static uint32_t hash_text(const char *text)
 {
     uint64_t hash = 1;
@@ -60,6 +61,7 @@ static uint32_t hash_text(const char *text)
     return (uint32_t)(nc_mix(hash, 0) % TEXTS);
 }
 
+/* Looks again with the lock: two threads may bring the same text. A full table gives the empty text. */
 NC_COLD static const nc_text *add_text(const char *text, uint32_t at)
 {
     const nc_text *found = &empty_text;
@@ -83,6 +85,7 @@ NC_COLD static const nc_text *add_text(const char *text, uint32_t at)
     return found;
 }
 
+/* Without a lock: texts repeat, and few are ever added. */
 const nc_text *nc_keep_text(const char *text)
 {
     if (!text || !*text)
@@ -153,6 +156,7 @@ static void add_counts(values *v, const nc_comm *c, const nc_event *e, const nc_
         add_int(v, "Out msg nelems", many_out ? all : one);
 }
 
+/* The others report a root that means nothing. */
 static bool has_root(const nc_text *func)
 {
     return is_func(func, "Broadcast") || is_func(func, "Reduce") || is_func(func, "Gather") || is_func(func, "Scatter");
@@ -168,6 +172,7 @@ static uint64_t make_key(const nc_comm *c, const nc_event *e, const nc_text *con
     return key | 1;
 }
 
+/* Keys as PyTorch and MPI have them, by which the analyses find them; then NCCL's own. */
 static void list_values(values *v, const nc_comm *c, const nc_event *e, const nc_text *const named[4], char id[24])
 {
     const nc_text *func = named[0];
@@ -192,6 +197,7 @@ static void list_values(values *v, const nc_comm *c, const nc_event *e, const nc
         add_int(v, "warps", e->warps);
 }
 
+/* A table of sets that is full leaves the operation without these values. */
 static uint32_t register_set(nc_comm *c, const nc_event *e, const nc_text *const named[4])
 {
     values v = {.count = 0};

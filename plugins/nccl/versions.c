@@ -25,6 +25,7 @@ static const char *const protocols_1[] = {"LL", "LL128", "SIMPLE"};
 
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
+/* The same in all versions. */
 static void read_proxy_op(const nc_proxy_op *p, nc_event *e)
 {
     e->pid = p->pid;
@@ -35,6 +36,8 @@ static void read_proxy_op(const nc_proxy_op *p, nc_event *e)
     e->is_send = p->is_send != 0;
 }
 
+/* Functions, types, algorithms and protocols are numbers of the NCCL of that time. Each reader returns false for a type
+ * that its version does not have. */
 static bool read_descriptor_1(const nc_descriptor_1 *d, nc_event *e)
 {
     switch (e->type) {
@@ -89,6 +92,7 @@ static bool read_descriptor_1(const nc_descriptor_1 *d, nc_event *e)
         (e)->protocol = (d)->coll.protocol;                                                                            \
     } while (0)
 
+/* Messages of versions 2 and 3. */
 static void read_p2p_old(const nc_p2p_old *p, nc_event *e)
 {
     e->comm_name = p->name;
@@ -118,6 +122,7 @@ static bool read_descriptor_2(const nc_descriptor_2 *d, nc_event *e)
     return true;
 }
 
+/* Version 3 added channels of kernels and events of network plug-ins. */
 static bool read_descriptor_3(const nc_descriptor_3 *d, nc_event *e)
 {
     if (e->type == NC_COLL) {
@@ -141,12 +146,14 @@ static bool read_descriptor_3(const nc_descriptor_3 *d, nc_event *e)
     return true;
 }
 
+/* Since version 4 channels have the time of the GPU. */
 static void read_channel(const nc_channel *c, nc_event *e)
 {
     e->channel = c->channel;
     e->timer = c->timer;
 }
 
+/* Version 4 moved name and id of the communicator to init. */
 static bool read_descriptor_4(const nc_descriptor_4 *d, nc_event *e)
 {
     if (e->type == NC_COLL) {
@@ -235,6 +242,7 @@ static bool read_copy_engine(const nc_descriptor_6 *d, nc_event *e)
     }
 }
 
+/* Versions 5 and 6: the type is a word, and tasks have two parents, the call of the program and the group. */
 static bool read_descriptor_6(const nc_descriptor_6 *d, nc_event *e)
 {
     if (e->type == NC_COLL) {
@@ -304,6 +312,7 @@ void nc_read_state(unsigned version, int number, const void *values, nc_state *o
 
 /* ---- tables ----------------------------------------------------------------------------------- */
 
+/* What all versions of init do. The mask is set when the other plug-in has set its own. */
 static NC_COLD void begin_comm(unsigned version, void **context, const nc_comm_facts *facts, nc_logger log)
 {
     int saved = errno;
@@ -329,6 +338,7 @@ static bool is_ignored(const nc_comm *comm, unsigned version, const void *descri
     return true;
 }
 
+/* Always 0, and *handle is always set: NCCL reads it whatever is returned. */
 static int start_event(unsigned version, void *context, void **handle, const void *descriptor)
 {
     nc_comm *comm = nc_comm_of(context);
@@ -363,6 +373,7 @@ static int record_event(unsigned version, void *handle, int state, const void *v
     return 0;
 }
 
+/* Later calls with this context find that it is not open any more. */
 static int finalize_comm(void *context)
 {
     int saved = errno;

@@ -238,14 +238,15 @@ static void *hammer(void *argument)
     return NULL;
 }
 
-/* One communicator on all threads at once, which NCCL does not allow, and one for each. */
+/* One communicator on several threads at once, which NCCL does not allow, and one for each of the others. */
 static void use_threads(void)
 {
     pthread_t threads[THREADS];
-    comm shared = comm_begin(&h, 5, "shared", 2, 0), own[THREADS];
+    comm shared = comm_begin(&h, 5, "shared", 2, 0), own[THREADS], copies[THREADS];
     for (int i = 0; i < THREADS; i++) {
         own[i] = comm_begin(&h, 100 + (unsigned)i, NULL, 2, 0);
-        pthread_create(&threads[i], NULL, hammer, i % 2 ? &shared : &own[i]);
+        copies[i] = shared; /* NCCL's own counters are not meant */
+        pthread_create(&threads[i], NULL, hammer, i % 2 ? &copies[i] : &own[i]);
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
