@@ -325,6 +325,9 @@ typedef struct nc_table {
 
 /* ---- facts ------------------------------------------------------------------------------------ */
 
+/* Facts of LP64 systems, from NVIDIA's headers of NCCL 2.23 to 2.30. A member that moved between two versions is listed
+ * for each of them; one that is not listed lies as in the version before. Members of types that versions share are
+ * listed once. NCCL runs on no other systems. */
 #if UINTPTR_MAX == UINT64_MAX
 #define NC_AT(version, member, offset)                                                                                 \
     _Static_assert(offsetof(nc_descriptor_##version, member) == (offset), "layout of NCCL's version " #version)

@@ -56,6 +56,7 @@ static nc_proxy_op proxy_op_of(const nc_event *e)
                          .is_send = e->is_send};
 }
 
+/* What version 1 has no member for is left out; what later NCCL does not report is 0. */
 static bool write_1(const nc_event *e, nc_descriptor_1 *d)
 {
     switch (e->type) {
@@ -120,6 +121,7 @@ static nc_p2p_old p2p_of(const nc_event *e)
                         .peer = e->peer};
 }
 
+/* Texts are NCCL's own, valid during the call. */
 static bool write_2(const nc_event *e, nc_descriptor_2 *d)
 {
     if (e->type == NC_COLL) {
@@ -245,6 +247,7 @@ static bool has_state(int number, unsigned version)
     return always || (version >= 4 && is_between(number, NC_STATE_OP_IN_PROGRESS, NC_STATE_KERNEL_CH_STOP));
 }
 
+/* Values of versions that share a layout are copied; others get what they can hold. */
 bool nc_write_state(const nc_state *s, unsigned from, unsigned to, nc_state_values *out)
 {
     bool is_ctrl = is_between(s->number, NC_STATE_CTRL_FIRST, NC_STATE_CTRL_LAST);
