@@ -1,3 +1,4 @@
+/* The scripted host: loads a profiler plug-in as NCCL does, and makes the descriptors of each version. */
 #include "host.h"
 
 #include <dlfcn.h>
