@@ -318,27 +318,29 @@ static void probe_vendor_libraries(kc_probe_result *f, const char *const *names,
         kc_probe_answer(f, KC_PROBE_NOTE, "found: %s; %s", found, without);
 }
 
-/* The plug-in reports what it would find when a recording starts. */
-static void probe_cuda(kc_probe_result *f)
+/* Asks a plug-in of ours what it would find when a recording starts: its function returns an index of states. */
+static void ask_plugin(kc_probe_result *f, const char *file, const char *function)
 {
+    static const kc_probe_verdict states[] = {KC_PROBE_OK, KC_PROBE_ABSENT, KC_PROBE_BROKEN, KC_PROBE_NOTE};
     char path[PATH_MAX], text[400] = "";
-    if (!kc_find_plugin("ckineto-cuda.so", path, sizeof path)) {
-        kc_probe_answer(f, KC_PROBE_BROKEN,
-                        "ckineto-cuda.so was not found next to the command or in %s",
-                        CKINETO_PLUGINDIR);
+    int (*inspect)(char *, size_t);
+    if (!kc_find_plugin(file, path, sizeof path)) {
+        kc_probe_answer(f, KC_PROBE_BROKEN, "%s was not found next to the command or in %s", file, CKINETO_PLUGINDIR);
         return;
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    void *address = library ? dlsym(library, "ckineto_cuda_look") : NULL;
-    int (*inspect)(char *, size_t);
-    memcpy(&inspect, &address, sizeof inspect);
-    if (!address) {
+    if (!library || !load_function(library, function, &inspect)) {
         kc_probe_answer(f, KC_PROBE_BROKEN, "%.390s", dlerror());
         return;
     }
-    static const kc_probe_verdict states[] = {KC_PROBE_OK, KC_PROBE_ABSENT, KC_PROBE_BROKEN};
     int state = inspect(text, sizeof text);
-    kc_probe_answer(f, state >= 0 && state < 3 ? states[state] : KC_PROBE_BROKEN, "%s", text);
+    kc_probe_answer(f, state >= 0 && state < (int)KB_COUNT(states) ? states[state] : KC_PROBE_BROKEN, "%s", text);
+}
+
+static void probe_cuda(kc_probe_result *f) { ask_plugin(f, "ckineto-cuda.so", "ckineto_cuda_look"); }
+static void probe_nccl(kc_probe_result *f)
+{
+    ask_plugin(f, "libnccl-profiler-ckineto.so", "ckineto_nccl_look");
 }
 
 /* Only reports the libraries: there is no source for ROCm yet. */
@@ -452,6 +454,7 @@ const kc_probe kc_probes[] = {
     {"waits hook", probe_waits_hook, false, false},
     {"cpu timers", probe_timers, false, false},
     {"cuda", probe_cuda, false, true},
+    {"nccl", probe_nccl, false, true},
     {"rocm", probe_rocm, false, true},
     {"nvtx", probe_nvtx, false, false},
     {"itt", probe_itt, false, false},

@@ -213,8 +213,29 @@ static void list_starters(ka_collective_reader *r)
     r->starters_made = true;
 }
 
+/* NCCL before 2.28 reports its collective right after the launch, on the same thread, as a range of its own (the NCCL
+ * source), before anything else is launched. Few ranges are visited. */
+static void read_follower(ka_collective_reader *r, ka_collective_args *c, const ka_work *w)
+{
+    const ka_dataset *s = r->s;
+    kineto_arg arg;
+    if (w->call == KA_NONE)
+        return;
+    const ka_slice *call = &s->slices[w->call];
+    const ka_thread *thread = &s->threads[call->thread];
+    for (uint32_t at = w->call + 1, left = 16; at < thread->first + thread->count && left--; at++) {
+        const ka_slice *next = &s->slices[at];
+        if (next->start_ns >= call->end_ns && next->work_count)
+            return;
+        if (starts_collective(ka_name(s, next->name)) && kineto_args_find(s->trace, next->row, "protocol", &arg)) {
+            read_slice(r, c, next);
+            return;
+        }
+    }
+}
+
 /* Completes a collective from the ranges around its launch or, if none of these started it,
- * from the range with the kernel's external id. At most 32 ranges are visited. */
+ * from the range with the kernel's external id, or from what follows. At most 32 ranges are visited. */
 static void read_starter(ka_collective_reader *r, ka_collective_args *c, const ka_work *w)
 {
     const ka_dataset *s = r->s;
@@ -233,6 +254,8 @@ static void read_starter(ka_collective_reader *r, ka_collective_args *c, const k
     const uint64_t *slice = kb_map_find(&r->starters, external_id(s, w->row));
     if (slice)
         read_slice(r, c, &s->slices[*slice]);
+    else
+        read_follower(r, c, w);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */

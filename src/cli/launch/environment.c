@@ -86,6 +86,46 @@ static kineto_status enter_interface(const kc_interface *i, kc_entry_note *note,
                                      : extend_variable(i->variable, path, i->separator, false, err);
 }
 
+/* ---- NCCL, which loads one profiler plug-in ----------------------------------------------------- */
+
+#define NCCL_LONGEST_NAME 254 /* NCCL cuts longer ones */
+
+static bool is_our_nccl_plugin(const char *name)
+{
+    return strcmp(name, "ckineto") == 0 || kb_string_ends_with(kb_string(name), "libnccl-profiler-ckineto.so");
+}
+
+/* The plug-in that the user has set is loaded by ours, which passes every call on to it. NULL: ours can be set. */
+static const char *find_nccl_obstacle(const char *path, const char *owner)
+{
+    if (strlen(path) > NCCL_LONGEST_NAME)
+        return "the path of libnccl-profiler-ckineto.so is longer than the 254 bytes that NCCL reads";
+    if (owner && strcasecmp(owner, "none") == 0)
+        return "NCCL_PROFILER_PLUGIN=none in the environment";
+    return NULL;
+}
+
+/* NCCL and RCCL read the same variable. */
+static kineto_status enter_nccl(kc_entry_note *note, void *context, kineto_error *err)
+{
+    char path[PATH_MAX];
+    const char *owner = getenv("NCCL_PROFILER_PLUGIN");
+    if (!kc_find_plugin("libnccl-profiler-ckineto.so", path, sizeof path)) {
+        note(context, "nccl", "plug-in not found",
+             "libnccl-profiler-ckineto.so was not found: set CKINETO_PLUGIN_DIR, or see 'ckineto doctor'");
+        return KINETO_OK;
+    }
+    const char *obstacle = find_nccl_obstacle(path, owner);
+    if (obstacle) {
+        note(context, "nccl", "stood aside", obstacle);
+        return KINETO_OK;
+    }
+    kineto_status status = KINETO_OK;
+    if (owner && *owner && !is_our_nccl_plugin(owner))
+        status = set_environment_variable("CKINETO_NCCL_NEXT", owner, err);
+    return status ? status : set_environment_variable("NCCL_PROFILER_PLUGIN", path, err);
+}
+
 /* LD_PRELOAD is separated by blanks and colons, which a path therefore cannot contain. */
 static kineto_status append_preload(const char *path, bool prepend, kineto_error *err)
 {
@@ -349,6 +389,8 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
     note_openmp_tools(getenv("OMP_TOOL_LIBRARIES"), note, context);
     for (size_t i = 0; i < kc_interface_count && status == KINETO_OK; i++)
         status = enter_interface(&kc_interfaces[i], note, context, err);
+    if (status == KINETO_OK)
+        status = enter_nccl(note, context, err);
     if (status == KINETO_OK)
         status = set_plugins(options, note, context, err);
     if (status == KINETO_OK)
