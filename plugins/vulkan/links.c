@@ -14,23 +14,24 @@ static vl_link *add_link(vl_device *device, VkSemaphore semaphore, uint64_t valu
     return link;
 }
 
-void vl_link_signal(vl_device *device, const vl_queue *queue, vl_submission *s,
-                    VkSemaphore semaphore, uint64_t value)
+static void set_signal(vl_link *link, const vl_queue *queue, vl_submission *s)
 {
-    vl_link *link = NULL;
-
-    /* A wait that was submitted before. */
-    for (uint32_t i = 0; i < VL_MAX_LINKS && value && !link; i++) {
-        vl_link *l = &device->links[i];
-        if (l->semaphore == semaphore && !l->from_serial && l->value && l->value <= value)
-            link = l;
-    }
-    if (!link)
-        link = add_link(device, semaphore, value);
     link->from_serial = s->serial;
     link->from_queue = queue->number;
     link->from_correlation = s->correlation_id;
     s->has_links = true;
+}
+
+void vl_link_signal(vl_device *device, const vl_queue *queue, vl_submission *s,
+                    VkSemaphore semaphore, uint64_t value)
+{
+    /* Waits that were submitted before. */
+    for (uint32_t i = 0; i < VL_MAX_LINKS && value; i++) {
+        vl_link *l = &device->links[i];
+        if (l->semaphore == semaphore && !l->from_serial && l->value && l->value <= value)
+            set_signal(l, queue, s);
+    }
+    set_signal(add_link(device, semaphore, value), queue, s);
 }
 
 /* The signal that ends a wait: of a timeline the first that reaches the value. */

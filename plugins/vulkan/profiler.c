@@ -29,7 +29,7 @@ static atomic_bool ending;   /* the process is past its exit handlers */
 static atomic_uint sessions; /* number of the current one, from 1 */
 static _Atomic(const KinetoPlugin_TraceBuilder *) live_builder;
 static atomic_uint builder_users; /* threads that may be inside the builder */
-static atomic_ullong types;       /* bits of the types that are taken up now */
+static atomic_ullong types;       /* bits of the types that the session wants */
 static atomic_ullong losses[VL_LOSS_COUNT], host_times;
 static atomic_uint last_correlation;
 
@@ -207,7 +207,6 @@ static int stop_vulkan_session(KinetoPlugin_ProfilerStop_Params *params)
         params->pProfilerHandle != &profiler || !atomic_load(&live_builder))
         return -1;
     atomic_store(&vl_active, false);
-    atomic_store(&types, 0);
     if (!atomic_load(&ending))
         finish_deliveries(DRAIN_AT_STOP_MS);
     atomic_store(&live_builder, NULL);
@@ -237,7 +236,6 @@ static int toggle_vulkan_session(KinetoPlugin_ProfilerToggleCollection_Params *p
     if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerToggleCollection_Params, enable) ||
         params->pProfilerHandle != &profiler || !atomic_load(&live_builder))
         return -1;
-    atomic_store(&types, params->enable ? profiler.types : 0);
     atomic_store(&vl_active, params->enable != 0);
     return 0;
 }

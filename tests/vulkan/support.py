@@ -43,7 +43,9 @@ def environment(folder=None, counts=None, fault=None):
            if not k.startswith(("CKINETO", "KINETO", "VK_", "COUNT_LAYER")) or k == "CKINETO_CPU"}
     if folder:
         write_manifest(folder)
-        env.update(VK_ADD_LAYER_PATH=folder, VK_INSTANCE_LAYERS=COUNT_NAME)
+        # The witness sees the program's calls, or, to break the driver, also ours.
+        layers = ["VK_LAYER_CKINETO_record", COUNT_NAME] if fault else [COUNT_NAME]
+        env.update(VK_ADD_LAYER_PATH=folder, VK_INSTANCE_LAYERS=":".join(layers))
     if counts:
         env["COUNT_LAYER_OUT"] = counts
     if fault:

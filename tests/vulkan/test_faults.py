@@ -12,7 +12,8 @@ FAULTS = {"no-bits": (True, False), "no-pool": (True, False), "no-fence": (True,
           "no-bits,no-fence": (True, False)}
 
 for fault, (complete, timed) in FAULTS.items():
-    for way in ("reuse", "idle", "threads", "timeline"):
+    # With no-fence the program itself gets two.
+    for way in ("reuse", "idle", "timeline") + (() if "no-fence" in fault else ("threads",)):
         label = f"{fault}, {way}"
         plain = run([CLIENT, way], environment())
         result, trace, counts = record([CLIENT, way], fault)
