@@ -25,6 +25,7 @@ typedef struct entry {
 
 static PFN_vkGetInstanceProcAddr next_instance;
 static PFN_vkGetDeviceProcAddr next_device;
+static PFN_vkGetPhysicalDeviceQueueFamilyProperties next_families;
 static VkInstance instance;
 static VkDevice device;
 static entry buffers[MAX_BUFFERS];
@@ -198,10 +199,7 @@ static VKAPI_ATTR void VKAPI_CALL skip_results(VkCommandBuffer cb, VkQueryPool p
 static VKAPI_ATTR void VKAPI_CALL hide_bits(VkPhysicalDevice p, uint32_t *n,
                                             VkQueueFamilyProperties *list)
 {
-    PFN_vkGetPhysicalDeviceQueueFamilyProperties next =
-        (PFN_vkGetPhysicalDeviceQueueFamilyProperties)next_instance(
-            instance, "vkGetPhysicalDeviceQueueFamilyProperties");
-    next(p, n, list);
+    next_families(p, n, list);
     for (uint32_t i = 0; list && i < *n; i++)
         list[i].timestampValidBits = 0;
 }
@@ -242,6 +240,9 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
     VkResult result =
         ((PFN_vkCreateInstance)next_instance(NULL, "vkCreateInstance"))(info, allocator, out);
     instance = *out;
+    /* Now: later the loader's table has this layer's own function. */
+    next_families = (PFN_vkGetPhysicalDeviceQueueFamilyProperties)next_instance(
+        instance, "vkGetPhysicalDeviceQueueFamilyProperties");
     return result;
 }
 

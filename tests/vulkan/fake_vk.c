@@ -29,7 +29,12 @@ typedef struct buffer {
     object head;
     command commands[MAX_COMMANDS];
     uint32_t count;
+    struct buffer *next; /* of the same pool */
 } buffer;
+
+typedef struct pool {
+    buffer *first;
+} pool;
 
 typedef struct fence {
     atomic_bool is_signalled;
@@ -334,7 +339,6 @@ DESTROY(vkDestroyQueryPool, VkQueryPool)
 DESTROY(vkDestroyBuffer, VkBuffer)
 DESTROY(vkFreeMemory, VkDeviceMemory)
 DESTROY(vkDestroyFence, VkFence)
-DESTROY(vkDestroyCommandPool, VkCommandPool)
 DESTROY(vkDestroyShaderModule, VkShaderModule)
 DESTROY(vkDestroyPipeline, VkPipeline)
 DESTROY(vkDestroySemaphore, VkSemaphore)
@@ -367,7 +371,7 @@ DRIVER(VkResult, vkCreateCommandPool)
 (VkDevice d, const VkCommandPoolCreateInfo *i, const VkAllocationCallbacks *a, VkCommandPool *p)
 {
     (void)d, (void)i, (void)a;
-    *p = (VkCommandPool)create(8);
+    *p = (VkCommandPool)create(sizeof(pool));
     return VK_SUCCESS;
 }
 
@@ -380,9 +384,13 @@ DRIVER(VkResult, vkResetCommandPool)(VkDevice d, VkCommandPool p, VkCommandPoolR
 DRIVER(VkResult, vkAllocateCommandBuffers)
 (VkDevice d, const VkCommandBufferAllocateInfo *i, VkCommandBuffer *list)
 {
+    pool *p = (pool *)i->commandPool;
+
     (void)d;
     for (uint32_t k = 0; k < i->commandBufferCount; k++) {
         buffer *b = create(sizeof *b);
+        b->next = p->first;
+        p->first = b;
         b->head.table = &device_table;
         list[k] = (VkCommandBuffer)b;
     }
@@ -392,9 +400,25 @@ DRIVER(VkResult, vkAllocateCommandBuffers)
 DRIVER(void, vkFreeCommandBuffers)
 (VkDevice d, VkCommandPool p, uint32_t n, const VkCommandBuffer *list)
 {
-    (void)d, (void)p;
-    for (uint32_t i = 0; i < n; i++)
+    (void)d;
+    for (uint32_t i = 0; i < n; i++) {
+        buffer **at = &((pool *)p)->first;
+        while (*at != (buffer *)list[i])
+            at = &(*at)->next;
+        *at = (*at)->next;
         destroy((void *)list[i]);
+    }
+}
+
+DRIVER(void, vkDestroyCommandPool)(VkDevice d, VkCommandPool p, const VkAllocationCallbacks *a)
+{
+    (void)d, (void)a;
+    while (((pool *)p)->first) {
+        buffer *b = ((pool *)p)->first;
+        ((pool *)p)->first = b->next;
+        destroy(b);
+    }
+    destroy((void *)p);
 }
 
 DRIVER(VkResult, vkCreateShaderModule)

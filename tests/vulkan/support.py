@@ -44,8 +44,10 @@ def environment(folder=None, counts=None, fault=None):
     if folder:
         write_manifest(folder)
         # The witness sees the program's calls, or, to break the driver, also ours.
-        layers = ["VK_LAYER_CKINETO_record", COUNT_NAME] if fault else [COUNT_NAME]
-        env.update(VK_ADD_LAYER_PATH=folder, VK_INSTANCE_LAYERS=":".join(layers))
+        # Loaders order layers by their folders, or by their names in the list.
+        above = [(os.path.dirname(LAYER), "VK_LAYER_CKINETO_record")] if fault else []
+        folders, layers = zip(*above, (folder, COUNT_NAME))
+        env.update(VK_ADD_LAYER_PATH=":".join(folders), VK_INSTANCE_LAYERS=":".join(layers))
     if counts:
         env["COUNT_LAYER_OUT"] = counts
     if fault:
