@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 static int rounds = 20;
+/* Each item is changed so many times, in no order: for measurements. */
+static uint32_t height = 1;
 
 VkCommandBuffer client_begin(const client *c, VkCommandPool pool, bool secondary,
                              VkCommandBufferUsageFlags flags)
@@ -53,7 +55,7 @@ void client_dispatch(const client *c, VkCommandBuffer cb, int n)
 {
     bind(c, cb);
     for (int i = 0; i < n; i++) {
-        vkCmdDispatch(cb, CLIENT_GROUPS, 1, 1);
+        vkCmdDispatch(cb, CLIENT_GROUPS, height, 1);
         client_barrier(cb);
     }
 }
@@ -344,36 +346,46 @@ static void way_exit(client *c)
     exit(5);
 }
 
-/* Prints the time of a loop of short submissions, in ns: for measurements. */
+static double read_ns(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* Print the time and the CPU time of a loop, in ns, for measurements. */
+static void print_times(double wall, double cpu)
+{
+    printf("%.0f %.0f\n", read_ns(CLOCK_MONOTONIC) - wall, read_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu);
+    exit(0);
+}
+
 static void way_time(client *c)
 {
-    struct timespec from, to;
-
     way_once(c);
-    clock_gettime(CLOCK_MONOTONIC, &from);
+    double wall = read_ns(CLOCK_MONOTONIC), cpu = read_ns(CLOCK_PROCESS_CPUTIME_ID);
     way_once(c);
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    printf("%.0f\n", (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec));
-    exit(0);
+    print_times(wall, cpu);
 }
 
 static void way_time_batch(client *c)
 {
-    struct timespec from, to;
+    double wall = 0, cpu = 0;
     VkCommandBuffer cb = client_begin(c, c->pool, false, 0);
     VkFence fence = client_fence(c);
 
     client_dispatch(c, cb, 200);
     client_end(cb);
     for (int i = 0; i <= rounds; i++) {
-        if (i == 1)
-            clock_gettime(CLOCK_MONOTONIC, &from);
+        if (i == 1) {
+            wall = read_ns(CLOCK_MONOTONIC);
+            cpu = read_ns(CLOCK_PROCESS_CPUTIME_ID);
+        }
         client_submit(c, cb, fence);
         client_wait(c, fence);
     }
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    printf("%.0f\n", (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec));
-    exit(0);
+    print_times(wall, cpu);
 }
 
 static const struct way {
@@ -404,6 +416,8 @@ int main(int argc, char **argv)
 
     if (argc > 2)
         rounds = atoi(argv[2]);
+    if (argc > 3)
+        height = (uint32_t)atoi(argv[3]);
     for (size_t i = 0; argc > 1 && i < sizeof ways / sizeof ways[0]; i++) {
         if (strcmp(ways[i].name, argv[1]) != 0)
             continue;
@@ -414,6 +428,6 @@ int main(int argc, char **argv)
         printf("done\n");
         return 0;
     }
-    fprintf(stderr, "usage: client WAY [ROUNDS]\n");
+    fprintf(stderr, "usage: client WAY [ROUNDS [HEIGHT]]\n");
     return 2;
 }
