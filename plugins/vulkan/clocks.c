@@ -18,6 +18,7 @@ int64_t vl_now_ns(int clock_id)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* To ns. The period is a float of Vulkan's. */
 static int64_t scale_ticks(const vl_gpu *gpu, uint64_t ticks)
 {
     double period = (double)gpu->properties.limits.timestampPeriod;
@@ -81,6 +82,7 @@ static bool is_host_clock(vl_device *device, int clock_id)
     return true;
 }
 
+/* Decided once for each physical device, and kept for all sessions. */
 void vl_clock_find(vl_device *device)
 {
     vl_gpu *gpu = device->gpu;

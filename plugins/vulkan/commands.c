@@ -13,6 +13,7 @@
 
 /* ---- dispatches ------------------------------------------------------------------------------ */
 
+/* The pipeline names the dispatches that follow. */
 VKAPI_ATTR void VKAPI_CALL vl_CmdBindPipeline(VkCommandBuffer handle, VkPipelineBindPoint point,
                                               VkPipeline pipeline)
 {
@@ -23,6 +24,7 @@ VKAPI_ATTR void VKAPI_CALL vl_CmdBindPipeline(VkCommandBuffer handle, VkPipeline
     device->CmdBindPipeline(handle, point, pipeline);
 }
 
+/* A dispatch without a known pipeline, such as one of a shader object, has a general name. */
 static vl_command *begin_dispatch(vl_buffer *buffer)
 {
     const vl_pipeline *pipeline = buffer ? buffer->pipeline : NULL;
@@ -37,6 +39,7 @@ static vl_command *begin_dispatch(vl_buffer *buffer)
     return command;
 }
 
+/* In work groups, as CUDA counts a grid in blocks. */
 static void set_grid(vl_command *command, uint32_t x, uint32_t y, uint32_t z)
 {
     if (!command)
@@ -71,6 +74,7 @@ VKAPI_ATTR void VKAPI_CALL vl_CmdDispatch(VkCommandBuffer handle, uint32_t x, ui
 VL_DISPATCH_BASE(CmdDispatchBase)
 VL_DISPATCH_BASE(CmdDispatchBaseKHR)
 
+/* The device reads the sizes, so that the activity has none. */
 VKAPI_ATTR void VKAPI_CALL vl_CmdDispatchIndirect(VkCommandBuffer handle, VkBuffer sizes,
                                                   VkDeviceSize offset)
 {
@@ -83,6 +87,7 @@ VKAPI_ATTR void VKAPI_CALL vl_CmdDispatchIndirect(VkCommandBuffer handle, VkBuff
 
 /* ---- copies and fills ------------------------------------------------------------------------ */
 
+/* Of images the bytes are not known without their formats. */
 static uint64_t sum_copies(uint32_t count, const VkBufferCopy *regions)
 {
     uint64_t bytes = 0;

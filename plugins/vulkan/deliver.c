@@ -1,5 +1,8 @@
 /* Turns the results of an ended submission into activities. Values that many activities share, such as the
- * sizes of a kernel, are sent to the host once (registerMetadataSet). */
+ * sizes of a kernel, are sent to the host once (registerMetadataSet).
+ *
+ * The device's lock is held throughout, and that of the physical device, whose clock the times are in; the
+ * builder does not block. What a session does not want is not counted as requested. */
 #include "vulkan.h"
 
 #include <stdio.h>
@@ -53,6 +56,7 @@ static void append_sizes(value_list *v, const char *key, int64_t *to, const uint
     item->count = 3;
 }
 
+/* The values that a set has; without a set each activity has them. */
 static void append_shared_values(value_list *v, const vl_device *device, const vl_set_key *key)
 {
     append_value(v, "device", KINETO_PLUGIN_VALUE_INT)->i = device->gpu->index;
@@ -74,6 +78,7 @@ static uint32_t hash_set_key(const vl_set_key *key)
     return (uint32_t)(h >> 32) % VL_SET_SLOTS;
 }
 
+/* Sets belong to a session: numbers of an older one are not valid any more. */
 static bool is_same_set(const vl_set_slot *slot, const vl_set_key *key, uint32_t session)
 {
     const vl_set_key *k = &slot->key;
@@ -111,6 +116,7 @@ static void append_bytes(value_list *v, uint64_t bytes, int64_t duration_ns)
 
 /* ---- activities ------------------------------------------------------------------------------ */
 
+/* Hands the activity to the host, which copies it. */
 static void emit_values(const delivery *d, int32_t type, const char *name, int64_t start,
                         int64_t end, int32_t clock, uint32_t set, const value_list *v)
 {
@@ -177,6 +183,7 @@ static void note_times(delivery *d, int64_t start, int64_t end)
     d->last_ns = end > d->last_ns ? end : d->last_ns;
 }
 
+/* Counts what it cannot deliver. */
 static void deliver_command(delivery *d, const vl_command *c, uint64_t from, uint64_t to)
 {
     if (!vl_session_wants(c->type))
@@ -215,6 +222,7 @@ static void count_overwritten(const vl_buffer *buffer, vl_untimed *u)
     }
 }
 
+/* The kind of what matters most. */
 static int32_t choose_type(const vl_untimed *u)
 {
     if (u->kernels)

@@ -27,6 +27,7 @@ vl_device *vl_device_of(const void *handle)
     return NULL;
 }
 
+/* False: the table is full. */
 static bool add_device(vl_device *device)
 {
     bool added = false;
@@ -45,6 +46,7 @@ static bool add_device(vl_device *device)
     return added;
 }
 
+/* Until this returns the end of a session may be using the device (vl_devices_visit). */
 static void remove_device(const vl_device *device)
 {
     pthread_mutex_lock(&devices_lock);
@@ -96,6 +98,7 @@ static int32_t take_queue_number(vl_gpu *gpu)
     return number;
 }
 
+/* The row of the queue, with what its family can do. */
 static void announce_queue_row(const KinetoPlugin_TraceBuilder *builder, const vl_device *device,
                                const vl_queue *queue)
 {
@@ -138,6 +141,7 @@ vl_queue *vl_queue_of(vl_device *device, VkQueue handle)
     return NULL;
 }
 
+/* A program may request the same queue again and again. */
 static void add_queue(vl_device *device, VkQueue handle, uint32_t family)
 {
     pthread_mutex_lock(&device->lock);
@@ -186,6 +190,7 @@ static VkLayerDeviceCreateInfo *find_device_link(const VkDeviceCreateInfo *info)
     return link;
 }
 
+/* False also if the driver's list cannot be read. */
 static bool has_extension(const vl_instance *instance, VkPhysicalDevice physical, const char *name)
 {
     uint32_t count = 0;
@@ -263,6 +268,7 @@ static void load_functions(vl_device *device, PFN_vkGetDeviceProcAddr get_proc)
 #undef VL_X
 }
 
+/* All but its functions, which are loaded before. */
 static void init_device(vl_device *device, VkPhysicalDevice physical)
 {
     vl_instance *instance = device->instance;
@@ -280,6 +286,7 @@ static void init_device(vl_device *device, VkPhysicalDevice physical)
     vl_map_init(&device->pipelines);
 }
 
+/* False: out of memory or space; the caller destroys the device. */
 static bool register_device(vl_instance *instance, VkPhysicalDevice physical, VkDevice handle,
                             PFN_vkGetDeviceProcAddr get_proc)
 {
@@ -338,6 +345,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vl_CreateDevice(VkPhysicalDevice physical,
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
+/* Another device's queues get these rows next. */
 static void release_queue_numbers(vl_device *device)
 {
     vl_gpu *gpu = device->gpu;
@@ -351,6 +359,7 @@ static void release_queue_numbers(vl_device *device)
 
 static void free_value(void *value) { free(value); }
 
+/* Command buffers first: they return their chunks to the device. */
 static void destroy_device_entry(vl_device *device)
 {
     vl_buffers_destroy(device);

@@ -1,4 +1,6 @@
-/* Physical devices: a number for each, its properties, and its row in the trace. */
+/* Physical devices: a number for each, its properties, and its row in the trace. A program may create several
+ * instances, each of which has handles of its own for the same devices: they are told apart by their UUIDs, which
+ * Vulkan 1.1 has, else by name and handle. */
 #include "vulkan.h"
 
 #include <stdio.h>
@@ -31,6 +33,7 @@ static void read_gpu_uuid(const vl_instance *instance, vl_gpu *gpu, VkPhysicalDe
         gpu->has_uuid |= gpu->uuid[i] != 0;
 }
 
+/* Into an entry that is not in the table yet. */
 static void read_gpu_properties(const vl_instance *instance, vl_gpu *gpu, VkPhysicalDevice physical)
 {
     VkPhysicalDeviceMemoryProperties memory = {.memoryHeapCount = 0};
@@ -44,6 +47,7 @@ static void read_gpu_properties(const vl_instance *instance, vl_gpu *gpu, VkPhys
     read_gpu_uuid(instance, gpu, physical);
 }
 
+/* Two equal cards differ in their UUIDs. */
 static bool is_same_gpu(const vl_gpu *a, const vl_gpu *b)
 {
     if (a->has_uuid != b->has_uuid || strcmp(a->properties.deviceName, b->properties.deviceName))
@@ -98,6 +102,7 @@ static const char *get_gpu_type_name(VkPhysicalDeviceType type)
     }
 }
 
+/* The row of the device; sorted after all host processes. */
 static void announce_gpu_row(const KinetoPlugin_TraceBuilder *builder, const vl_gpu *gpu)
 {
     const char *type = get_gpu_type_name(gpu->properties.deviceType);
@@ -129,6 +134,7 @@ static KinetoPlugin_Metadata make_number(const char *key, uint64_t value)
         .pKey = key, .valueType = KINETO_PLUGIN_VALUE_UINT, .count = 1, .u = value};
 }
 
+/* Announces row and properties of a device. */
 void vl_gpu_announce(const KinetoPlugin_TraceBuilder *builder, const vl_gpu *gpu)
 {
     const VkPhysicalDeviceProperties *p = &gpu->properties;

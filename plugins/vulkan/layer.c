@@ -1,5 +1,9 @@
 /* Entry points of the layer, instances, and the table of functions that the layer replaces. A function
- * is only replaced where the layers below have it. */
+ * is only replaced where the layers below have it, so that a program finds the same functions as without the
+ * layer.
+ *
+ * Instances and devices are found by the loader's table of functions that their handles begin with. Handles are
+ * not wrapped: they are the driver's, and other layers may come before and after this one. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -26,6 +30,7 @@ vl_instance *vl_instance_of(void *handle)
     return found;
 }
 
+/* False: the table is full, and the instance cannot be used through this layer. */
 static bool add_instance(vl_instance *instance)
 {
     bool added = false;
@@ -41,6 +46,7 @@ static bool add_instance(vl_instance *instance)
     return added;
 }
 
+/* Before the driver destroys it, because another instance may get its table then. */
 static void remove_instance(const vl_instance *instance)
 {
     pthread_mutex_lock(&instances_lock);
@@ -52,6 +58,7 @@ static void remove_instance(const vl_instance *instance)
 
 /* ---- creation of instances ------------------------------------------------------------------- */
 
+/* The loader's element of the chain, which names the layer below. It is advanced for that layer. */
 static VkLayerInstanceCreateInfo *find_instance_link(const VkInstanceCreateInfo *info)
 {
     VkLayerInstanceCreateInfo *link = (VkLayerInstanceCreateInfo *)(uintptr_t)info->pNext;
@@ -62,6 +69,8 @@ static VkLayerInstanceCreateInfo *find_instance_link(const VkInstanceCreateInfo 
     return link;
 }
 
+/* Functions are resolved now: later the loader's table has those of the layers above. NULL: out of
+ * memory or space. */
 static vl_instance *create_instance_entry(VkInstance handle, PFN_vkGetInstanceProcAddr get_proc)
 {
     vl_instance *entry = calloc(1, sizeof *entry);
@@ -133,6 +142,7 @@ static const wrapper device_wrappers[] = {
 #undef VL_X
 };
 
+/* Linear: loaders and programs resolve each function once. */
 static PFN_vkVoidFunction find_wrapper(const wrapper *list, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)

@@ -1,10 +1,15 @@
 /* Semaphores between queues: a submission that waits for a semaphore depends on the one that signals
  * it. Both become activities of kind cuda_sync with an arrow between them, like waits for events of CUDA's
- * streams. A ring of the last ones is kept; whichever side ends last delivers both. */
+ * streams. A ring of the last ones is kept; whichever side ends last delivers both.
+ *
+ * A wait for a timeline's value is matched with the first signal that reaches it, also if that is submitted
+ * later; several waits may be for one signal. A wait for a binary semaphore is matched with the last signal
+ * that no wait has used. Semaphores within one queue are matched, too, and deliver nothing. */
 #include "vulkan.h"
 
 #include <string.h>
 
+/* Overwrites the oldest one. */
 static vl_link *add_link(vl_device *device, VkSemaphore semaphore, uint64_t value)
 {
     vl_link *link = &device->links[device->next_link++ % VL_MAX_LINKS];
@@ -87,6 +92,7 @@ static KinetoPlugin_Metadata make_int(const char *key, int64_t value)
         .pKey = key, .valueType = KINETO_PLUGIN_VALUE_INT, .count = 1, .i = value};
 }
 
+/* One of the two activities, on the row of its queue. */
 static void emit_side(const KinetoPlugin_TraceBuilder *builder, const vl_device *device,
                       const vl_link *l, uint32_t flow, bool is_signal, int32_t clock)
 {

@@ -1,5 +1,6 @@
 /* Tables keyed by handles, and texts that stay. Open addressing; removed slots are marked, and swept
- * when the table is rebuilt. */
+ * when the table is rebuilt. Names of kernels are kept forever, because activities that were not delivered yet
+ * may outlive the pipeline; there are as many as the program has different names. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -81,6 +82,7 @@ void *vl_map_put(vl_map *map, uint64_t key, void *value, bool *ok)
     return before;
 }
 
+/* The value stays valid as long as the handle does, by the rules of Vulkan. */
 void *vl_map_get(vl_map *map, uint64_t key)
 {
     void *value = NULL;
@@ -119,6 +121,7 @@ void vl_map_clear(vl_map *map, void (*visit)(void *value))
 }
 
 /* FNV-1a */
+/* The high bits are mixed into those that choose the bucket. */
 static uint64_t hash_text_bytes(const char *text, size_t size)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -128,6 +131,7 @@ static uint64_t hash_text_bytes(const char *text, size_t size)
     return h ^ h >> 29;
 }
 
+/* NULL: out of memory. */
 static interned_text *create_interned_text(const char *text, size_t size, uint64_t hash)
 {
     interned_text *fresh = malloc(sizeof *fresh + size + 1);

@@ -1,6 +1,8 @@
 /* Shader modules, compute pipelines, and names that the program gives them. A pipeline is called by its
  * own name, else by that of its shader module, else by the shader's entry point; "main" says nothing, so
- * that the hash of the shader's code follows it. */
+ * that the hash of the shader's code follows it.
+ *
+ * A module may be destroyed when its pipelines have been created, so that a pipeline keeps what it needs. */
 #include "vulkan.h"
 
 #include <stdio.h>
@@ -44,6 +46,7 @@ VKAPI_ATTR void VKAPI_CALL vl_DestroyShaderModule(VkDevice handle, VkShaderModul
 
 /* ---- pipelines ------------------------------------------------------------------------------- */
 
+/* A module may have several entry points; the pipeline uses one. */
 static const vl_entry *find_entry(const vl_shader *shader, const char *name)
 {
     for (uint32_t i = 0; i < shader->entry_count; i++)
@@ -66,6 +69,7 @@ static uint32_t specialize_word(const vl_size_word *word, const VkSpecialization
     return value;
 }
 
+/* The name of a pipeline to which the program has given none. */
 static const char *make_pipeline_name(const vl_shader *shader, const char *entry)
 {
     char text[MAX_NAME_BYTES];
@@ -89,6 +93,7 @@ static const VkShaderModuleCreateInfo *find_inline_code(const VkPipelineShaderSt
     return (const VkShaderModuleCreateInfo *)next;
 }
 
+/* The size of a work group is that of the entry point, with the pipeline's constants. */
 static void describe_pipeline(vl_pipeline *pipeline, const vl_shader *shader,
                               const VkPipelineShaderStageCreateInfo *stage)
 {
@@ -100,6 +105,7 @@ static void describe_pipeline(vl_pipeline *pipeline, const vl_shader *shader,
         pipeline->block[k] = specialize_word(&entry->size[k], stage->pSpecializationInfo);
 }
 
+/* A handle that the driver uses again replaces the old pipeline's entry. */
 static void add_pipeline(vl_device *device, VkPipeline handle,
                          const VkPipelineShaderStageCreateInfo *stage)
 {

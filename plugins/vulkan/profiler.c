@@ -79,6 +79,7 @@ uint32_t vl_next_correlation(void)
     return id;
 }
 
+/* Tells the host how many activities were requested or dropped. */
 static void add_activity_counts(const KinetoPlugin_TraceBuilder *builder, uint64_t requested,
                                 uint64_t dropped)
 {
@@ -143,6 +144,7 @@ static void write_host_times(const KinetoPlugin_TraceBuilder *builder)
                                      count, 0, detail);
 }
 
+/* Delivers what has ended and counts the rest. */
 static void finish_deliveries(int wait_ms)
 {
     vl_drain(wait_ms);

@@ -1,7 +1,16 @@
 /* Command buffers, and what is recorded into them: a timestamp before and after each command, and at
  * the end a copy of all timestamps to memory that the host reads. Queries are reset by the command
  * buffer itself, where they are first used, so that it may be submitted again and again. The results of a
- * secondary command buffer are copied by each primary one that executes it, after each execution. */
+ * secondary command buffer are copied by each primary one that executes it, after each execution.
+ *
+ * A lock is only taken for a new chunk: by the rules of Vulkan one thread at a time uses a command pool and
+ * what was allocated from it. Which command buffer a handle means is remembered by each thread, since the
+ * next command is mostly for the same one.
+ *
+ * The first timestamp of a command is written at the top of the pipe, so that it does not wait for earlier
+ * commands, which the program may let overlap; the last one at the bottom, when the command and all before
+ * it have ended. Queries are not reset inside a render pass, because none of the recorded commands is
+ * allowed there. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -44,6 +53,7 @@ static void clear_buffer(vl_buffer *buffer)
     buffer->is_timed = false;
 }
 
+/* Without memory the command buffer works, and is not recorded. */
 static void add_buffer(vl_device *device, vl_pool *pool, VkCommandBuffer handle, bool is_secondary)
 {
     vl_buffer *buffer = calloc(1, sizeof *buffer);
@@ -69,6 +79,7 @@ static void add_buffer(vl_device *device, vl_pool *pool, VkCommandBuffer handle,
     atomic_fetch_add_explicit(&generation, 1, memory_order_release);
 }
 
+/* Before the driver frees it: another thread may get the same handle then. */
 static void free_buffer(vl_buffer *buffer)
 {
     clear_buffer(buffer);
@@ -99,6 +110,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vl_CreateCommandPool(VkDevice handle,
     return result;
 }
 
+/* With its command buffers, as vkDestroyCommandPool does. */
 static void free_pool(vl_pool *pool)
 {
     while (pool && pool->first)
@@ -188,6 +200,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vl_ResetCommandBuffer(VkCommandBuffer handle,
     return device->ResetCommandBuffer(handle, flags);
 }
 
+/* The order is that of execution. */
 static void append_chunk(vl_buffer *buffer, vl_chunk *chunk)
 {
     *buffer->last_chunk = chunk;
@@ -328,6 +341,7 @@ static bool has_work(const vl_buffer *buffer)
     return buffer->timed || u->kernels || u->copies || u->fills;
 }
 
+/* If none has work to record, the program's call is passed on as it is. */
 static bool have_work(vl_device *device, uint32_t count, const VkCommandBuffer *secondaries)
 {
     for (uint32_t i = 0; i < count; i++) {

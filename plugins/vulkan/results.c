@@ -1,6 +1,14 @@
 /* Query pools, and the memory that their results are copied to by the device. Reading that memory
  * calls no function of the driver: vkGetQueryPoolResults may wait for other work (Mesa's llvmpipe
- * waits until the device is idle). Both are made in blocks, which chunks are cut from. */
+ * waits until the device is idle, which may be never if the program itself has to signal something).
+ *
+ * Both are made in blocks, which chunks are cut from: query N of a block's pool has its result in word N of the
+ * block's memory. A chunk belongs to one command buffer from the first command that needs it until the
+ * command buffer is changed or freed; then it goes to a list of free chunks of its size. Blocks live as
+ * long as their device.
+ *
+ * Memory is coherent, so that no range has to be invalidated before it is read: the command buffer's last
+ * barrier makes the copy visible to the host, and the fence orders it before the reading. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -39,6 +47,7 @@ static bool choose_memory_type(const vl_device *device, uint32_t allowed, uint32
     return found;
 }
 
+/* Also of a block that is only half made. */
 static void destroy_block(vl_device *device, vl_block *block)
 {
     if (block->pool)
@@ -69,6 +78,7 @@ static bool bind_block_memory(vl_device *device, vl_block *block)
     return true;
 }
 
+/* NULL: the driver refuses a part of it. */
 static vl_block *create_block(vl_device *device)
 {
     vl_block *block = calloc(1, sizeof *block);
@@ -117,6 +127,7 @@ static vl_chunk *cut_chunk(vl_device *device, uint32_t capacity)
     return chunk;
 }
 
+/* A command buffer's first chunk is small, the others are large. */
 vl_chunk *vl_chunk_take(vl_device *device, bool large)
 {
     pthread_mutex_lock(&device->lock);

@@ -1,6 +1,9 @@
 /* Names of entry points, and sizes of work groups, from SPIR-V. A size is the execution mode
  * LocalSize or LocalSizeId, or the constant decorated as WorkgroupSize, which takes precedence; its
- * words may be specialisation constants. */
+ * words may be specialisation constants.
+ *
+ * The code is the program's and may be malformed, which is the driver's matter: nothing beyond its end is
+ * read, ids beyond its bound are ignored, and reading stops at an instruction that has no length. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -43,6 +46,7 @@ typedef struct parser {
     uint32_t mode_ids[VL_MAX_ENTRIES][3];
 } parser;
 
+/* Its name is a literal of the module, which may lack its end. */
 static void parse_entry_point(parser *p, const uint32_t *op, uint32_t words)
 {
     vl_shader *out = p->out;
@@ -56,6 +60,7 @@ static void parse_entry_point(parser *p, const uint32_t *op, uint32_t words)
     out->entries[out->entry_count++].name = vl_intern_text(name, size);
 }
 
+/* Modes come after all entry points. */
 static void parse_execution_mode(parser *p, const uint32_t *op, uint32_t words)
 {
     for (uint32_t i = 0; words >= 6 && i < p->out->entry_count; i++) {
@@ -73,6 +78,7 @@ static void parse_execution_mode(parser *p, const uint32_t *op, uint32_t words)
     }
 }
 
+/* Decorations come before the constants that they are about. */
 static void parse_decoration(parser *p, const uint32_t *op, uint32_t words)
 {
     if (words < 4 || op[1] >= p->bound)
@@ -85,6 +91,7 @@ static void parse_decoration(parser *p, const uint32_t *op, uint32_t words)
     }
 }
 
+/* The first word is enough: sizes have 32 bits. */
 static void parse_constant(parser *p, const uint32_t *op, uint32_t words)
 {
     if (words < 4 || op[2] >= p->bound)
@@ -93,6 +100,7 @@ static void parse_constant(parser *p, const uint32_t *op, uint32_t words)
     p->constants[op[2]].is_known = true;
 }
 
+/* Only the one that is decorated as the size. */
 static void parse_composite(parser *p, const uint32_t *op, uint32_t words)
 {
     if (words != 6 || !p->size_id || op[2] != p->size_id)
@@ -143,6 +151,7 @@ static bool resolve_size(const parser *p, const uint32_t *ids, vl_entry *entry)
     return true;
 }
 
+/* Part of the names of shaders that have no name of their own. */
 static uint32_t hash_code_words(const uint32_t *code, size_t words)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);

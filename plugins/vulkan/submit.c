@@ -18,6 +18,7 @@ typedef struct batch_list {
     const VkSubmitInfo2 *new;
 } batch_list;
 
+/* The two kinds differ in where their command buffers are. */
 static uint32_t count_batch_buffers(const batch_list *b, uint32_t i)
 {
     return b->old ? b->old[i].commandBufferCount : b->new[i].commandBufferInfoCount;
@@ -66,6 +67,7 @@ static void return_fence(vl_device *device, VkFence fence)
 
 /* ---- the end of submissions: the device's lock is held ----------------------------------------- */
 
+/* `at` points to the link that leads to it. */
 static void unlink_submission(vl_queue *queue, vl_submission **at)
 {
     vl_submission *s = *at;
@@ -76,6 +78,7 @@ static void unlink_submission(vl_queue *queue, vl_submission **at)
     s->next = NULL;
 }
 
+/* From here on the command buffers may be changed without a look at the lists. */
 static void release_buffers(vl_device *device, const vl_submission *s)
 {
     for (uint32_t i = 0; i < s->count; i++)
@@ -126,12 +129,14 @@ static void poll_queue(vl_device *device, vl_queue *queue)
     finish_until(device, queue, ended);
 }
 
+/* Cheap: of each queue it stops at the first fence that is not signalled. */
 static void poll_device(vl_device *device)
 {
     for (uint32_t i = 0; i < device->queue_count; i++)
         poll_queue(device, &device->queues[i]);
 }
 
+/* Linear: a submission has few command buffers. */
 static bool includes_buffer(const vl_submission *s, const vl_buffer *buffer)
 {
     for (uint32_t i = 0; i < s->count; i++)
@@ -140,6 +145,8 @@ static bool includes_buffer(const vl_submission *s, const vl_buffer *buffer)
     return false;
 }
 
+/* What the fences report first, so that submissions are delivered in order; then those of the
+ * buffer, whatever their fences say. */
 static void finish_buffer(vl_device *device, const vl_buffer *buffer)
 {
     poll_device(device);
@@ -261,6 +268,7 @@ void vl_drain(int wait_ms)
 
 /* ---- submission: the device's lock is held ----------------------------------------------------- */
 
+/* Its results will be those of the next run. */
 static void mark_overwritten(vl_submission *s, const vl_buffer *buffer)
 {
     for (uint32_t i = 0; i < s->count; i++)
@@ -332,6 +340,7 @@ static uint64_t get_timeline_value(const VkSubmitInfo *info, uint32_t i, bool is
     return i < t->waitSemaphoreValueCount ? t->pWaitSemaphoreValues[i] : 0;
 }
 
+/* Semaphores that the batches wait for and signal. Waits come first: a batch may do both. */
 static void add_links(vl_device *device, const vl_queue *queue, vl_submission *s,
                       const batch_list *b)
 {
@@ -355,6 +364,7 @@ static void add_links(vl_device *device, const vl_queue *queue, vl_submission *s
     }
 }
 
+/* With space for all command buffers of the batches. NULL: out of memory; nothing is followed then. */
 static vl_submission *create_submission(const batch_list *batches)
 {
     uint32_t count = 0;
@@ -417,6 +427,7 @@ static vl_submission *begin_submission(vl_device *device, VkQueue handle, const 
     return s;
 }
 
+/* The driver has refused the submission: nothing of it runs. */
 static void remove_refused(vl_device *device, vl_submission *s)
 {
     for (uint32_t i = 0; i < device->queue_count; i++) {
@@ -433,6 +444,7 @@ static void remove_refused(vl_device *device, vl_submission *s)
         device->DestroyFence(device->handle, s->fence, NULL);
 }
 
+/* To be called after vkQueueSubmit, with its result. */
 static void end_submission(vl_device *device, vl_submission *s, VkResult result)
 {
     pthread_mutex_lock(&device->lock);
@@ -454,6 +466,7 @@ static bool is_watching(vl_device *device)
            atomic_load_explicit(&device->in_flight, memory_order_relaxed);
 }
 
+/* The call that launches all commands of the submission. */
 static kineto_range begin_range(kineto_site *site, uint32_t correlation)
 {
     kineto_props props = {.size = sizeof props, .correlation_id = correlation};

@@ -68,6 +68,7 @@ typedef struct vl_size_word {
     bool is_spec;
 } vl_size_word;
 
+/* An entry point of a shader module. */
 typedef struct vl_entry {
     const char *name; /* interned */
     bool has_size;
@@ -130,6 +131,7 @@ void vl_gpus_after_fork(void);
     X(GetPhysicalDeviceMemoryProperties)                                                           \
     X(GetPhysicalDeviceCalibrateableTimeDomainsEXT)
 
+/* An instance, and the functions of the layers below. */
 typedef struct vl_instance {
     VkInstance handle;
     PFN_vkGetInstanceProcAddr get_proc;
@@ -216,6 +218,7 @@ vl_instance *vl_instance_of(void *handle);
 #define VL_MAX_LINKS    256u
 #define VL_SET_SLOTS    1024u
 
+/* A queue and its submissions. Entries of the device's table never move. */
 typedef struct vl_queue {
     VkQueue handle;
     uint32_t family;
@@ -364,19 +367,27 @@ void vl_buffers_destroy(vl_device *device);
 
 /* ---- submit.c -------------------------------------------------------------------------------- */
 
+/* PREPARED → SUBMITTED → freed, if its end is seen after vkQueueSubmit has returned.
+ * PREPARED → DONE → freed, if another thread sees it before: then the thread inside vkQueueSubmit, which
+ * still holds the pointer, frees it. All transitions happen under the device's lock. A PREPARED submission's
+ * fence is not polled, because the driver may be changing it. */
 typedef enum vl_submission_state {
     VL_PREPARED, /* vkQueueSubmit has not returned */
     VL_SUBMITTED,
     VL_DONE /* delivered while vkQueueSubmit had not returned */
 } vl_submission_state;
 
+/* A command buffer of a submission. It stays valid while its `pending` is not 0: the function that frees or
+ * changes it calls vl_collect_buffer first. */
 typedef struct vl_item {
     vl_buffer *buffer;
     bool is_overwritten; /* submitted again before this one had ended: its times are lost */
 } vl_item;
 
+/* One call of vkQueueSubmit, with those of its command buffers that have work. A submission whose session has
+ * ended stays listed until its end is seen, so that its fence is returned, and is not delivered. */
 typedef struct vl_submission {
-    struct vl_submission *next;
+    struct vl_submission *next; /* of the same queue, in the order of submission */
     uint64_t serial;
     uint32_t session, correlation_id;
     vl_submission_state state;
@@ -415,6 +426,7 @@ void vl_links_resolve(const KinetoPlugin_TraceBuilder *builder, vl_device *devic
 
 /* ---- pipelines.c ----------------------------------------------------------------------------- */
 
+/* What a dispatch takes from the pipeline that is bound. */
 typedef struct vl_pipeline {
     const char *name; /* stays valid */
     bool has_block;

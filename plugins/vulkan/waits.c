@@ -2,12 +2,15 @@
  * take time. */
 #include "vulkan.h"
 
+/* The call has seen an end, of some fence or semaphore. */
 static void collect_after(vl_device *device, VkResult result)
 {
     if (result == VK_SUCCESS)
         vl_collect(device);
 }
 
+/* What was submitted before the call has ended; what another thread submits meanwhile may not
+ * have. */
 VKAPI_ATTR VkResult VKAPI_CALL vl_QueueWaitIdle(VkQueue queue)
 {
     KINETO_SITE(site, KINETO_KIND_RUNTIME, "vkQueueWaitIdle");
@@ -22,6 +25,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vl_QueueWaitIdle(VkQueue queue)
     return result;
 }
 
+/* The same, for all queues. */
 VKAPI_ATTR VkResult VKAPI_CALL vl_DeviceWaitIdle(VkDevice handle)
 {
     KINETO_SITE(site, KINETO_KIND_RUNTIME, "vkDeviceWaitIdle");
@@ -75,6 +79,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vl_GetFenceStatus(VkDevice handle, VkFence fence)
 VL_WAIT_SEMAPHORES(WaitSemaphores)
 VL_WAIT_SEMAPHORES(WaitSemaphoresKHR)
 
+/* Before the call: afterwards a signalled fence says nothing about an earlier submission. */
 VKAPI_ATTR VkResult VKAPI_CALL vl_ResetFences(VkDevice handle, uint32_t count,
                                               const VkFence *fences)
 {
@@ -85,6 +90,7 @@ VKAPI_ATTR VkResult VKAPI_CALL vl_ResetFences(VkDevice handle, uint32_t count,
     return device->ResetFences(handle, count, fences);
 }
 
+/* Before the call: the layer must not use the fence afterwards. */
 VKAPI_ATTR void VKAPI_CALL vl_DestroyFence(VkDevice handle, VkFence fence,
                                            const VkAllocationCallbacks *allocator)
 {
@@ -95,6 +101,7 @@ VKAPI_ATTR void VKAPI_CALL vl_DestroyFence(VkDevice handle, VkFence fence,
     device->DestroyFence(handle, fence, allocator);
 }
 
+/* A new semaphore may get the same handle. */
 VKAPI_ATTR void VKAPI_CALL vl_DestroySemaphore(VkDevice handle, VkSemaphore semaphore,
                                                const VkAllocationCallbacks *allocator)
 {

@@ -1,5 +1,9 @@
 /* The probe of Vulkan: loads the loader with our layer in its environment, as a recorded program would. The
- * types are those of Vulkan's ABI, so that no header of Vulkan is needed. */
+ * types are those of Vulkan's ABI, so that no header of Vulkan is needed.
+ *
+ * A device without timestamps is a note: its commands are recorded with the host's times. Without a device the
+ * loader opens no layers, so that nothing is known about the layer then. A device file that exists and may not be
+ * opened is the usual reason why a driver finds no device. */
 #include "cli/doctor_probes.h"
 #include "cli/install_paths.h"
 #include "cli/launch/environment.h"
@@ -117,6 +121,7 @@ static void report_no_device(kc_probe_result *f, int32_t status)
                         status);
 }
 
+/* Creates an instance through the layer, and lists the devices. */
 static void report_devices(kc_probe_result *f, const vulkan_api *api, const char *plugin)
 {
     application_info application = {.api_version = VERSION_1_1};

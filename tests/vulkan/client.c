@@ -34,6 +34,7 @@ VkCommandBuffer client_begin(const client *c, VkCommandPool pool, bool secondary
     return cb;
 }
 
+/* Between commands, so that each sees what the one before it wrote. */
 void client_barrier(VkCommandBuffer cb)
 {
     VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -114,6 +115,7 @@ static void way_once(client *c)
     vkDestroyFence(c->device, fence, NULL);
 }
 
+/* Three dispatches, a copy, a fill. */
 static void record_all_kinds(const client *c, VkCommandBuffer cb)
 {
     VkBufferCopy region = {.size = CLIENT_BYTES};
@@ -156,6 +158,7 @@ static void way_idle(client *c)
     }
 }
 
+/* Many submissions at once, one of them long. */
 static void way_pipelined(client *c)
 {
     for (int i = 0; i < rounds; i++) {
@@ -180,6 +183,7 @@ static void way_simultaneous(client *c)
     client_check(vkQueueWaitIdle(c->queue), "vkQueueWaitIdle");
 }
 
+/* One that is executed twice, one that is executed once. */
 static void way_secondary(client *c)
 {
     VkCommandBuffer often =
@@ -201,6 +205,7 @@ static void way_secondary(client *c)
     }
 }
 
+/* The other kinds of dispatches. */
 static void way_dispatches(client *c)
 {
     VkCommandBuffer cb = client_begin(c, c->pool, false, 0);
@@ -242,6 +247,7 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
+/* Pools of their own, one queue. */
 static void way_threads(client *c)
 {
     pthread_t threads[4];
@@ -298,6 +304,7 @@ static void way_devices(client *c)
     }
 }
 
+/* The program gives the pipeline a name. */
 static void way_named(client *c)
 {
     PFN_vkSetDebugUtilsObjectNameEXT set_name = (PFN_vkSetDebugUtilsObjectNameEXT)(
@@ -313,6 +320,7 @@ static void way_named(client *c)
     way_reuse(c);
 }
 
+/* Work that takes longer than the program lives. */
 static void leave_running(client *c)
 {
     VkCommandBuffer cb = client_begin(c, c->pool, false, 0);

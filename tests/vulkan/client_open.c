@@ -13,6 +13,7 @@ void client_check(VkResult result, const char *what)
     }
 }
 
+/* Ends with 77 if there is no device. */
 void client_open(client *c)
 {
     VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
@@ -32,6 +33,7 @@ void client_open(client *c)
     client_open_device(c);
 }
 
+/* With the features that the ways need. */
 static void open_queue(client *c)
 {
     float priority = 1;
@@ -83,6 +85,7 @@ static uint32_t find_host_memory(const client *c, uint32_t allowed)
     return 0;
 }
 
+/* One allocation for all buffers, mapped. */
 static void open_memory(client *c)
 {
     VkMemoryRequirements needs;

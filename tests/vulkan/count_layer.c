@@ -32,6 +32,7 @@ static entry buffers[MAX_BUFFERS];
 static counts submitted;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Is this fault requested? */
 static int has_fault(const char *word)
 {
     const char *list = getenv("COUNT_LAYER_FAULT");
@@ -59,6 +60,7 @@ static void add(counts *to, const counts *from)
     to->fills += from->fills;
 }
 
+/* Counts one command of a command buffer. */
 static void count(VkCommandBuffer handle, counts one)
 {
     pthread_mutex_lock(&lock);
@@ -295,6 +297,7 @@ static const struct function {
     {"vkEnumerateDeviceExtensionProperties", "no-extensions", (PFN_vkVoidFunction)hide_extensions},
 };
 
+/* Our function of that name; NULL: the driver's is used. */
 static PFN_vkVoidFunction find_function(const char *name)
 {
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)

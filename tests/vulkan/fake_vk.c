@@ -1,3 +1,4 @@
+/* See fake_vk.h. A command buffer is a list of operations, which run when it is executed. */
 #include "fake_vk.h"
 
 #include <pthread.h>
@@ -68,6 +69,7 @@ static uint64_t last_stamp;
 
 static bool has(fake_fault fault) { return fake_vk_faults & fault; }
 
+/* The device's clock. */
 static uint64_t read_ticks(void)
 {
     struct timespec t;
@@ -99,6 +101,7 @@ static void execute(const buffer *b)
     }
 }
 
+/* In the order of submission, whatever the queue. */
 static void run_waiting(void)
 {
     for (uint32_t i = 0; i < waiting_count; i++) {
@@ -126,6 +129,7 @@ void fake_vk_clear(void)
     last_stamp = read_ticks();
 }
 
+/* More than the limit are dropped, which no test reaches. */
 static void submit_one(VkCommandBuffer handle, fence *f)
 {
     if (waiting_count < MAX_PENDING)
@@ -178,6 +182,7 @@ DRIVER(VkResult, vkDeviceWaitIdle)(VkDevice d)
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
+/* More than the limit overwrite the last one, which no test reaches. */
 static command *append(VkCommandBuffer handle, operation op)
 {
     buffer *b = (buffer *)handle;
@@ -259,6 +264,7 @@ DRIVER(void, vkCmdBindPipeline)(VkCommandBuffer cb, VkPipelineBindPoint p, VkPip
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
+/* Counted, so that tests find what is not destroyed. */
 static void *create(size_t size)
 {
     atomic_fetch_add(&objects, 1);

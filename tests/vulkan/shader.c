@@ -1,3 +1,4 @@
+/* See shader.h. The numbers of operations and decorations are those of SPIR-V 1.0. */
 #include "shader.h"
 
 #include <string.h>
@@ -7,6 +8,7 @@ typedef struct assembler {
     size_t count;
 } assembler;
 
+/* One instruction: its length and number, then its operands. */
 static void put(assembler *a, uint32_t op, uint32_t count, const uint32_t *operands)
 {
     a->code[a->count++] = (count + 1) << 16 | op;
@@ -44,6 +46,7 @@ enum {
     BOUND
 };
 
+/* A literal is padded with zeros to whole words, with at least one zero byte. */
 static void put_entry_point(assembler *a, const char *entry)
 {
     uint32_t operands[64] = {5, MAIN}; /* GLCompute */

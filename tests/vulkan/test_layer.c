@@ -30,6 +30,7 @@ vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *interface);
 
 #define CALL(name) ((PFN_##name)get_device(device, #name))
 
+/* The layer's functions are obtained as a loader obtains them. */
 static void make_instance(void)
 {
     VkNegotiateLayerInterface interface = {LAYER_NEGOTIATE_INTERFACE_STRUCT, NULL, 2, NULL, NULL,
@@ -61,6 +62,7 @@ static void make_pipeline(void)
         VK_SUCCESS);
 }
 
+/* With three queues of one family, a pool, and a pipeline. */
 static void make_device(void)
 {
     VkLayerDeviceLink below = {NULL, fake_vk_get_instance_proc, fake_vk_get_device_proc};
@@ -96,6 +98,7 @@ static int set_up(void **state)
     return 0;
 }
 
+/* Everything but command buffers, which the pool frees. */
 static void destroy_device(void)
 {
     CALL(vkDestroyPipeline)(device, pipeline, NULL);
@@ -124,6 +127,7 @@ static void release(VkCommandPool from, VkCommandBuffer cb)
     CALL(vkFreeCommandBuffers)(device, from, 1, &cb);
 }
 
+/* Dispatches of the pipeline, without barriers. */
 static void dispatch_in(VkCommandBuffer cb, uint32_t kernels)
 {
     CALL(vkCmdBindPipeline)(cb, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
@@ -131,6 +135,7 @@ static void dispatch_in(VkCommandBuffer cb, uint32_t kernels)
         CALL(vkCmdDispatch)(cb, 4, 2, 1);
 }
 
+/* A command buffer with some dispatches, ready to be submitted. */
 static void record(VkCommandBuffer cb, VkCommandBufferUsageFlags flags, uint32_t kernels)
 {
     VkCommandBufferBeginInfo begin = {.flags = flags};
@@ -147,6 +152,7 @@ static VkResult submit(VkQueue queue, VkCommandBuffer cb, VkFence fence)
     return CALL(vkQueueSubmit)(queue, 1, &info, fence);
 }
 
+/* Activities of a kind. */
 static uint32_t count_type(int32_t type)
 {
     uint32_t found = 0;
@@ -169,6 +175,7 @@ static uint32_t count_kernels(void)
     return found;
 }
 
+/* Each requested activity was delivered or is counted as lost, and none came after the end. */
 static void check_ledger(void)
 {
     assert_int_equal(fake_host_requested(), fake_host_activities() + fake_host_dropped());
@@ -177,6 +184,7 @@ static void check_ledger(void)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
+/* Recorded again and again, of several sizes, on three queues. */
 static void test_each_dispatch_once(void **state)
 {
     (void)state;
@@ -205,6 +213,7 @@ static void test_each_dispatch_once(void **state)
     assert_int_equal(fake_vk_objects(), 0);
 }
 
+/* Each run of a secondary command buffer has its own times. */
 static void test_secondaries_that_run_often(void **state)
 {
     (void)state;
@@ -252,6 +261,7 @@ static void test_simultaneous_use(void **state)
     destroy_device();
 }
 
+/* Work that was recorded before the session, and work that outlives it. */
 static void test_sessions_that_begin_late_and_end_early(void **state)
 {
     (void)state;
@@ -282,6 +292,7 @@ static void test_sessions_that_begin_late_and_end_early(void **state)
     destroy_device();
 }
 
+/* Waits for one value of a timeline and signals another; 0: does not. */
 static void submit_linked(VkQueue queue, VkCommandBuffer cb, VkSemaphore semaphore, uint64_t wait,
                           uint64_t signal)
 {
@@ -429,6 +440,7 @@ static void test_faults(void **state)
     }
 }
 
+/* Uses a queue in all the ways in which ends are seen. */
 static void *use_queue(void *argument)
 {
     VkQueue queue = argument;
