@@ -105,6 +105,7 @@ test-peers: ## let other people's tools read our traces; they are fetched into b
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_training.sh build/peers/training build/peers/torch || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_cupti.sh build/peers/cupti || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_opencl.sh build/peers/opencl || test $$? = 77
+	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_vulkan.sh build/peers/vulkan || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_openmp.sh build/peers/openmp || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_mpi.sh build/peers/mpi || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_sycl.sh build/peers/sycl || test $$? = 77

@@ -82,6 +82,19 @@ if(NOT CKINETO_OPENCL STREQUAL "OFF")
   endif()
 endif()
 
+# The Vulkan source needs headers only, too: the layer is loaded by the Vulkan loader of the program.
+set(CKINETO_VULKAN_NOTE off)
+if(NOT CKINETO_VULKAN STREQUAL "OFF")
+  find_path(CKINETO_VULKAN_HEADERS vulkan/vk_layer.h)
+  if(CKINETO_VULKAN_HEADERS)
+    set(CKINETO_VULKAN_NOTE on)
+  elseif(CKINETO_VULKAN STREQUAL "ON")
+    message(FATAL_ERROR "CKINETO_VULKAN=ON but vulkan/vk_layer.h was not found: install libvulkan-dev")
+  else()
+    set(CKINETO_VULKAN_NOTE "off (vulkan/vk_layer.h not found: install libvulkan-dev)")
+  endif()
+endif()
+
 # Matrix products of examples/transformer.
 set(CKINETO_OPENBLAS_NOTE "off (openblas not found: install libopenblas-dev)")
 if(CKINETO_EXAMPLES)

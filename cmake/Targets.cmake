@@ -94,6 +94,6 @@ endfunction()
 
 function(ckineto_summary)
   message(STATUS "ckineto ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}): gzip by ${CKINETO_GZIP_BY}, "
-    "zstd ${CKINETO_ZSTD_NOTE}, SQL ${CKINETO_SQLITE_NOTE}, lines of stacks ${CKINETO_DW_NOTE}, OpenCL source ${CKINETO_OPENCL_NOTE}, "
+    "zstd ${CKINETO_ZSTD_NOTE}, SQL ${CKINETO_SQLITE_NOTE}, lines of stacks ${CKINETO_DW_NOTE}, OpenCL source ${CKINETO_OPENCL_NOTE}, Vulkan source ${CKINETO_VULKAN_NOTE}, "
     "OpenBLAS in an example ${CKINETO_OPENBLAS_NOTE}")
 endfunction()

@@ -447,6 +447,7 @@ const kc_probe kc_probes[] = {
     {"threads", probe_threads, false, false},
     {"opencl plug-in", probe_opencl_layer, false, true},
     {"opencl", probe_opencl, false, true},
+    {"vulkan", kc_probe_vulkan, false, true},
     {"plug-ins", probe_plugins, false, false},
     {"preload", probe_preload, false, false},
     {"memory hook", probe_memory_hook, false, false},

@@ -28,6 +28,8 @@ typedef struct kc_probe {
 
 extern const kc_probe kc_probes[];
 extern const size_t kc_probe_count;
+/** The probe of Vulkan (doctor_vulkan.c). */
+void kc_probe_vulkan(kc_probe_result *f);
 /** Set the verdict and its text. */
 void kc_probe_answer(kc_probe_result *f, kc_probe_verdict verdict, const char *fmt, ...)
     KINETO_PRINTF(3, 4);

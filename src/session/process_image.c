@@ -411,7 +411,7 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
 /* ---- loaded libraries ------------------------------------------------------------------------ */
 
 typedef struct loaded {
-    bool torch, opencl, mpi, recorder, functions;
+    bool torch, opencl, vulkan, mpi, recorder, functions;
 } loaded;
 
 /* Reads /proc/PID/maps until the recorder is found; to its end for the recorder of functions. */
@@ -423,6 +423,7 @@ static loaded search_libraries(uint32_t pid, bool for_functions)
     while (maps && (for_functions || !found.recorder) && fgets(line, sizeof line, maps)) {
         found.torch |= strstr(line, "/libtorch_cpu.so") != NULL;
         found.opencl |= strstr(line, "/libOpenCL.so") != NULL;
+        found.vulkan |= strstr(line, "/libvulkan.so") != NULL;
         found.mpi |= strstr(line, "/libmpi.so") || strstr(line, "/libmpich.so") ||
                      strstr(line, "/libmpi_abi.so");
         found.recorder |= strstr(line, "/libckineto-rt.so") != NULL;
@@ -443,7 +444,8 @@ static loaded search_libraries(uint32_t pid, bool for_functions)
 static void take_libraries(const ks_surroundings *s, ks_image *it, const loaded *found)
 {
     bool may_change = it->why == KS_UNRECORDED_UNUSED || it->why == KS_UNRECORDED_TORCH ||
-                      it->why == KS_UNRECORDED_OPENCL || it->why == KS_UNRECORDED_MPI;
+                      it->why == KS_UNRECORDED_OPENCL ||
+                      it->why == KS_UNRECORDED_VULKAN || it->why == KS_UNRECORDED_MPI;
     if (!may_change)
         return;
     if (found->recorder) /* our package is imported at the end of PyTorch's import */
@@ -452,6 +454,8 @@ static void take_libraries(const ks_surroundings *s, ks_image *it, const loaded 
         it->why = s->python_left_out ? KS_UNRECORDED_TORCH_LEFT_OUT : KS_UNRECORDED_TORCH;
     else if (found->opencl)
         it->why = KS_UNRECORDED_OPENCL;
+    else if (found->vulkan)
+        it->why = KS_UNRECORDED_VULKAN;
     else if (found->mpi)
         it->why = KS_UNRECORDED_MPI;
 }

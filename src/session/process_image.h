@@ -20,6 +20,9 @@
     X(OPENCL,                                                                                      \
       "an OpenCL library is loaded, and ckineto's layer is not (nothing of OpenCL was "            \
       "called yet, or this loader does not read OPENCL_LAYERS: 'ckineto doctor' tries it)")        \
+    X(VULKAN,                                                                                      \
+      "a Vulkan library is loaded, and ckineto's layer is not (no instance of Vulkan was "         \
+      "created yet, or this loader does not read VK_ADD_LAYER_PATH: 'ckineto doctor' tries it)")   \
     X(MPI, "an MPI library is loaded, and ckineto's is not: use --mpi on")                         \
     X(STATIC, KT_REASON_STATIC)                                                                   \
     X(WORD_SIZE, KT_REASON_WORD_SIZE)                                                             \

@@ -239,7 +239,8 @@ static bool start_profiler(void)
     static const int32_t kinds[] = {KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME,
                                     KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
                                     KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY,
-                                    KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET};
+                                    KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET,
+                                    KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_SYNC};
     KinetoPlugin_ProfilerCreate_Params create = {
         .unpaddedStructSize =
             KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen),

@@ -31,6 +31,8 @@ FILES = (
     NATIVE + "lib/libckineto-rt.so.0",
     NATIVE + "lib/ckineto/ckineto-sim.so",
     NATIVE + "lib/ckineto/ckineto-opencl.so",
+    NATIVE + "lib/ckineto/ckineto-vulkan.so",
+    NATIVE + "lib/ckineto/ckineto-vulkan.json",
     NATIVE + "lib/ckineto/ckineto-cuda.so",
     NATIVE + "lib/ckineto/ckineto-nvtx.so",
     NATIVE + "lib/ckineto/ckineto-itt.so",

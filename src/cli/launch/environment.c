@@ -126,6 +126,41 @@ static kineto_status enter_nccl(kc_entry_note *note, void *context, kineto_error
     return status ? status : set_environment_variable("NCCL_PROFILER_PLUGIN", path, err);
 }
 
+/* ---- Vulkan, whose loader has a list of folders and a list of layers -------------------------- */
+
+/* VK_LAYER_PATH hides VK_ADD_LAYER_PATH. The last variable enables a layer that is installed as an
+ * implicit one, which loaders before 1.3.207 need. */
+kineto_status kc_add_vulkan_layer(const char *folder, kineto_error *err)
+{
+    const char *only = getenv("VK_LAYER_PATH");
+    kineto_status status = extend_variable("VK_ADD_LAYER_PATH", folder, ':', false, err);
+    if (status == KINETO_OK && only && *only)
+        status = extend_variable("VK_LAYER_PATH", folder, ':', false, err);
+    if (status == KINETO_OK)
+        status = extend_variable("VK_INSTANCE_LAYERS", KC_VULKAN_LAYER, ':', false, err);
+    return status ? status : set_environment_variable("ENABLE_VK_LAYER_CKINETO", "1", err);
+}
+
+/* The manifest is next to the library. */
+static kineto_status enter_vulkan(kc_entry_note *note, void *context, kineto_error *err)
+{
+    char path[PATH_MAX], detail[PATH_MAX + 128];
+    if (!kc_find_plugin(KC_VULKAN_PLUGIN, path, sizeof path)) {
+        if (KC_BUILT_WITH_VULKAN)
+            note(context, "vulkan", "plug-in not found",
+                 KC_VULKAN_PLUGIN " was not found: set CKINETO_PLUGIN_DIR, or see 'ckineto doctor'");
+        return KINETO_OK;
+    }
+    char *slash = strrchr(path, '/');
+    if (!slash || strchr(path, ':')) {
+        snprintf(detail, sizeof detail, "VK_ADD_LAYER_PATH cannot name %s: a ':' in the path", path);
+        note(context, "vulkan", "plug-in not usable", detail);
+        return KINETO_OK;
+    }
+    *slash = 0;
+    return kc_add_vulkan_layer(path, err);
+}
+
 /* LD_PRELOAD is separated by blanks and colons, which a path therefore cannot contain. */
 static kineto_status append_preload(const char *path, bool prepend, kineto_error *err)
 {
@@ -391,6 +426,8 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = enter_interface(&kc_interfaces[i], note, context, err);
     if (status == KINETO_OK)
         status = enter_nccl(note, context, err);
+    if (status == KINETO_OK)
+        status = enter_vulkan(note, context, err);
     if (status == KINETO_OK)
         status = set_plugins(options, note, context, err);
     if (status == KINETO_OK)

@@ -11,6 +11,14 @@
 #define KC_BUILT_WITH_OPENCL false
 #endif
 
+#ifdef KC_WITH_VULKAN
+#define KC_BUILT_WITH_VULKAN true
+#else
+#define KC_BUILT_WITH_VULKAN false
+#endif
+#define KC_VULKAN_PLUGIN "ckineto-vulkan.so"
+#define KC_VULKAN_LAYER  "VK_LAYER_CKINETO_record"
+
 /* How a variable names our library. */
 typedef enum kc_entry_shape {
     KC_ENTRY_LIST, /* a list: ours is appended */
@@ -63,6 +71,8 @@ typedef struct kc_entry_options {
 bool kc_is_module_list(const char *list);
 
 #define KC_NO_PYTHON "ckineto's Python package" /* source of a ledger line */
+/** Make Vulkan loaders insert our layer, whose manifest is in this folder. */
+kineto_status kc_add_vulkan_layer(const char *folder, kineto_error *err);
 /** Called for each source that cannot enter the program. */
 typedef void kc_entry_note(void *context, const char *source, const char *reason,
                            const char *detail);

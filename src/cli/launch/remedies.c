@@ -28,7 +28,8 @@ static const remedy remedies[] = {
     {"libcuda.so", CALLS, NULL, "it uses CUDA, and nothing of it was recorded: see 'ckineto doctor', line cuda"},
     {"libamdhip64.so", CALLS, NULL, "it uses ROCm, for which this version has no source"},
     {"libze_loader.so", CALLS, NULL, "it uses Level Zero, for which this version has no source"},
-    {"libvulkan.so", CALLS, NULL, "it uses Vulkan, for which this version has no source"},
+    {"libvulkan.so", CALLS, NULL,
+     "it uses Vulkan, and nothing of it was recorded: see 'ckineto doctor', line vulkan"},
 };
 _Static_assert(KB_COUNT(remedies) <= KC_REMEDIES, "a mask holds all");
 
