@@ -10,6 +10,7 @@ static uint32_t device_count;
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
+/* The text, else another one; never empty. */
 static void copy_agent_text(char *to, size_t size, const char *text, const char *other)
 {
     snprintf(to, size, "%s", text && *text ? text : other && *other ? other : "AMD GPU");
@@ -34,6 +35,7 @@ static void describe_architecture(rp_device *d, uint32_t version)
     snprintf(d->arch, sizeof d->arch, "gfx%d%x%x", d->major, (unsigned)d->minor, version % 100);
 }
 
+/* Copies what is needed: the SDK's agents stay only until its end. */
 static void add_device(const rp_agent *a)
 {
     rp_device *d = &devices[device_count++];

@@ -13,6 +13,7 @@ static uint32_t count_groups(uint32_t items, uint32_t group)
     return group ? (uint32_t)(((uint64_t)items + group - 1) / group) : items;
 }
 
+/* Everything that is the same for equal launches. */
 static cp_set_key make_launch_key(const rp_kernel_record *k, const rp_symbol *symbol, int32_t device,
                                   uint32_t stream, bool in_graph)
 {
@@ -35,6 +36,7 @@ typedef struct launch_scratch {
     int64_t grid[3], block[3];
 } launch_scratch;
 
+/* Values of the launch configuration, in Kineto's order. */
 static void describe_launch(const cp_set_key *key, cp_values *out, launch_scratch *scratch)
 {
     const uint32_t *w = key->words;
@@ -85,6 +87,7 @@ static int32_t number_device(rp_decoder *d, uint64_t agent)
     return device ? device->id : -1;
 }
 
+/* Values that differ between launches of one configuration are sent with each: here the graph alone. */
 void rp_read_kernel(rp_decoder *d, const rp_record *record)
 {
     static const rp_text no_name = {"(unknown kernel)", 16};

@@ -59,6 +59,7 @@ static const char *const sdk_names[] = {"librocprofiler-sdk.so.1", "librocprofil
                                         "/opt/rocm/lib/librocprofiler-sdk.so.0",
                                         "/opt/rocm/lib/librocprofiler-sdk.so"};
 
+/* The library that the user names, and no other. */
 static void *open_named_sdk(const char *wanted, char why[CP_TEXT_BYTES])
 {
     void *handle = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
@@ -70,6 +71,7 @@ static void *open_named_sdk(const char *wanted, char why[CP_TEXT_BYTES])
     return handle;
 }
 
+/* The newest one in the linker's folders, else in the usual folder of ROCm. */
 static void *open_installed_sdk(char why[CP_TEXT_BYTES])
 {
     for (size_t i = 0; i < CP_COUNT(sdk_names); i++) {
@@ -128,6 +130,7 @@ static uint32_t read_sdk_version(const rp_sdk_api *api)
     return 10000 * major + 100 * minor + patch;
 }
 
+/* The table is filled as a whole or not at all: no function of a library that is too old is called. */
 bool rp_libs_open(const void *caller, char why[CP_TEXT_BYTES])
 {
     rp_sdk_api api;
@@ -156,6 +159,7 @@ uint32_t rp_sdk_version(void) { return sdk_version; }
 
 /* ---- what it refuses ------------------------------------------------------------------------- */
 
+/* What the user can do, for statuses that have a known reason. */
 static const char *get_status_advice(rp_status status)
 {
     switch (status) {
@@ -187,6 +191,7 @@ typedef struct library_list {
     size_t count;
 } library_list;
 
+/* Callback of dl_iterate_phdr. Libraries are opened afterwards: the linker holds its lock here. */
 static int list_library(struct dl_phdr_info *info, size_t size, void *data)
 {
     library_list *l = data;
@@ -208,6 +213,7 @@ static bool is_other_tool(const char *path)
            found.dli_fbase != own.dli_fbase && strcmp(found.dli_fname, path) == 0;
 }
 
+/* The first one counts: that there is one is what the user needs to know. */
 void rp_find_other_tool(char name[128])
 {
     static library_list list; /* too large for the stack of a thread; used under the session lock */

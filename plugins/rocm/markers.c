@@ -14,6 +14,7 @@ bool rp_markers_are_taken(void) { return dlsym(RTLD_DEFAULT, "roctx_ckineto_copy
 #define MAX_MARKER_CALLS 16
 typedef enum marker_call { MARK_UNKNOWN, MARK, MARK_PUSH, MARK_POP, MARK_START, MARK_STOP, MARK_OTHER } marker_call;
 
+/* Asks the SDK for the name of a call. */
 static marker_call find_marker_call(uint32_t kind, int32_t operation)
 {
     static const struct {
@@ -32,6 +33,7 @@ static marker_call find_marker_call(uint32_t kind, int32_t operation)
     return MARK_OTHER;
 }
 
+/* find_marker_call, cached by operation. */
 static marker_call get_marker_call(uint32_t kind, int32_t operation)
 {
     static _Atomic(marker_call) known[MAX_MARKER_CALLS];
@@ -47,6 +49,7 @@ static marker_call get_marker_call(uint32_t kind, int32_t operation)
 
 static uint64_t make_marker_key(uint64_t id) { return id * UINT64_C(0x9e3779b97f4a7c15) | 1; }
 
+/* Ranges begin before the call, so that they contain what a profiler of AMD's does in it. */
 static void begin_marker(marker_call what, const rp_marker_call *call)
 {
     const char *text = call->argument.text ? call->argument.text : "";
@@ -58,6 +61,7 @@ static void begin_marker(marker_call what, const rp_marker_call *call)
         cn_end_keyed(make_marker_key(call->argument.id));
 }
 
+/* A range of the process gets its id from the call's result. */
 static void end_marker(marker_call what, const rp_marker_call *call)
 {
     if (what == MARK_POP)

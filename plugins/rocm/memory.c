@@ -50,6 +50,7 @@ static uint32_t find_block(const struct rp_live_blocks *b, uint64_t address)
     return i;
 }
 
+/* A full table forgets: the release of such a block has no size. */
 static void store_block(rp_decoder *d, uint64_t address, uint64_t bytes, int32_t device)
 {
     if (!d->blocks)
@@ -111,6 +112,7 @@ static live_block find_change(rp_decoder *d, const rp_record *record, const rp_m
     return found;
 }
 
+/* The values of one change, with the sum of all since the session began. */
 static void describe_change(rp_decoder *d, const live_block *b, int64_t change, cp_values *v)
 {
     cp_value_uint(v, "Addr", b->address);

@@ -33,6 +33,7 @@ static void note_call(void)
 void rp_operators_begin(uint32_t session) { atomic_store(&wanting, session); }
 void rp_operators_push_to_sdk(void) { atomic_store(&pushes_to_sdk, true); }
 
+/* Each context has a stack of its own. */
 static void push_to_sdk(uint64_t id)
 {
     uint64_t thread = (uint64_t)syscall(SYS_gettid);
@@ -72,6 +73,7 @@ void rp_operators_push(uint64_t id)
         push_to_sdk(id);
 }
 
+/* The host pops only what this session has pushed. */
 void rp_operators_pop(void)
 {
     if (!operators.depth || rp_tool_is_over() ||
@@ -82,6 +84,7 @@ void rp_operators_pop(void)
         pop_from_sdk();
 }
 
+/* On the thread that makes the call, before the record is written. */
 int rp_operators_answer(uint64_t thread, rp_context context, uint32_t kind, int32_t operation,
                         uint64_t internal, rp_user_data *external, void *data)
 {

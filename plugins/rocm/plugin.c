@@ -26,12 +26,14 @@ static char reason[CP_TEXT_BYTES]; /* why the last call failed */
 #define IS_OURS(params, Type, last)                                                                \
     (PLUGIN_IS_WHOLE(params, Type, last) && (params)->pProfilerHandle == &profiler)
 
+/* Keeps the reason for profilerErrorText. */
 static int fail_session(const char *text)
 {
     snprintf(reason, sizeof reason, "%s", text);
     return -1;
 }
 
+/* Reads the options and makes this library a tool of the SDK, unless it is one. One session at a time. */
 static int create_rocm_session(KinetoPlugin_ProfilerCreate_Params *params)
 {
     bool free_now = false;
@@ -52,6 +54,7 @@ static int create_rocm_session(KinetoPlugin_ProfilerCreate_Params *params)
     return 0;
 }
 
+/* Ends the session in any state, and lets the next one be created. */
 static int destroy_rocm_session(KinetoPlugin_ProfilerDestroy_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerDestroy_Params, pProfilerHandle))
@@ -73,6 +76,7 @@ static int query_rocm(KinetoPlugin_ProfilerQuery_Params *params)
     return plugin_query(params, "ROCm", "cuda", types, COUNT + (rp_memory_type != 0));
 }
 
+/* Starts delivery through the host's live builder; without one the host is too old. */
 static int start_rocm_session(KinetoPlugin_ProfilerStart_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerStart_Params, pProfilerHandle) || profiler.live)
@@ -84,6 +88,7 @@ static int start_rocm_session(KinetoPlugin_ProfilerStart_Params *params)
     return profiler.live ? 0 : -1;
 }
 
+/* Succeeds also if the program's exit has ended the session before. */
 static int stop_rocm_session(KinetoPlugin_ProfilerStop_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerStop_Params, pProfilerHandle) || !profiler.live)
@@ -102,6 +107,7 @@ static int process_rocm_events(KinetoPlugin_ProfilerProcessEvents_Params *params
     return 0;
 }
 
+/* Operators are pushed and popped per thread and often, so the parameters are not checked. */
 static int push_rocm_operator(KinetoPlugin_ProfilerPushCorrelationId_Params *params)
 {
     rp_operators_push(params->correlationId);
@@ -115,6 +121,7 @@ static int pop_rocm_operator(KinetoPlugin_ProfilerPopCorrelationId_Params *param
     return 0;
 }
 
+/* Pauses or resumes; the contexts of the SDK stay. */
 static int toggle_rocm_session(KinetoPlugin_ProfilerToggleCollection_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerToggleCollection_Params, enable) || !profiler.live)

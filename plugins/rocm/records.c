@@ -84,6 +84,7 @@ uint32_t rp_stream_of(rp_decoder *d, uint64_t queue)
 
 /* ---- one batch ------------------------------------------------------------------------------- */
 
+/* One record, by our number of its kind. The first bytes are read only if the record says that it has them. */
 static void read_record(rp_decoder *d, const rp_header *header)
 {
     const rp_record *record = header->payload;

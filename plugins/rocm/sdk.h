@@ -139,9 +139,11 @@ typedef struct rp_callback_record {
 } rp_callback_record;
 _Static_assert(sizeof(rp_callback_record) == 64, "rp_callback_record");
 
+/* Phases of a callback. */
 enum { RP_PHASE_ENTER = 1, RP_PHASE_EXIT = 2 }; /* of code: load and unload */
 enum { RP_CODE_OBJECT_LOAD = 1, RP_CODE_KERNEL_SYMBOL = 2 };
 
+/* A kernel of a code object that is being loaded; later versions append members. */
 typedef struct rp_kernel_symbol {
     uint64_t size, kernel, code_object;
     const char *name; /* "_Z3addPf.kd" */
@@ -218,6 +220,7 @@ RP_ASSERT_AT(rp_agent, logical_node, 284);
 
 /* ---- a tool ---------------------------------------------------------------------------------- */
 
+/* Filled by the tool in rocprofiler_configure. */
 typedef struct rp_client {
     size_t size;
     const char *name;
@@ -234,6 +237,7 @@ _Static_assert(sizeof(rp_configuration) == 32, "rp_configuration");
 typedef rp_configuration *(*rp_configure_fn)(uint32_t version, const char *version_text,
                                              uint32_t priority, rp_client *client);
 
+/* What happens when a buffer is full: records are dropped, or the program waits. */
 enum { RP_POLICY_DISCARD = 1, RP_POLICY_LOSSLESS = 2 };
 typedef void (*rp_buffer_fn)(rp_context context, rp_buffer buffer, rp_header **headers, size_t count,
                              void *data, uint64_t dropped);

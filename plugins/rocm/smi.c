@@ -77,6 +77,7 @@ static void probe_sensors(sensor_board *b)
                 rp_smi_problem(problem));
 }
 
+/* The GPUs of the program that ROCm SMI knows, too. */
 static void find_boards(void)
 {
     const rp_device *device;
@@ -119,6 +120,7 @@ static void deliver_sample(const sensor_row *r, int64_t time, const rp_smi_value
     (void)b->addCounterSamples(b->pTraceBuilderHandle, &samples);
 }
 
+/* Reads one set. The time is the midpoint of readings before and after. */
 static void sample_sensor_row(const sensor_board *b, sensor_row *r, uint32_t index)
 {
     rp_smi_value values[RP_SMI_MAX_SERIES] = {{0}};
@@ -137,6 +139,7 @@ static void sample_sensor_row(const sensor_board *b, sensor_row *r, uint32_t ind
         r->series = 0;
 }
 
+/* One tick of the thread. */
 static void tick_smi(void)
 {
     for (uint32_t i = 0; i < smi.board_count; i++)

@@ -10,6 +10,7 @@
 
 rp_smi_api rp_smi;
 
+/* The library that the user names, else an installed one. */
 static void *open_smi_library(char why[CP_TEXT_BYTES])
 {
     static const char *const names[] = {"librocm_smi64.so.7", "librocm_smi64.so.1", "librocm_smi64.so",
@@ -94,6 +95,7 @@ const char *rp_smi_problem(rp_smi_status status)
     }
 }
 
+/* The program may use ROCm SMI itself: it counts its users. */
 bool rp_smi_open(char why[CP_TEXT_BYTES])
 {
     if (!load_smi(why))
@@ -113,6 +115,7 @@ static bool is_same_place(uint64_t place, const rp_device *device)
            (uint32_t)(place & 0xffff) == (device->pci_place & 0xffff);
 }
 
+/* Asked once for each GPU and session. */
 int64_t rp_smi_find(const rp_device *device)
 {
     uint32_t count = 0;

@@ -20,6 +20,7 @@ static rp_smi_status read_microwatts(uint32_t gpu, uint64_t *microwatts)
     return status == RP_SMI_SUCCESS ? status : CALL_OR_LACK(mean_power, gpu, 0, microwatts);
 }
 
+/* Each reader converts to the units of its set: microwatts to W, Hz to MHz, millidegrees to degrees. */
 static uint32_t read_smi_power(uint32_t gpu, rp_smi_value *values, rp_smi_status *problem)
 {
     uint64_t now = 0, limit = 0;
@@ -30,6 +31,7 @@ static uint32_t read_smi_power(uint32_t gpu, rp_smi_value *values, rp_smi_status
     return done;
 }
 
+/* A counter and the energy of one count. */
 static uint32_t read_smi_energy(uint32_t gpu, rp_smi_value *values, rp_smi_status *problem)
 {
     uint64_t count = 0, time = 0;
@@ -40,6 +42,7 @@ static uint32_t read_smi_energy(uint32_t gpu, rp_smi_value *values, rp_smi_statu
     return done;
 }
 
+/* The list of clocks has an index of the current one. */
 static uint32_t read_smi_clocks(uint32_t gpu, rp_smi_value *values, rp_smi_status *problem)
 {
     static const uint32_t kinds[] = {RP_SMI_CLOCK_SYSTEM, RP_SMI_CLOCK_MEMORY};

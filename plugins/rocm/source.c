@@ -112,6 +112,7 @@ static void add_clock_pair(void)
         (void)b->addClockSample(b->pTraceBuilderHandle, s.clock, (int64_t)theirs, before, after);
 }
 
+/* Chooses the clock of all records of the session. */
 static void choose_sdk_clock(void)
 {
     const KinetoPlugin_TraceBuilder *b = s.builder;
@@ -128,6 +129,7 @@ static void choose_sdk_clock(void)
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
+/* Does the session want what this context records? */
 static bool wants_part(rp_part part)
 {
     switch (part) {
@@ -168,6 +170,7 @@ static bool start_all_parts(char why[CP_TEXT_BYTES])
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
+/* From here on batches go to the decoder. */
 static bool begin_rocm_decoding(char why[CP_TEXT_BYTES])
 {
     pthread_mutex_lock(&decoder_lock);
@@ -255,6 +258,7 @@ bool rp_source_prepare(const rp_options *options, char why[CP_TEXT_BYTES])
     return true;
 }
 
+/* Undone if a step fails. */
 static bool begin_rocm_records(char why[CP_TEXT_BYTES])
 {
     choose_sdk_clock(); /* first: a record has the clock that was set when it was made */
@@ -352,6 +356,7 @@ void rp_source_stop(void)
 /* Longer than a stop may wait for the device: another thread may be stopping while the program exits. */
 #define END_WAIT_S 7
 
+/* May be called by a host, by an exit handler and by the SDK, one after the other or at once. */
 static void end_rocm_session(bool is_hip_over)
 {
     struct timespec until;

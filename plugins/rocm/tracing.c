@@ -45,6 +45,7 @@ static void find_kind_numbers(void)
     }
 }
 
+/* Callbacks have numbers of their own. 0: this version does not have the kind. */
 static uint32_t find_callback_kind(const char *wanted)
 {
     for (uint32_t n = 1; n < RP_SDK_KINDS; n++) {
@@ -87,6 +88,7 @@ static bool split_callback(const rp_callback_record *r, uint32_t kind, callback_
     return payload != 0;
 }
 
+/* A kernel's symbol was loaded, on any thread of the program. */
 static void receive_code(rp_callback_record record, rp_user_data *user, void *data)
 {
     callback_parts c;
@@ -100,6 +102,7 @@ static void receive_code(rp_callback_record record, rp_user_data *user, void *da
         rp_symbols_add(symbol);
 }
 
+/* A call of ROCTX begins or ends, on the thread that makes it. */
 static void receive_marker(rp_callback_record record, rp_user_data *user, void *data)
 {
     callback_parts c;
@@ -180,6 +183,7 @@ static bool add_kind(rp_kind kind, char why[CP_TEXT_BYTES])
     return false;
 }
 
+/* The SDK refuses a handle that is not 0 beforehand. */
 static bool create_context(rp_context *context, char why[CP_TEXT_BYTES])
 {
     context->handle = 0;
@@ -212,6 +216,7 @@ static bool create_part(rp_part part, const rp_options *o, rp_callback_thread th
     return true;
 }
 
+/* Started at once: code that is loaded before a session has kernels of the session. */
 static bool create_code_context(char why[CP_TEXT_BYTES])
 {
     code_kind = find_callback_kind("CODE_OBJECT");
@@ -237,6 +242,7 @@ static void create_marker_context(void)
                                     NULL) == RP_SUCCESS;
 }
 
+/* Services can only be added here: the SDK locks its configuration when all tools are initialised. */
 bool rp_tracing_create(const rp_options *options, char why[CP_TEXT_BYTES])
 {
     rp_callback_thread thread = {0};
