@@ -99,7 +99,7 @@ static void start_sdk(void)
                           .buffer_service = accept_service,
                           .callback_service = accept_callback,
                           .operations = give_operations,
-                          .agents = give_agents};
+                          .query_agents = give_agents};
     if (!rp_tracing_create(&options, why))
         exit_with_error(why, NULL);
     rp_agents_load();
@@ -123,7 +123,7 @@ static void write_batch(uint32_t first, uint64_t start)
         rp_kernel_record k = {.head = {RECORD_BYTES, KERNEL_KIND, 2, first + i + 1, 0},
                               .start = start + i,
                               .end = start + i + 100,
-                              .agent = 500,
+                              .agent_id = 500,
                               .queue = 0xabc0 + shape % 4,
                               .kernel = shape % NAMES + 1,
                               .group_bytes = 4096,

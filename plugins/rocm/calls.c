@@ -102,7 +102,7 @@ void rp_read_scratch(rp_decoder *d, const rp_record *record)
     cp_values v = {.count = 0};
     if (!t || !rp_begin_activity(d, &a, KINETO_PLUGIN_PROFILE_EVENT_TYPE_OVERHEAD, t->start, t->end))
         return;
-    const rp_device *device = rp_device_of(t->agent);
+    const rp_device *device = rp_device_of(t->agent_id);
     announce_scratch_row(d);
     cp_value_int(&v, "device", device ? device->id : -1);
     cp_value_uint(&v, "stream", rp_stream_of(d, t->queue));

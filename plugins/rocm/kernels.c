@@ -80,9 +80,9 @@ static uint64_t find_graph(const rp_decoder *d, const rp_record *record)
 /* ---- one kernel ------------------------------------------------------------------------------ */
 
 /* The number of a device; one that the SDK does not list is counted, and is -1. */
-static int32_t number_device(rp_decoder *d, uint64_t agent)
+static int32_t number_device(rp_decoder *d, uint64_t agent_id)
 {
-    const rp_device *device = rp_device_of(agent);
+    const rp_device *device = rp_device_of(agent_id);
     d->tally[RP_TALLY_NO_DEVICE] += !device;
     return device ? device->id : -1;
 }
@@ -102,7 +102,7 @@ void rp_read_kernel(rp_decoder *d, const rp_record *record)
         return;
     const rp_symbol *symbol = rp_symbols_get(k->kernel);
     const rp_text *name = symbol && symbol->name.size ? &symbol->name : &no_name;
-    int32_t device = number_device(d, k->agent);
+    int32_t device = number_device(d, k->agent_id);
     uint32_t stream = rp_stream_of(d, k->queue);
     uint64_t graph = find_graph(d, record);
     cp_set_key key = make_launch_key(k, symbol, device, stream, graph != 0);

@@ -100,7 +100,7 @@ static bool is_release(int32_t operation)
 /* What the record changes: its size, negative for a release, and its device. */
 static live_block find_change(rp_decoder *d, const rp_record *record, const rp_memory_tail *t)
 {
-    const rp_device *device = rp_device_of(t->agent);
+    const rp_device *device = rp_device_of(t->agent_id);
     live_block found = {t->address, t->bytes, device ? device->id : -1};
     live_block before = found;
     if (!is_release(record->operation)) {

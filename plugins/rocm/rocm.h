@@ -13,7 +13,7 @@
  *   records.c     one pass over a batch of records
  *   kernels.c transfers.c memory.c calls.c   one kind of record each, to activities
  *   symbols.c     kernels by number: names and registers, from code objects
- *   agents.c      GPUs as rows and properties
+ *   devices.c      GPUs as rows and properties
  *   markers.c     ranges and marks of ROCTX
  *   smi.c smi_lib.c smi_read.c   counters: power, clocks and the like, from ROCm SMI
  *   doctor.c      the check of `ckineto doctor`
@@ -210,9 +210,9 @@ void rp_symbols_add(const rp_kernel_symbol *symbol);
 /** The kernel with this number; NULL: unknown. threads: any. */
 const rp_symbol *rp_symbols_get(uint64_t kernel);
 
-/* ---- agents.c -------------------------------------------------------------------------------- */
+/* ---- devices.c -------------------------------------------------------------------------------- */
 typedef struct rp_device {
-    uint64_t agent;
+    uint64_t agent_id;
     int32_t id; /* HIP's number: GPUs in the order of their nodes */
     uint32_t node;
     char name[128], arch[24];
@@ -223,7 +223,7 @@ typedef struct rp_device {
 /** Read the GPUs from the SDK, once. */
 void rp_agents_load(void);
 /** NULL: not a GPU, or unknown. */
-const rp_device *rp_device_of(uint64_t agent);
+const rp_device *rp_device_of(uint64_t agent_id);
 const rp_device *rp_device_at(uint32_t i);
 /** Announce rows, properties and versions. */
 void rp_agents_announce(const KinetoPlugin_TraceBuilder *builder);

@@ -61,7 +61,7 @@ typedef struct rp_record {
 typedef struct rp_kernel_record {
     rp_record head;
     uint64_t thread, start, end;
-    uint64_t info_size, agent, queue, kernel, dispatch;
+    uint64_t info_size, agent_id, queue, kernel, dispatch;
     uint32_t private_bytes, group_bytes;
     uint32_t block[3], grid[3]; /* work-items: of a group, and of the whole launch */
 } rp_kernel_record;
@@ -79,12 +79,12 @@ typedef struct rp_call_tail {
 
 enum { RP_MEMORY_ALLOCATE = 1, RP_MEMORY_MAP, RP_MEMORY_FREE, RP_MEMORY_UNMAP };
 typedef struct rp_memory_tail {
-    uint64_t thread, start, end, agent, address, bytes;
+    uint64_t thread, start, end, agent_id, address, bytes;
 } rp_memory_tail;
 
 enum { RP_SCRATCH_ALLOCATE = 1, RP_SCRATCH_FREE, RP_SCRATCH_RECLAIM };
 typedef struct rp_scratch_tail {
-    uint64_t agent, queue, thread, start, end;
+    uint64_t agent_id, queue, thread, start, end;
     uint32_t flags, reserved;
     uint64_t bytes; /* since 1.0 */
 } rp_scratch_tail;
@@ -92,7 +92,7 @@ typedef struct rp_scratch_tail {
 
 /* One launch of a graph; versions that report it have long ids. */
 typedef struct rp_graph_tail {
-    uint64_t thread, start, end, agent, queue, graph, kernel_count;
+    uint64_t thread, start, end, agent_id, queue, graph, kernel_count;
 } rp_graph_tail;
 
 #define RP_SHORT_IDS 16u
@@ -110,7 +110,7 @@ RP_ASSERT_AT(rp_kernel_record, thread, 32);
 RP_ASSERT_AT(rp_kernel_record, start, 40);
 RP_ASSERT_AT(rp_kernel_record, end, 48);
 RP_ASSERT_AT(rp_kernel_record, info_size, 56);
-RP_ASSERT_AT(rp_kernel_record, agent, 64);
+RP_ASSERT_AT(rp_kernel_record, agent_id, 64);
 RP_ASSERT_AT(rp_kernel_record, queue, 72);
 RP_ASSERT_AT(rp_kernel_record, kernel, 80);
 RP_ASSERT_AT(rp_kernel_record, dispatch, 88);
@@ -123,7 +123,7 @@ RP_ASSERT_AT(rp_copy_record, to_agent, 56);
 RP_ASSERT_AT(rp_copy_record, from_agent, 64);
 RP_ASSERT_AT(rp_copy_record, bytes, 72);
 RP_ASSERT_AT(rp_call_tail, thread, 16);
-RP_ASSERT_AT(rp_memory_tail, agent, 24);
+RP_ASSERT_AT(rp_memory_tail, agent_id, 24);
 RP_ASSERT_AT(rp_memory_tail, bytes, 40);
 RP_ASSERT_AT(rp_scratch_tail, end, 32);
 RP_ASSERT_AT(rp_scratch_tail, flags, 40);
@@ -170,7 +170,7 @@ typedef struct rp_marker_call {
 } rp_marker_call;
 RP_ASSERT_AT(rp_marker_call, result, 24);
 
-/* ---- agents: processors and GPUs ------------------------------------------------------------- */
+/* ---- processors and GPUs --------------------------------------------------------------------- */
 
 enum { RP_AGENT_VERSION = 1, RP_AGENT_GPU = 2 };
 typedef struct rp_memory_bank {
@@ -243,7 +243,7 @@ typedef void (*rp_buffer_fn)(rp_context context, rp_buffer buffer, rp_header **h
                              void *data, uint64_t dropped);
 typedef void (*rp_callback_fn)(rp_callback_record record, rp_user_data *user, void *data);
 typedef int (*rp_operation_fn)(uint32_t kind, int32_t operation, void *data);
-typedef rp_status (*rp_agents_fn)(int version, const void **agents, size_t count, void *data);
+typedef rp_status (*rp_agents_fn)(int version, const void **list, size_t count, void *data);
 typedef int (*rp_external_fn)(uint64_t thread, rp_context context, uint32_t kind, int32_t operation,
                               uint64_t internal, rp_user_data *external, void *data);
 
@@ -272,7 +272,7 @@ typedef int (*rp_external_fn)(uint64_t thread, rp_context context, uint32_t kind
     X(callback_operation_name, query_callback_tracing_kind_operation_name,                         \
       (uint32_t, int32_t, const char **, uint64_t *), 1)                                           \
     X(operations, iterate_buffer_tracing_kind_operations, (uint32_t, rp_operation_fn, void *), 1)  \
-    X(agents, query_available_agents, (int, rp_agents_fn, size_t, void *), 1)                      \
+    X(query_agents, query_available_agents, (int, rp_agents_fn, size_t, void *), 1)                      \
     X(external_service, configure_external_correlation_id_request_service,                         \
       (rp_context, const uint32_t *, size_t, rp_external_fn, void *), 0)                           \
     X(push_external, push_external_correlation_id, (rp_context, uint64_t, rp_user_data), 1)        \

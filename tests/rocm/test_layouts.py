@@ -22,7 +22,7 @@ FIELDS = HEAD + [
     ("rp_kernel_record", "thread", KERNEL, "thread_id"),
     ("rp_kernel_record", "start", KERNEL, "start_timestamp"),
     ("rp_kernel_record", "end", KERNEL, "end_timestamp"),
-    ("rp_kernel_record", "agent", KERNEL, "dispatch_info.agent_id"),
+    ("rp_kernel_record", "agent_id", KERNEL, "dispatch_info.agent_id"),
     ("rp_kernel_record", "queue", KERNEL, "dispatch_info.queue_id"),
     ("rp_kernel_record", "kernel", KERNEL, "dispatch_info.kernel_id"),
     ("rp_kernel_record", "dispatch", KERNEL, "dispatch_info.dispatch_id"),
@@ -38,12 +38,12 @@ TAILS = [("rp_call_tail", "rocprofiler_buffer_tracing_%s_api_record_t" % api,
           [("start", "start_timestamp"), ("end", "end_timestamp"), ("thread", "thread_id")])
          for api in ("hip", "hsa", "rccl")] + [
     ("rp_scratch_tail", "rocprofiler_buffer_tracing_scratch_memory_record_t",
-     [("agent", "agent_id"), ("queue", "queue_id"), ("thread", "thread_id"), ("start", "start_timestamp"),
+     [("agent_id", "agent_id"), ("queue", "queue_id"), ("thread", "thread_id"), ("start", "start_timestamp"),
       ("end", "end_timestamp"), ("flags", "flags")]),
     ("rp_memory_tail", "rocprofiler_buffer_tracing_memory_allocation_record_t",
-     [("thread", "thread_id"), ("start", "start_timestamp"), ("end", "end_timestamp"), ("agent", "agent_id"),
+     [("thread", "thread_id"), ("start", "start_timestamp"), ("end", "end_timestamp"), ("agent_id", "agent_id"),
       ("address", "address"), ("bytes", "allocation_size")])]
-AGENT = [("type", "type"), ("memory_bank_count", "mem_banks_count"), ("waves_per_simd", "max_waves_per_simd"),
+DEVICE = [("type", "type"), ("memory_bank_count", "mem_banks_count"), ("waves_per_simd", "max_waves_per_simd"),
          ("local_kib", "lds_size_in_kb"), ("wave_size", "wave_front_size"), ("unit_count", "cu_count"),
          ("simd_per_unit", "simd_per_cu"), ("gfx_version", "gfx_target_version"),
          ("pci_place", "location_id"), ("pci_domain", "domain"), ("waves_per_unit", "max_waves_per_cu"),
@@ -58,7 +58,7 @@ def source(has_memory):
     lines = ['#include "sdk.h"', "#include <rocprofiler-sdk/rocprofiler.h>", "#include <rocprofiler-sdk/registration.h>",
              "#define SAME(a, x, b, y) _Static_assert(offsetof(a, x) == offsetof(b, y), #a \".\" #x)"]
     same = list(FIELDS)
-    same += [("rp_agent", o, "rocprofiler_agent_v0_t", t) for o, t in AGENT]
+    same += [("rp_agent", o, "rocprofiler_agent_v0_t", t) for o, t in DEVICE]
     same += [("rp_kernel_symbol", o,
               "rocprofiler_callback_tracing_code_object_kernel_symbol_register_data_t", t) for o, t in SYMBOL]
     same += [("rp_marker_call", "argument", "rocprofiler_callback_tracing_marker_api_data_t", "args"),

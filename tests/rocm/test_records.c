@@ -88,15 +88,15 @@ static rp_status give_operations(uint32_t kind, rp_operation_fn fn, void *data)
 
 static rp_status give_agents(int version, rp_agents_fn fn, size_t size, void *data)
 {
-    static uint8_t agents[2][312];
-    const void *list[2] = {agents[0], agents[1]};
+    static uint8_t structs[2][312];
+    const void *list[2] = {structs[0], structs[1]};
     for (uint32_t i = 0; i < 2; i++) {
-        put8(agents[i], 0, 312);
-        put8(agents[i], 8, 500 + i);
-        put4(agents[i], 16, 2);
-        put4(agents[i], 280, 9 - i); /* the later one comes first */
-        put4(agents[i], 100, 90010);
-        put_pointer(agents[i], 264, i ? "AMD Instinct MI250X" : NULL);
+        put8(structs[i], 0, 312);
+        put8(structs[i], 8, 500 + i);
+        put4(structs[i], 16, 2);
+        put4(structs[i], 280, 9 - i); /* the later one comes first */
+        put4(structs[i], 100, 90010);
+        put_pointer(structs[i], 264, i ? "AMD Instinct MI250X" : NULL);
     }
     assert_true(size <= 312);
     return fn(version, list, 2, data);
@@ -193,7 +193,7 @@ static void begin(int version)
                           .buffer_service = take_service,
                           .callback_service = take_callback,
                           .operations = give_operations,
-                          .agents = give_agents};
+                          .query_agents = give_agents};
     rp_memory_announce(&registry);
     assert_true(rp_tracing_create(&options, why));
     rp_agents_load();
@@ -407,7 +407,7 @@ static void what_cannot_be_read_is_counted(void **state)
     assert_null(read_one("OMPT", r, 184));
     assert_null(read_one("no such kind", r, 184));
     assert_int_equal(d.tally[RP_TALLY_UNKNOWN_KIND], 2);
-    put8(r, 64, 4242); /* an agent that is not listed */
+    put8(r, 64, 4242); /* a device that is not listed */
     assert_int_equal(read_one("KERNEL_DISPATCH", r, 184)->a.event.deviceId, -1);
     rp_header none = {RP_CATEGORY_TRACING, 11, NULL}, *list[] = {&none};
     rp_decoder_read(&d, list, 1);

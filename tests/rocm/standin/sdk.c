@@ -485,7 +485,7 @@ SDK(pop_external_correlation_id)(handle c, uint64_t tid, uint64_t *id)
     return 0;
 }
 
-/* ---- agents ------------------------------------------------------------------------------------ */
+/* ---- processors and GPUs--------------------------------------------------------------------------- */
 
 static void make_agent(uint8_t *a, uint32_t i, bool is_gpu)
 {
@@ -518,7 +518,7 @@ SDK(query_available_agents)(int version, int (*fn)(int, const void **, size_t, v
 SDK(query_available_agents)(int version, int (*fn)(int, const void **, size_t, void *), size_t size,
                             void *data)
 {
-    static uint8_t agents[9][320];
+    static uint8_t structs[9][320];
     const void *list[9];
     size_t gpus = (size_t)si_number("gpus", 2);
     SCRIPTED(query_available_agents);
@@ -527,8 +527,8 @@ SDK(query_available_agents)(int version, int (*fn)(int, const void **, size_t, v
     if (size > (has_long_ids() ? 312u : 296u))
         return 18;
     for (size_t i = 0; i <= gpus && i < 9; i++) {
-        make_agent(agents[i], (uint32_t)i, i > 0);
-        list[gpus - i] = agents[i]; /* in another order than that of the nodes */
+        make_agent(structs[i], (uint32_t)i, i > 0);
+        list[gpus - i] = structs[i]; /* in another order than that of the nodes */
     }
     return fn(1, list, gpus + 1, data);
 }

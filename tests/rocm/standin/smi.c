@@ -1,4 +1,4 @@
-/* The stand-in for librocm_smi64: two GPUs at the places that the fake agents have.
+/* The stand-in for librocm_smi64: two GPUs at the places that those of the fake SDK have.
  * CKINETO_SMI_STANDIN="fail=FUNCTION:STATUS missing=1": as in standin.h. */
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  *
  * CKINETO_ROCM_STANDIN="name=value …":
  *   version=500|10000|10300   layouts and numbers of kinds of this version
- *   gpus=N                    agents that are GPUs
+ *   gpus=N                    GPUs
  *   fail=FUNCTION:STATUS[:N]  the function (without rocprofiler_) returns this; only its Nth call
  *   kernel_us=N               how long a kernel is busy (the thread sleeps)
  *   unknown=N short=N timeless=N nameless=N   every Nth kernel's record is of an unknown kind, is cut,

@@ -35,11 +35,11 @@ static void describe_architecture(rp_device *d, uint32_t version)
     snprintf(d->arch, sizeof d->arch, "gfx%d%x%x", d->major, (unsigned)d->minor, version % 100);
 }
 
-/* Copies what is needed: the SDK's agents stay only until its end. */
+/* Copies what is needed: what the SDK lists stays only until its end. */
 static void add_device(const rp_agent *a)
 {
     rp_device *d = &devices[device_count++];
-    *d = (rp_device){.agent = a->id,
+    *d = (rp_device){.agent_id = a->id,
                      .node = a->node,
                      .unit_count = (int32_t)a->unit_count,
                      .wave_size = (int32_t)a->wave_size,
@@ -59,12 +59,12 @@ static int compare_nodes(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The SDK's callback with all agents. */
-static rp_status list_agents(int version, const void **agents, size_t count, void *data)
+/* The SDK's callback with all processors and GPUs. */
+static rp_status list_agents(int version, const void **list, size_t count, void *data)
 {
     (void)data;
     for (size_t i = 0; version == RP_AGENT_VERSION && i < count; i++) {
-        const rp_agent *a = agents[i];
+        const rp_agent *a = list[i];
         if (a && a->size >= RP_AGENT_BYTES && a->type == RP_AGENT_GPU &&
             device_count < RP_MAX_DEVICES)
             add_device(a);
@@ -78,13 +78,13 @@ static rp_status list_agents(int version, const void **agents, size_t count, voi
 void rp_agents_load(void)
 {
     if (!device_count)
-        (void)rp_sdk.agents(RP_AGENT_VERSION, list_agents, RP_AGENT_BYTES, NULL);
+        (void)rp_sdk.query_agents(RP_AGENT_VERSION, list_agents, RP_AGENT_BYTES, NULL);
 }
 
-const rp_device *rp_device_of(uint64_t agent)
+const rp_device *rp_device_of(uint64_t agent_id)
 {
     for (uint32_t i = 0; i < device_count; i++)
-        if (devices[i].agent == agent)
+        if (devices[i].agent_id == agent_id)
             return &devices[i];
     return NULL;
 }
