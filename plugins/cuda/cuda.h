@@ -13,14 +13,13 @@
  *   buffers.c     buffers between CUPTI and us, and the thread that reads them
  *   records.c     one pass over a buffer
  *   kernels.c transfers.c calls.c syncs.c memory.c   one kind of record each, to activities
- *   value_sets.c        sets of values that many activities share
  *   layouts.c     sizes of records by CUPTI's version
  *   occupancy.c   how many blocks of a kernel fit on a multiprocessor
  *   names.c       names: of kernels demangled, of calls without version
  *   correlate.c   from a launch to its operator
  *   devices.c     devices, contexts and streams as rows and properties
  *   nvml.c pm.c   counters: power, clocks and the like; those of the multiprocessors
- *   threads.c ledger.c   threads of our own; lines of the ledger
+ *   ../common     threads of our own, lines of the ledger, sets of values that activities share
  *   device_wait.c     waiting for running GPU work, with a limit
  *
  * Data flows in one direction: CUPTI → buffers → records → kinds → builder. Everything from
@@ -30,9 +29,9 @@
 #ifndef CP_CUDA_H
 #define CP_CUDA_H
 
+#include "../common/support.h"
+#include "../common/value_sets.h"
 #include "cupti.h"
-
-#include <ckineto/plugin.h>
 
 #include <limits.h>
 #include <pthread.h>
@@ -41,12 +40,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CP_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define CP_MAX_DEVICES  64
 
 /* ---- libs.c ---------------------------------------------------------------------------------- */
-#define CP_TEXT_BYTES 320 /* a message for the user, with its NUL */
-
 /* Function tables, filled once. Members that the opened library does not have are NULL. */
 extern cp_cupti_api cp_cupti;
 extern cp_driver_api cp_driver;
@@ -66,22 +62,6 @@ const char *cp_result_text(cp_result result);
 /** Find the newest CUPTI in the packages of the Python installations in use that works with a driver of
  * `driver_release` (13 for CUDA 13.x). False: there is none. threads: any. */
 bool cp_find_wheel_cupti(int driver_release, char path[PATH_MAX]);
-
-/* ---- threads.c, ledger.c ---------------------------------------------------------------------- */
-
-/** Start a thread that handles none of the program's signals; `name` has up to 15 bytes. @return 0
- * or an errno. */
-int cp_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
-/** Initialise a condition that waits by cp_monotonic_ns, a clock that cannot be set. */
-void cp_condition_init(pthread_cond_t *condition);
-/** @return ETIMEDOUT if `until_ns` has passed. */
-int cp_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ns);
-int64_t cp_monotonic_ns(void);
-
-/** Write a line of the ledger, if the host has one. */
-__attribute__((format(printf, 5, 6))) void cp_note(const KinetoPlugin_TraceBuilder *builder,
-                                                   const char *reason, uint64_t count, bool is_loss,
-                                                   const char *format, ...);
 
 /* ---- correlate.c: launches by CUPTI's correlation id ----------------------------------------- */
 typedef struct cp_correlations cp_correlations;
@@ -203,7 +183,7 @@ typedef struct cp_decoder {
     bool overheads;
     cp_correlations *correlations;
     cp_names *names;
-    struct cp_sets *sets;              /* registered sets of values: value_sets.c */
+    struct cp_sets *sets;              /* registered sets of values */
     struct cp_calls *calls;            /* names of calls and whether they are wanted: calls.c */
     struct cp_syncs *syncs;            /* event records by context and event: syncs.c */
     struct cp_pending *pending;        /* records that wait for others: records.c */
@@ -261,43 +241,7 @@ void cp_deliver_activity(cp_decoder *d, uint32_t kind, KinetoPlugin_Activity *a)
  * emptied. */
 bool cp_keep_record(cp_decoder *d, const uint8_t *record);
 
-/* Metadata of one activity. */
-#define CP_MAX_VALUES 24
-typedef struct cp_values {
-    KinetoPlugin_Metadata items[CP_MAX_VALUES];
-    uint32_t count;
-} cp_values;
-static inline KinetoPlugin_Metadata *cp_value(cp_values *v, const char *key, int32_t type)
-{
-    KinetoPlugin_Metadata *item = &v->items[v->count++];
-    *item = (KinetoPlugin_Metadata){.pKey = key, .valueType = type, .count = 1};
-    return item;
-}
-static inline void cp_value_int(cp_values *v, const char *key, int64_t value)
-{
-    cp_value(v, key, KINETO_PLUGIN_VALUE_INT)->i = value;
-}
-static inline void cp_value_uint(cp_values *v, const char *key, uint64_t value)
-{
-    cp_value(v, key, KINETO_PLUGIN_VALUE_UINT)->u = value;
-}
-static inline void cp_value_double(cp_values *v, const char *key, double value)
-{
-    cp_value(v, key, KINETO_PLUGIN_VALUE_DOUBLE)->d = value;
-}
-static inline void cp_value_bytes(cp_values *v, const char *key, int32_t type, const void *data,
-                                  size_t count)
-{
-    KinetoPlugin_Metadata *item = cp_value(v, key, type);
-    item->pointer = data;
-    item->count = (uint32_t)count;
-}
-
-/* ---- value_sets.c: values that many activities share ----------------------------------------------- */
-/* The values that determine a set; the first word says of which kind, CP_SET_…. */
-typedef struct cp_set_key {
-    uint32_t words[20];
-} cp_set_key;
+/* ---- sets of values (common/value_sets.h) ----------------------------------------------------- */
 enum { CP_SET_KERNEL = 1, CP_SET_GRAPH, CP_SET_MEMCPY, CP_SET_MEMCPY2, CP_SET_MEMSET, CP_SET_CALL };
 /* Storage for values that are not numbers until the activity is delivered. */
 typedef struct cp_set_scratch {
@@ -306,12 +250,18 @@ typedef struct cp_set_scratch {
 } cp_set_scratch;
 typedef void cp_describe_fn(const cp_decoder *d, const cp_set_key *key, cp_values *out,
                             cp_set_scratch *scratch);
-bool cp_sets_create(cp_decoder *d);
-void cp_sets_free(cp_decoder *d);
 /** The number of the set for `key`, registered at its first use; 0: the host has no sets, and the
  * values are in `out` and `scratch`. */
-uint32_t cp_get_value_set(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describe,
-                          cp_values *out, cp_set_scratch *scratch);
+static inline uint32_t cp_get_value_set(cp_decoder *d, const cp_set_key *key,
+                                        cp_describe_fn *describe, cp_values *out,
+                                        cp_set_scratch *scratch)
+{
+    uint32_t set = cp_sets_find(d->sets, key);
+    if (set)
+        return set;
+    describe(d, key, out, scratch);
+    return cp_sets_add(d->sets, d->builder, key, out);
+}
 
 /* ---- kernels.c host_functions.c transfers.c calls.c syncs.c memory.c ------------------------- */
 void cp_read_kernel(cp_decoder *d, const uint8_t *record);

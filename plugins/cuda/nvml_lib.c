@@ -13,6 +13,16 @@
 
 cp_nvml_api cp_nvml;
 
+/* ---- the program ----------------------------------------------------------------------------- */
+
+bool cp_is_cuda_uninitialized(void)
+{
+    enum { NOT_INITIALIZED = 3, DEINITIALIZED = 4 };
+    int count = 0;
+    cp_cuda_result result = cp_driver.device_count ? cp_driver.device_count(&count) : 0;
+    return result == NOT_INITIALIZED || result == DEINITIALIZED;
+}
+
 /* ---- the library ----------------------------------------------------------------------------- */
 
 /* The functions of CP_NVML_MAP by symbol, with their places in cp_nvml. */

@@ -377,7 +377,8 @@ bool cp_decoder_init(cp_decoder *d, const KinetoPlugin_TraceBuilder *builder, ui
     d->names = cp_names_create();
     d->pending = calloc(1, sizeof *d->pending);
     begin_clock_measure(d);
-    bool made = cp_sets_create(d) && cp_calls_create(d) && cp_syncs_create(d);
+    d->sets = cp_sets_create();
+    bool made = d->sets && cp_calls_create(d) && cp_syncs_create(d);
     if (made && d->correlations && d->names && d->pending)
         return true;
     cp_decoder_free(d);
@@ -419,7 +420,7 @@ void cp_decoder_free(cp_decoder *d)
     free(d->pending);
     cp_correlations_destroy(d->correlations);
     cp_names_destroy(d->names);
-    cp_sets_free(d);
+    cp_sets_free(d->sets);
     cp_calls_free(d);
     cp_syncs_free(d);
     *d = (cp_decoder){0};

@@ -301,27 +301,11 @@ static void probe_opencl(kc_probe_result *f)
     }
 }
 
-/* Libraries of sources that this version does not support yet. @param names NULL-terminated. */
-static void probe_vendor_libraries(kc_probe_result *f, const char *const *names,
-                                   const char *without)
+/* Asks a plug-in of ours what it would find when a recording starts: its function returns an index of states.
+ * @param found  the verdict where it found all: a note if the source has not been tested on hardware. */
+static void ask_plugin(kc_probe_result *f, const char *file, const char *function, kc_probe_verdict found)
 {
-    char found[200] = "", missing[200] = "";
-    for (; *names; names++) {
-        char *list = dlopen(*names, RTLD_LAZY | RTLD_LOCAL) ? found : missing;
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof found - used, "%s%s", used ? ", " : "", *names);
-    }
-    if (missing[0])
-        kc_probe_answer(f, KC_PROBE_ABSENT, "not found: %s%s%s", missing,
-                        found[0] ? "; found: " : "", found);
-    else
-        kc_probe_answer(f, KC_PROBE_NOTE, "found: %s; %s", found, without);
-}
-
-/* Asks a plug-in of ours what it would find when a recording starts: its function returns an index of states. */
-static void ask_plugin(kc_probe_result *f, const char *file, const char *function)
-{
-    static const kc_probe_verdict states[] = {KC_PROBE_OK, KC_PROBE_ABSENT, KC_PROBE_BROKEN, KC_PROBE_NOTE};
+    const kc_probe_verdict states[] = {found, KC_PROBE_ABSENT, KC_PROBE_BROKEN, KC_PROBE_NOTE};
     char path[PATH_MAX], text[400] = "";
     int (*inspect)(char *, size_t);
     if (!kc_find_plugin(file, path, sizeof path)) {
@@ -337,18 +321,12 @@ static void ask_plugin(kc_probe_result *f, const char *file, const char *functio
     kc_probe_answer(f, state >= 0 && state < (int)KB_COUNT(states) ? states[state] : KC_PROBE_BROKEN, "%s", text);
 }
 
-static void probe_cuda(kc_probe_result *f) { ask_plugin(f, "ckineto-cuda.so", "ckineto_cuda_look"); }
+static void probe_cuda(kc_probe_result *f) { ask_plugin(f, "ckineto-cuda.so", "ckineto_cuda_look", KC_PROBE_OK); }
 static void probe_nccl(kc_probe_result *f)
 {
-    ask_plugin(f, "libnccl-profiler-ckineto.so", "ckineto_nccl_look");
+    ask_plugin(f, "libnccl-profiler-ckineto.so", "ckineto_nccl_look", KC_PROBE_OK);
 }
-
-/* Only reports the libraries: there is no source for ROCm yet. */
-static void probe_rocm(kc_probe_result *f)
-{
-    static const char *const names[] = {"libamdhip64.so", "librocprofiler-sdk.so", NULL};
-    probe_vendor_libraries(f, names, "this version has no source for ROCm");
-}
+static void probe_rocm(kc_probe_result *f) { ask_plugin(f, "ckineto-rocm.so", "ckineto_rocm_look", KC_PROBE_NOTE); }
 
 static void probe_nvtx(kc_probe_result *f) { probe_library(f, "ckineto-nvtx.so"); }
 static void probe_itt(kc_probe_result *f) { probe_library(f, "ckineto-itt.so"); }

@@ -12,6 +12,7 @@
 const kc_interface kc_interfaces[] = {
     {"opencl", "OPENCL_LAYERS", "ckineto-opencl.so", KC_ENTRY_LIST, ':', KC_BUILT_WITH_OPENCL},
     {"cuda", "CUDA_INJECTION64_PATH", "ckineto-cuda.so", KC_ENTRY_SLOT, 0, true},
+    {"rocm", "ROCP_TOOL_LIBRARIES", "ckineto-rocm.so", KC_ENTRY_LIST, ':', true},
     {"nvtx", "NVTX_INJECTION64_PATH", "ckineto-nvtx.so", KC_ENTRY_SLOT, 0, true},
     {"itt", "INTEL_LIBITTNOTIFY64", "ckineto-itt.so", KC_ENTRY_SLOT, 0, true},
     {"openmp", "OMP_TOOL_LIBRARIES", "ckineto-openmp.so", KC_ENTRY_LIST, ':', true},
@@ -231,13 +232,22 @@ static bool is_rocm_installed(void)
     return false;
 }
 
+/* Does the variable name our tool, and no other? */
+static bool is_own_tool(const char *value)
+{
+    char path[PATH_MAX];
+    return kc_find_plugin("ckineto-rocm.so", path, sizeof path) && strcmp(value, path) == 0;
+}
+
 /* The variable that names a profiler of AMD's; NULL: none is set. */
 static const char *find_amd_tool(void)
 {
     static const char *const names[] = {"ROCP_TOOL_LIBRARIES", "HSA_TOOLS_LIB"};
-    for (size_t i = 0; i < KB_COUNT(names); i++)
-        if (kb_setting(names[i]))
+    for (size_t i = 0; i < KB_COUNT(names); i++) {
+        const char *value = kb_setting(names[i]);
+        if (value && !is_own_tool(value))
             return names[i];
+    }
     return NULL;
 }
 

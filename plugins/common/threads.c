@@ -1,6 +1,6 @@
 /* Threads of our own within the program: they handle none of its signals, and wait by a clock that
  * cannot be set. */
-#include "cuda.h"
+#include "support.h"
 
 #include <signal.h>
 #include <time.h>

@@ -1,7 +1,5 @@
-/* Sets of values that many activities share: each is sent to the host once and referred to by a
- * number from then on. A training step launches the same kernels with the same configuration again
- * and again. */
-#include "cuda.h"
+/* The table of value sets, by the values that determine them. */
+#include "value_sets.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,23 +17,24 @@ struct cp_sets {
     uint32_t count, capacity;
 };
 
-bool cp_sets_create(cp_decoder *d)
+cp_sets *cp_sets_create(void)
 {
-    d->sets = calloc(1, sizeof *d->sets);
-    if (d->sets)
-        d->sets->slots = calloc(MIN_SET_SLOTS, sizeof *d->sets->slots);
-    if (!d->sets || !d->sets->slots)
-        return false;
-    d->sets->capacity = MIN_SET_SLOTS;
-    return true;
+    cp_sets *s = calloc(1, sizeof *s);
+    if (s)
+        s->slots = calloc(MIN_SET_SLOTS, sizeof *s->slots);
+    if (s && s->slots) {
+        s->capacity = MIN_SET_SLOTS;
+        return s;
+    }
+    free(s);
+    return NULL;
 }
 
-void cp_sets_free(cp_decoder *d)
+void cp_sets_free(cp_sets *s)
 {
-    if (d->sets)
-        free(d->sets->slots);
-    free(d->sets);
-    d->sets = NULL;
+    if (s)
+        free(s->slots);
+    free(s);
 }
 
 /* A sum of products with odd factors, which the processor computes in parallel. The hash is taken
@@ -85,9 +84,8 @@ static bool grow_set_slots(struct cp_sets *s)
 }
 
 /* Registers the values with the host; 0: it has no sets, or no space for more. */
-static uint32_t register_set(const cp_decoder *d, const cp_values *values)
+static uint32_t register_set(const KinetoPlugin_TraceBuilder *b, const cp_values *values)
 {
-    const KinetoPlugin_TraceBuilder *b = d->builder;
     uint32_t set = 0;
     if (!KINETO_PLUGIN_HAS(b, KinetoPlugin_TraceBuilder, registerMetadataSet) ||
         b->registerMetadataSet(b->pTraceBuilderHandle, values->items, values->count, &set) != 0)
@@ -95,25 +93,25 @@ static uint32_t register_set(const cp_decoder *d, const cp_values *values)
     return set;
 }
 
-uint32_t cp_get_value_set(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describe,
-                          cp_values *out, cp_set_scratch *scratch)
+uint32_t cp_sets_find(const cp_sets *s, const cp_set_key *key)
 {
-    struct cp_sets *s = d->sets;
+    return find_set_slot(s, key)->set;
+}
+
+uint32_t cp_sets_add(cp_sets *s, const KinetoPlugin_TraceBuilder *builder, const cp_set_key *key,
+                     cp_values *values)
+{
     set_slot *place = find_set_slot(s, key);
-    bool known = place->key.words[0] != 0;
-    if (known && place->set)
-        return place->set;
-    describe(d, key, out, scratch);
-    if (known)
-        return 0;
+    if (place->key.words[0])
+        return 0; /* refused before */
     if (s->count * 2 >= s->capacity) {
         if (!grow_set_slots(s))
             return 0;
         place = find_set_slot(s, key);
     }
-    *place = (set_slot){*key, register_set(d, out)};
+    *place = (set_slot){*key, register_set(builder, values)};
     s->count++;
     if (place->set)
-        out->count = 0;
+        values->count = 0;
     return place->set;
 }

@@ -1,5 +1,5 @@
-/* The thread of a counter sampler, and checks that both samplers make before they start. */
-#include "counters.h"
+/* The thread of a sampler, and what samplers check before they start. */
+#include "support.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,16 +76,6 @@ bool cp_ticker_stop(cp_ticker *t)
     pthread_join(t->thread, NULL);
     destroy_ticker_lock(t);
     return true;
-}
-
-/* ---- the program ----------------------------------------------------------------------------- */
-
-bool cp_is_cuda_uninitialized(void)
-{
-    enum { NOT_INITIALIZED = 3, DEINITIALIZED = 4 };
-    int count = 0;
-    cp_cuda_result result = cp_driver.device_count ? cp_driver.device_count(&count) : 0;
-    return result == NOT_INITIALIZED || result == DEINITIALIZED;
 }
 
 /* ---- the host -------------------------------------------------------------------------------- */

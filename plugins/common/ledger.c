@@ -1,6 +1,6 @@
 /* Lines of the trace's ledger: formats the detail and hands it to the host, if that is new enough
  * to have a ledger for plug-ins. */
-#include "cuda.h"
+#include "support.h"
 
 #include <stdarg.h>
 #include <stdio.h>
