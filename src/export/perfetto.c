@@ -172,6 +172,8 @@ static void write_counter_row(ke_perfetto *w, const kt_block *b, uint32_t i, kin
     kineto_string name = kineto_trace_string(w->trace, b->name[i]);
     bool numbers_only = !b->correlation_id[i] && !b->external_id[i] && !(b->flags[i] & 0xff);
     uint32_t samples = 0;
+    w->counter_kind = b->kind[i];
+    w->counter_category = b->category[i];
     kineto_args_iterator it;
     kineto_arg arg;
     kineto_args_begin(w->trace, row, &it);
@@ -320,6 +322,7 @@ static void free_perfetto(ke_perfetto *w)
     kb_vec_free(&w->watched);
     kb_vec_free(&w->runs);
     kb_map_free(&w->series);
+    kb_vec_free(&w->series_list);
     kb_vec_free(&w->names.given);
     kb_vec_free(&w->categories.given);
     kb_vec_free(&w->keys.given);

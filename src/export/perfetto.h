@@ -87,6 +87,7 @@ enum {
     KE_PF_VALUE_KEY_TEXT = 10,
     KE_PF_VALUE_ENTRY = 11,
     KE_PF_VALUE_ITEM = 12,
+    KE_PF_VALUE_IS_TEXT = 1000, /* of ckineto, which others skip: "[]" is a text, and not an empty list */
 
     KE_PF_FRAME_FUNCTION = 2,
     KE_PF_FRAME_MAPPING = 3,
@@ -186,6 +187,11 @@ enum {
 #define KE_PF_OWN_INDEX(id) (2 * (id) + 1)
 
 extern const double ke_pf_powers[16];
+/** Is the text one that also stands for a value without a type in Perfetto? */
+static inline bool ke_pf_is_word(kineto_string text)
+{
+    return text.size <= 4 && (kb_string_is(text, "[]") || kb_string_is(text, "{}") || kb_string_is(text, "null"));
+}
 
 typedef struct ke_pf_track {
     kineto_track view;
@@ -218,6 +224,15 @@ typedef struct ke_pf_process {
     int64_t pid; /* 0: a plain track, not a process */
 } ke_pf_process;
 
+/* A series of a counter: the track of its samples. */
+typedef struct ke_pf_series {
+    uint64_t uuid;
+    uint32_t track;
+    kineto_string name, key;
+    uint8_t kind;
+    uint16_t category;
+} ke_pf_series;
+
 typedef struct ke_perfetto {
     const kineto_trace *trace;
     kb_sink *sink;
@@ -238,6 +253,9 @@ typedef struct ke_perfetto {
     uint64_t dropped_samples;
     uint64_t first_states; /* states of threads before they ran, which the scheduler's events lack */
     kb_map series; /* hash of (track, name, key) → uuid */
+    KB_VEC(ke_pf_series) series_list;
+    uint8_t counter_kind; /* of the row whose samples are written */
+    uint16_t counter_category;
 
     ke_pf_ids names, categories, keys;
     kb_intern raw_keys;         /* keys of verbatim args as written in the source */
@@ -332,8 +350,21 @@ static inline ke_pf_slot *ke_pf_slot_of(const ke_perfetto *w, kineto_string key)
 /* ---- perfetto_flows.c ------------------------------------------------------------------------ */
 bool ke_pf_plan_flows(ke_perfetto *w);
 void ke_pf_put_flows(ke_perfetto *w, kineto_row row);
+/** The number of an arrow, of an item of flow_ends: its type is in the highest byte, for readers of ckineto's files. */
+static inline uint64_t ke_pf_flow_number(const ke_perfetto *w, uint64_t end)
+{
+    kineto_flow f = {0};
+    kineto_trace_flow(w->trace, end >> 1, &f);
+    return (uint64_t)(f.type & 0xff) << 56 | ((end >> 1) + 1);
+}
 
 /* ---- perfetto_meta.c ------------------------------------------------------------------------- */
 /** Writes the last sequence: header, properties of devices, ledger. */
 void ke_pf_write_metadata(ke_perfetto *w, const char *trace_name);
+/** Writes an entry of the metadata: a JSON value. */
+void ke_pf_write_json_entry(ke_perfetto *w, kineto_string name, kineto_string value);
+
+/* ---- perfetto_own.c -------------------------------------------------------------------------- */
+/** Writes the table by which ckineto reads the file back, after all events. */
+void ke_pf_write_own(ke_perfetto *w);
 #endif

@@ -11,6 +11,7 @@ static const kt_importer importers[] = {
     {.name = "flight recorder", .recognise = kt_is_flight_recorder_pickle, .read = kt_import_flight_recorder},
     {.name = "flight recorder", .is_json = true, .recognise = kt_is_flight_recorder_json,
      .read = kt_import_flight_recorder},
+    {.name = "Perfetto", .recognise = kt_is_perfetto, .read = kt_import_perfetto},
     {.name = "perf script", .recognise = kt_is_perf_script, .read = kt_import_perf_script},
 };
 

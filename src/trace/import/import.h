@@ -54,6 +54,10 @@ bool kt_is_perf_data(kineto_string head);
 kineto_status kt_import_perf_data(const kt_import_source *source, kineto_trace **out, kineto_error *err);
 kineto_status kt_import_perf_directory(const char *path, kineto_trace **out, kineto_error *err);
 
+/* ---- perfetto.c ---- */
+bool kt_is_perfetto(kineto_string head);
+kineto_status kt_import_perfetto(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
 /* ---- perf_script.c ---- */
 bool kt_is_perf_script(kineto_string head);
 kineto_status kt_import_perf_script(const kt_import_source *source, kineto_trace **out, kineto_error *err);
