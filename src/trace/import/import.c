@@ -11,7 +11,9 @@ static const kt_importer importers[] = {
     {.name = "flight recorder", .recognise = kt_is_flight_recorder_pickle, .read = kt_import_flight_recorder},
     {.name = "flight recorder", .is_json = true, .recognise = kt_is_flight_recorder_json,
      .read = kt_import_flight_recorder},
+    {.name = "XLA profile", .recognise = kt_is_xplane, .read = kt_import_xplane},
     {.name = "Perfetto", .recognise = kt_is_perfetto, .read = kt_import_perfetto},
+    {.name = "NCCL inspector", .is_json = true, .recognise = kt_is_nccl_inspector, .read = kt_import_nccl_inspector},
     {.name = "perf script", .recognise = kt_is_perf_script, .read = kt_import_perf_script},
 };
 

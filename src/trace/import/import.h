@@ -58,6 +58,14 @@ kineto_status kt_import_perf_directory(const char *path, kineto_trace **out, kin
 bool kt_is_perfetto(kineto_string head);
 kineto_status kt_import_perfetto(const kt_import_source *source, kineto_trace **out, kineto_error *err);
 
+/* ---- xplane.c ---- */
+bool kt_is_xplane(kineto_string head);
+kineto_status kt_import_xplane(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
+/* ---- nccl_inspector.c ---- */
+bool kt_is_nccl_inspector(kineto_string head);
+kineto_status kt_import_nccl_inspector(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
 /* ---- perf_script.c ---- */
 bool kt_is_perf_script(kineto_string head);
 kineto_status kt_import_perf_script(const kt_import_source *source, kineto_trace **out, kineto_error *err);

@@ -313,9 +313,9 @@ static void fill_ledger(kt_perfetto *p)
     kt_import_lost(m, "samples of counters without a value or a track", p->bad_counters, none);
     kt_import_lost(m, "ends without a begin", p->unmatched_ends, none);
     kt_import_lost(m, "arrows with one end", p->lone_flows, none);
-    kt_import_lost(m, "values nested too deep", p->deep_values, none);
-    kt_import_lost(m, "values that are too long", p->long_values, none);
-    kt_import_lost(m, "values of a type of the program's own", p->proto_values, none);
+    kt_import_note(m, "values nested too deep: not kept", p->deep_values, none);
+    kt_import_note(m, "values that are too long: not kept", p->long_values, none);
+    kt_import_note(m, "values of a type of the program's own: not kept", p->proto_values, none);
     kt_import_lost(m, "places where the recorder lost packets", p->dropped_packets, none);
     kt_import_note(m, "texts that were interned before the recording began: empty", p->lost_state, none);
     kt_import_note(m, "slices without an end: they last to the last known time", p->open_slices, none);
