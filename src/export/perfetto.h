@@ -77,6 +77,7 @@ enum {
     KE_PF_EVENT_DOUBLE = 44,
     KE_PF_EVENT_FLOW = 47,
     KE_PF_EVENT_FLOW_END = 48,
+    KE_PF_EVENT_KIND = 1001, /* of ckineto, which others skip: a kind that the category does not tell */
 
     KE_PF_VALUE_KEY = 1, /* interned */
     KE_PF_VALUE_BOOL = 2,
@@ -258,6 +259,7 @@ typedef struct ke_perfetto {
     uint16_t counter_category;
 
     ke_pf_ids names, categories, keys;
+    KB_VEC(int16_t) category_kinds; /* + 1, by category; 0: not known yet, -1: of none */
     kb_intern raw_keys;         /* keys of verbatim args as written in the source */
     KB_VEC(ke_pf_key) raw_info; /* by id of raw_keys */
     KB_VEC(char) unescaped;
@@ -289,6 +291,9 @@ static inline int64_t ke_pf_time(int64_t ns) { return KB_MAX(ns, INT64_C(0)); }
 uint32_t ke_pf_intern_id(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh);
 /** Writes a text under its number into the current packet. */
 void ke_pf_intern_text(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text);
+
+/** True if the kind of a row is that of its category; else its packet has it. */
+bool ke_pf_has_usual_kind(ke_perfetto *w, const kt_block *b, uint32_t i);
 
 /* ---- perfetto_tracks.c ----------------------------------------------------------------------- */
 /** Assigns uuids, pids and tids. False: out of memory. */

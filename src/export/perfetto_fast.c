@@ -399,7 +399,7 @@ bool ke_pf_put_fast(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row ro
 {
     uint32_t name = interned_number(w, &w->names, b->name[i]);
     uint32_t category = interned_number(w, &w->categories, b->category[i]);
-    bool plain = b->form[i] != KINETO_FORM_ASYNC && !(b->flags[i] & 0xff);
+    bool plain = b->form[i] != KINETO_FORM_ASYNC && !(b->flags[i] & 0xff) && ke_pf_has_usual_kind(w, b, i);
     if (!name || !category || !plain || !ke_proto_reserve(&w->packets, ROOM))
         return false;
     char *packet = w->packets.data + w->packets.count + 1, *out = packet + 1;

@@ -342,6 +342,7 @@ static void free_perfetto(kt_perfetto *p)
     kb_vec_free(&p->unpacked);
     kb_vec_free(&p->tracks);
     kb_vec_free(&p->edges);
+    kb_vec_free(&p->open_edges);
     kb_vec_free(&p->flow_ends);
     kb_vec_free(&p->json.text);
     kb_vec_free(&p->own_processes);

@@ -12,6 +12,7 @@ typedef struct pf_event {
     double real;
     kineto_string legacy;
     uint32_t annotations, flows;
+    uint32_t kind; /* + 1, as ckineto states it; 0: not stated */
 } pf_event;
 
 typedef struct pf_legacy {
@@ -56,6 +57,8 @@ static void classify_row(kt_perfetto *p, const pf_event *e, kt_row *row)
     row->kind = own >= 0 ? (uint32_t)own : pf_kind_of_category(category, otherwise);
     if (is_instant && kb_string_is(kineto_trace_string(p->m.b->trace, e->name), "[memory]"))
         row->kind = KINETO_KIND_MEMORY;
+    if (p->is_own && e->kind)
+        row->kind = e->kind - 1;
     if (p->is_own && row->kind == KINETO_KIND_THREAD_STATE)
         note_own_state(p, row);
     bool is_usual = kb_string_is(category, kineto_kind_name(row->kind));
@@ -106,6 +109,7 @@ static bool take_number(kt_perfetto *p, const pf_sequence *s, pf_event *e, const
         e->has_value = true;
         return true;
     case PF_EVENT_FLOW_OLD: case PF_EVENT_FLOW_END_OLD: e->flows++; return true;
+    case PF_EVENT_KIND: e->kind = f->n < KINETO_KIND_COUNT ? (uint32_t)f->n + 1 : 0; return true;
     case PF_EVENT_EXTRA_VALUES: case PF_EVENT_EXTRA_TRACKS: return true;
     default: return false;
     }
@@ -299,9 +303,30 @@ static void read_extra_samples(kt_perfetto *p, const pf_packet *packet, kineto_s
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
+/* In ckineto's files the events of a lane are in the order of time, one lane after the other: ends match at once. */
+static void join_own_edge(kt_perfetto *p, pf_edge edge)
+{
+    const pf_edge *open = p->open_edges.count ? &p->open_edges.data[p->open_edges.count - 1] : NULL;
+    if (!edge.is_end) {
+        p->no_memory |= !kb_vec_push(&p->open_edges, edge);
+        return;
+    }
+    if (!open || open->slot != edge.slot) {
+        p->unmatched_ends++;
+        return;
+    }
+    const kt_block *block = kt_block_of(p->m.b->trace, open->value);
+    bool is_open = (block->flags[open->value % KT_BLOCK_ROWS] & KINETO_ACTIVITY_OPEN_END) != 0;
+    kt_row_close(p->m.b, open->value, edge.ns, is_open);
+    p->open_edges.count--;
+}
+
 static void add_edge(kt_perfetto *p, pf_edge edge)
 {
-    p->no_memory |= p->edges.count >= PF_NONE || !kb_vec_push(&p->edges, edge);
+    if (p->is_own)
+        join_own_edge(p, edge);
+    else
+        p->no_memory |= p->edges.count >= PF_NONE || !kb_vec_push(&p->edges, edge);
 }
 
 static kineto_row append_event(kt_perfetto *p, const pf_packet *packet, const pf_event *e, kineto_string event, kt_row *row)

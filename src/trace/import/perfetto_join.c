@@ -77,6 +77,15 @@ static void join_slices(join *j, const uint32_t *order)
     close_open_rows(j);
 }
 
+/* Of a file of ckineto that was damaged. */
+static void close_own_rows(join *j)
+{
+    kt_perfetto *p = j->p;
+    for (size_t i = 0; i < p->open_edges.count && !p->no_memory; i++)
+        p->no_memory |= !kb_vec_push(&j->open, p->open_edges.data[i].value);
+    close_open_rows(j);
+}
+
 static int64_t find_last_time(const kt_perfetto *p)
 {
     const kineto_trace *t = p->m.b->trace;
@@ -193,6 +202,7 @@ void pf_join_events(kt_perfetto *p)
     p->no_memory |= !order || !make_edge_rows(&j);
     if (!p->no_memory) {
         join_slices(&j, order);
+        close_own_rows(&j);
         resolve_flow_ends(&j);
         join_flows(p);
     }

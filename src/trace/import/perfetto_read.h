@@ -92,6 +92,7 @@ enum {
     PF_EVENT_DOUBLE = 44,
     PF_EVENT_FLOW = 47,
     PF_EVENT_FLOW_END = 48,
+    PF_EVENT_KIND = 1001, /* of ckineto */
 
     PF_LEGACY_NAME_IID = 1,
     PF_LEGACY_PHASE = 2,
@@ -285,7 +286,7 @@ typedef struct kt_perfetto {
     kb_map async_slots;     /* hash → slot */
     kb_map launch_flows;    /* rows of launches whose arrow has begun */
     uint32_t async_count;
-    KB_VEC(pf_edge) edges;
+    KB_VEC(pf_edge) edges, open_edges; /* open_edges: of an own file, the innermost last */
     KB_VEC(pf_flow_end) flow_ends;
     kt_json_text json;
 

@@ -11,7 +11,8 @@ uint32_t pf_track_find(kt_perfetto *p, uint64_t uuid)
 {
     bool created;
     uint64_t *at = kb_map_insert(&p->track_of_uuid, uuid, p->tracks.count, &created);
-    pf_track fresh = {.uuid = uuid, .multiplier = 1};
+    const kineto_string none = {"", 0};
+    pf_track fresh = {.uuid = uuid, .multiplier = 1, .name = none, .unit = none, .thread_name = none};
     if (!at || (created && (p->tracks.count >= PF_NONE || !kb_vec_push(&p->tracks, fresh)))) {
         p->no_memory = true;
         return PF_NONE;
