@@ -37,16 +37,9 @@ static const foreign_format formats[] = {
      "a perf.data file of before 2010; run 'perf script -i FILE > FILE.txt', which ckineto reads"},
     {"# To display the perf.data header", 33, NULL, EXPECTED
      "the text of perf report, which has sums and no times; ckineto reads perf.data itself"},
-    {"SQLite format 3", 15, "CUPTI_ACTIVITY_KIND", EXPECTED
-     "an SQLite database of Nsight Systems; convert it with 'nsys2json -f FILE -o FILE.json'"},
-    {"SQLite format 3", 15, "rocpd_", EXPECTED
-     "an SQLite database of ROCm; convert it with 'rpd2tracing.py FILE FILE.json' (RPD), or 'rocpd "
-     "convert -i FILE --output-format pftrace' and 'traceconv json' (rocprofv3)"},
-    {"SQLite format 3", 15, NULL, EXPECTED
-     "an SQLite database"},
     {"QDSTRM", 6, NULL, EXPECTED
-     "a raw file of Nsight Systems; import it with Nsight Systems, then 'nsys export --type sqlite' and "
-     "'nsys2json -f FILE.sqlite -o FILE.json'"},
+     "a raw file of Nsight Systems; import it with Nsight Systems, then run 'nsys export --type sqlite', whose "
+     "file ckineto reads"},
     {"NVR\0", 4, NULL, EXPECTED
      "a report of Nsight Compute, which has counters of kernels and no times; 'ncu --import FILE' prints "
      "it"},
@@ -72,9 +65,9 @@ static const foreign_format formats[] = {
      "a profile of gprof, which has sums and no times; 'gprof PROGRAM FILE' prints it"},
     {"memray\0", 7, NULL, EXPECTED "a recording of memray; 'memray flamegraph FILE' shows it"},
     {"\"Kind\",\"Agent_Id\"", 17, NULL, EXPECTED
-     "a table of rocprofv3; record with '--output-format pftrace' and convert it with 'traceconv json'"},
+     "a table of rocprofv3; record with '--output-format rocpd' or 'json', which ckineto reads"},
     {"\"Domain\",\"Function\"", 19, NULL, EXPECTED
-     "a table of rocprofv3; record with '--output-format pftrace' and convert it with 'traceconv json'"},
+     "a table of rocprofv3; record with '--output-format rocpd' or 'json', which ckineto reads"},
     {"\"Index\",\"KernelName\"", 20, NULL, EXPECTED
      "a table of rocprof; record with '--sys-trace', which writes a .json that ckineto reads"},
     {"Index,KernelName", 16, NULL, EXPECTED
@@ -82,8 +75,7 @@ static const foreign_format formats[] = {
     {"\n\x04\x08", 3, NULL, EXPECTED
      "a profile of pprof, which has sums and no times; 'go tool pprof -top FILE' prints it"},
     {"\n", 1, NULL, EXPECTED
-     "binary, a Perfetto trace perhaps: ui.perfetto.dev opens it, and 'traceconv json FILE FILE.json' "
-     "makes a .json that ckineto reads"},
+     "binary, and neither a Perfetto trace nor a profile of XLA"},
     {"\x93""CKF\r\n", 6, NULL,
      "a facts file, which has no events: name the trace that it was made of; 'ckineto analyze', 'diff', 'info' and "
      "'verify' take facts"},
@@ -123,15 +115,11 @@ const char *kt_foreign_format_problem(kineto_string head)
 static const struct {
     const char *ending, *remedy;
 } endings[] = {
-    {".nsys-rep", "a report of Nsight Systems; run 'nsys export --type sqlite FILE', then 'nsys2json -f "
-                  "FILE.sqlite -o FILE.json'"},
-    {".qdrep", "a report of Nsight Systems; run 'nsys export --type sqlite FILE', then 'nsys2json -f "
-               "FILE.sqlite -o FILE.json'"},
+    {".nsys-rep", "a report of Nsight Systems; run 'nsys export --type sqlite FILE', whose file ckineto reads"},
+    {".qdrep", "a report of Nsight Systems; run 'nsys export --type sqlite FILE', whose file ckineto reads"},
     {".ncu-rep", "a report of Nsight Compute, which has counters of kernels and no times; 'ncu --import "
                  "FILE' prints it"},
     {".vtune", "a result of VTune; 'vtune -report hotspots -r DIRECTORY' prints it"},
-    {".xplane.pb", "a profile of XLA; the profiler of JAX writes a .trace.json.gz next to it if it is "
-                   "started with create_perfetto_trace=True"},
     {".ckfacts", "facts of traces, without events: 'ckineto analyze', 'diff', 'info' and 'verify' take them; other "
                  "verbs need the traces"},
     {".ckrun", "facts of traces, without events: 'ckineto analyze', 'diff', 'info' and 'verify' take them; other "

@@ -6,15 +6,20 @@ kineto_status kt_import_begin(kt_import *m, const kt_import_source *source, cons
 {
     *m = (kt_import){.tool = tool};
     kineto_status status = kt_builder_create(&m->b, err);
-    if (!status && source->store)
+    if (status)
+        return status;
+    if (source->store)
         kt_builder_store(m->b, source->store);
-    return status;
+    m->cuda_runtime = kt_string(m->b, kb_string("cuda_runtime"));
+    m->cuda_driver = kt_string(m->b, kb_string("cuda_driver"));
+    return KINETO_OK;
 }
 
 void kt_import_free(kt_import *m)
 {
     kt_builder_destroy(m->b);
     kb_map_free(&m->scopes);
+    kb_map_free(&m->streams);
 }
 
 /* ---- processes and tracks -------------------------------------------------------------------- */
@@ -34,20 +39,46 @@ void kt_import_name_thread(kt_import *m, int64_t pid, int64_t tid, kineto_string
     kt_track_set(m->b, kt_import_thread(m, pid, tid), name, 0);
 }
 
+/* A device gets its label when it is first used. */
+static uint32_t find_device(kt_import *m, int64_t device)
+{
+    size_t known = m->b->trace->processes.count;
+    uint32_t process = kt_process(m->b, true, device, 0);
+    if (m->b->trace->processes.count == known)
+        return process;
+    char label[40];
+    int size = kb_snprintf(label, sizeof label, "GPU %lld", (long long)device);
+    kt_process_set(m->b, process, &(kineto_process){.label = {label, (size_t)size}, .rank = -1});
+    return process;
+}
+
 uint32_t kt_import_stream(kt_import *m, int64_t device, int64_t stream)
 {
-    return kt_track(m->b, kt_process(m->b, true, device, 0), KINETO_TRACK_STREAM, stream);
+    return kt_track(m->b, find_device(m, device), KINETO_TRACK_STREAM, stream);
+}
+
+uint32_t kt_import_stream_of(kt_import *m, int64_t pid, int64_t device, int64_t stream)
+{
+    int64_t key[] = {device, stream};
+    uint64_t *owner = kb_map_insert(&m->streams, kb_hash(key, sizeof key), (uint64_t)pid + 1, NULL);
+    if (!owner || *owner == (uint64_t)pid + 1)
+        return kt_import_stream(m, device, stream);
+    uint32_t track = kt_import_stream(m, device, (int64_t)((uint64_t)pid << 32 | (uint32_t)stream));
+    char name[64];
+    int size = kb_snprintf(name, sizeof name, "stream %lld of process %lld", (long long)stream, (long long)pid);
+    kt_track_set(m->b, track, (kineto_string){name, (size_t)size}, 0);
+    return track;
 }
 
 uint32_t kt_import_device_counters(kt_import *m, int64_t device)
 {
-    return kt_track(m->b, kt_process(m->b, true, device, 0), KINETO_TRACK_COUNTER, 0);
+    return kt_track(m->b, find_device(m, device), KINETO_TRACK_COUNTER, 0);
 }
 
 void kt_import_describe_device(kt_import *m, int64_t device, kineto_string name, kineto_string properties)
 {
     kineto_process p = {.name = name, .properties_json = properties, .rank = -1};
-    kt_process_set(m->b, kt_process(m->b, true, device, 0), &p);
+    kt_process_set(m->b, find_device(m, device), &p);
 }
 
 uint64_t kt_import_id(kt_import *m, uint64_t scope, uint64_t id)
@@ -97,6 +128,7 @@ typedef struct correlated_rows {
     bool no_memory;
 } correlated_rows;
 
+/* Rows of both sides that have a correlation id. */
 static void collect_correlated_rows(const kineto_trace *t, correlated_rows *c)
 {
     kineto_row row = 0;

@@ -15,6 +15,8 @@ typedef struct kt_import {
     kt_builder *b;
     const char *tool; /* the source of its lines in the ledger */
     kb_map scopes;    /* scope → its number */
+    kb_map streams;   /* hash of device and stream → pid + 1 of the process that had it first */
+    uint32_t cuda_runtime, cuda_driver; /* categories of calls as Kineto spells them, also of HIP */
 } kt_import;
 
 /** @param tool  static storage: "nsys", "rocpd" */
@@ -29,6 +31,9 @@ void kt_import_name_thread(kt_import *m, int64_t pid, int64_t tid, kineto_string
 
 /** Track of a stream (queue) of a device. */
 uint32_t kt_import_stream(kt_import *m, int64_t device, int64_t stream);
+/** The same where several processes number their streams: of a stream that another process has too, the number
+ *  is a new one. */
+uint32_t kt_import_stream_of(kt_import *m, int64_t pid, int64_t device, int64_t stream);
 /** Track of the counters of a device; they have no stream. */
 uint32_t kt_import_device_counters(kt_import *m, int64_t device);
 /** Name and properties of a device, the latter a JSON object as in "deviceProperties"; either may be empty. */

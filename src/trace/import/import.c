@@ -14,6 +14,8 @@ static const kt_importer importers[] = {
     {.name = "XLA profile", .recognise = kt_is_xplane, .read = kt_import_xplane},
     {.name = "Perfetto", .recognise = kt_is_perfetto, .read = kt_import_perfetto},
     {.name = "NCCL inspector", .is_json = true, .recognise = kt_is_nccl_inspector, .read = kt_import_nccl_inspector},
+    {.name = "SQLite database", .recognise = kt_is_database, .read = kt_import_database},
+    {.name = "rocprofv3 JSON", .is_json = true, .recognise = kt_is_rocprof_json, .read = kt_import_rocprof_json},
     {.name = "perf script", .recognise = kt_is_perf_script, .read = kt_import_perf_script},
 };
 

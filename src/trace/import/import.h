@@ -49,6 +49,11 @@ kineto_status kt_import_flight_recorder(const kt_import_source *source, kineto_t
 /** Was this trace made of such a dump? */
 bool kt_is_of_flight_recorder(const kineto_trace *trace);
 
+/* ---- database.c, or database_absent.c in a build without SQLite ---- */
+/** An export of Nsight Systems, or a database of rocprofv3. */
+bool kt_is_database(kineto_string head);
+kineto_status kt_import_database(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
 /* ---- perf_data.c ---- */
 bool kt_is_perf_data(kineto_string head);
 kineto_status kt_import_perf_data(const kt_import_source *source, kineto_trace **out, kineto_error *err);
@@ -69,6 +74,10 @@ kineto_status kt_import_nccl_inspector(const kt_import_source *source, kineto_tr
 /* ---- perf_script.c ---- */
 bool kt_is_perf_script(kineto_string head);
 kineto_status kt_import_perf_script(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
+/* ---- rocprof_json.c ---- */
+bool kt_is_rocprof_json(kineto_string head);
+kineto_status kt_import_rocprof_json(const kt_import_source *source, kineto_trace **out, kineto_error *err);
 
 /* ---- uftrace_dump.c ---- */
 bool kt_is_uftrace_dump(kineto_string head);
