@@ -2,18 +2,21 @@
  * Perfetto has no place for, and the ledger. It is an entry of the metadata, which viewers ignore. */
 #include "export/perfetto.h"
 
+/* An empty text is left out: readers take it as the default. */
 static void put_text_member(kb_json *j, const char *key, kineto_string text)
 {
     if (text.size)
         kb_json_put_string(j, key, text);
 }
 
+/* A number that is the usual one is left out, so that the table of an ordinary trace stays small. */
 static void put_number_member(kb_json *j, const char *key, int64_t n, int64_t usual)
 {
     if (n != usual)
         kb_json_put_int(j, key, n);
 }
 
+/* Begins a list under this key; the caller ends it. */
 static void begin_list(kb_json *j, const char *key)
 {
     kb_json_key_z(j, key);
@@ -32,6 +35,8 @@ static int64_t count_same_pid(const ke_perfetto *w, uint32_t index)
     return count;
 }
 
+/* Processes and devices, in the order of the trace: tracks refer to them by their place. Properties of devices are
+ * entries of their own (perfetto_meta.c), in the order of those that are marked here. */
 static void put_own_processes(ke_perfetto *w, kb_json *j)
 {
     begin_list(j, "processes");
@@ -60,6 +65,8 @@ static void put_own_processes(ke_perfetto *w, kb_json *j)
     kb_json_array_end(j);
 }
 
+/* All tracks, also those that have no packet of their own, such as rows of states that became events of the scheduler.
+ * Lanes are not here: readers find them by their parent. */
 static void put_own_tracks(ke_perfetto *w, kb_json *j)
 {
     begin_list(j, "tracks");
@@ -82,6 +89,7 @@ static void put_own_tracks(ke_perfetto *w, kb_json *j)
     kb_json_array_end(j);
 }
 
+/* Series of counters: Perfetto has only one name for the counter and the key. */
 static void put_own_series(ke_perfetto *w, kb_json *j)
 {
     begin_list(j, "series");
@@ -99,6 +107,7 @@ static void put_own_series(ke_perfetto *w, kb_json *j)
     kb_json_array_end(j);
 }
 
+/* Categories that plug-ins defined, with the kind that their activities have. */
 static void put_own_kinds(ke_perfetto *w, kb_json *j)
 {
     uint32_t kind;
@@ -113,6 +122,7 @@ static void put_own_kinds(ke_perfetto *w, kb_json *j)
     kb_json_array_end(j);
 }
 
+/* The ledger in full; the entries for viewers are cut. */
 static void put_own_ledger(ke_perfetto *w, kb_json *j)
 {
     kineto_ledger_line line;
@@ -131,6 +141,7 @@ static void put_own_ledger(ke_perfetto *w, kb_json *j)
     kb_json_array_end(j);
 }
 
+/* The whole table. Keys are the same in all versions; readers take what is missing as the default. */
 static void put_own_table(ke_perfetto *w, kb_json *j)
 {
     int64_t start, end;
@@ -153,6 +164,7 @@ static void put_own_table(ke_perfetto *w, kb_json *j)
     kb_json_object_end(j);
 }
 
+/* The text is made in memory first, as a packet needs its size. */
 void ke_pf_write_own(ke_perfetto *w)
 {
     kb_sink *sink = NULL;

@@ -11,6 +11,7 @@
 static char directory[200], file[256];
 static ww w;
 
+/* One file, written again by each test. */
 static int setup(void **state)
 {
     (void)state;
@@ -27,6 +28,7 @@ static int teardown(void **state)
     return rmdir(directory);
 }
 
+/* The reader takes a file, so that the bytes become one. */
 static kineto_status open_bytes(const void *data, size_t size, kineto_trace **t, kineto_error *err)
 {
     FILE *f = fopen(file, "wb");
@@ -36,6 +38,7 @@ static kineto_status open_bytes(const void *data, size_t size, kineto_trace **t,
     return kineto_trace_open(file, t, err);
 }
 
+/* What was written so far, which has to be readable. */
 static kineto_trace *open_written(void)
 {
     kineto_trace *t = NULL;
@@ -51,6 +54,7 @@ enum { BEGIN = 1, END = 2, INSTANT = 3, COUNTER = 4 };
 #define UNIX   INT64_C(1700000000000000000)
 #define UPTIME UINT64_C(5000000000)
 
+/* A reading; a unit of 0 is not stated. */
 static void put_clock(uint32_t id, uint64_t time, bool is_incremental, uint64_t unit)
 {
     size_t m = ww_open(&w, 1);
@@ -77,6 +81,7 @@ static void put_system_clocks(void)
     ww_close(&w, packet);
 }
 
+/* A packet at a time on the clock of the system, which no field names: it is the default. */
 static size_t open_packet(uint64_t since, uint32_t sequence)
 {
     size_t packet = ww_open(&w, 1);
@@ -85,6 +90,7 @@ static size_t open_packet(uint64_t since, uint32_t sequence)
     return packet;
 }
 
+/* An event of a type; track 0: that of its sequence. */
 static size_t open_event(uint32_t type, uint64_t track)
 {
     size_t event = ww_open(&w, 11);
@@ -94,6 +100,7 @@ static size_t open_event(uint32_t type, uint64_t track)
     return event;
 }
 
+/* A whole packet with an event; NULL: no name, no category. */
 static void put_event(uint64_t since, uint32_t type, uint64_t track, const char *name, const char *category)
 {
     size_t packet = open_packet(since, 1), event = open_event(type, track);
@@ -105,6 +112,7 @@ static void put_event(uint64_t since, uint32_t type, uint64_t track, const char 
     ww_close(&w, packet);
 }
 
+/* A description, which the caller may extend. Closing it closes the packet too. */
 static size_t open_track(uint64_t uuid, uint64_t parent, const char *name, size_t *packet)
 {
     *packet = ww_open(&w, 1);
@@ -117,6 +125,7 @@ static size_t open_track(uint64_t uuid, uint64_t parent, const char *name, size_
     return track;
 }
 
+/* A track that is neither a process nor a thread. */
 static void put_track(uint64_t uuid, uint64_t parent, const char *name)
 {
     size_t packet, track = open_track(uuid, parent, name, &packet);
@@ -124,6 +133,7 @@ static void put_track(uint64_t uuid, uint64_t parent, const char *name)
     ww_close(&w, packet);
 }
 
+/* The track of a process. */
 static void put_process(uint64_t uuid, int32_t pid, const char *name)
 {
     size_t packet, track = open_track(uuid, 0, NULL, &packet), process = ww_open(&w, 3);
@@ -134,6 +144,7 @@ static void put_process(uint64_t uuid, int32_t pid, const char *name)
     ww_close(&w, packet);
 }
 
+/* The track of a thread; its process is known by its pid only. */
 static void put_thread(uint64_t uuid, int32_t pid, int32_t tid, const char *name)
 {
     size_t packet, track = open_track(uuid, 0, NULL, &packet), thread = ww_open(&w, 4);
@@ -145,6 +156,7 @@ static void put_thread(uint64_t uuid, int32_t pid, int32_t tid, const char *name
     ww_close(&w, packet);
 }
 
+/* Clocks, and the thread on which most events are. */
 static void begin_file(void)
 {
     w.size = 0;
@@ -155,6 +167,7 @@ static void begin_file(void)
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
+/* The first activity of this name, which has to be there. */
 static kineto_row find_row(const kineto_trace *t, const char *name, kineto_activity *a)
 {
     for (kineto_row row = 0; row < kineto_trace_count(t); row++) {
@@ -166,6 +179,7 @@ static kineto_row find_row(const kineto_trace *t, const char *name, kineto_activ
     return KINETO_NO_ROW;
 }
 
+/* Times are those of the packets, moved to the time of day. */
 static void expect_times(const kineto_trace *t, const char *name, uint64_t since, uint64_t until)
 {
     kineto_activity a;
@@ -174,6 +188,7 @@ static void expect_times(const kineto_trace *t, const char *name, uint64_t since
     assert_int_equal(a.end_ns, UNIX + (int64_t)until);
 }
 
+/* The sum of the lines whose reason has this part. */
 static uint64_t ledger_count(const kineto_trace *t, const char *part)
 {
     uint64_t count = 0;
@@ -185,6 +200,7 @@ static uint64_t ledger_count(const kineto_trace *t, const char *part)
     return count;
 }
 
+/* An argument that is a text. */
 static void expect_arg(const kineto_trace *t, const char *name, const char *key, const char *text)
 {
     kineto_activity a;
@@ -195,6 +211,7 @@ static void expect_arg(const kineto_trace *t, const char *name, const char *key,
 
 /* ---- slices and tracks ------------------------------------------------------------------------ */
 
+/* Nesting, ends without begins and begins without ends, and packets in no order. */
 static void test_slices(void **state)
 {
     (void)state;
@@ -290,6 +307,7 @@ static void test_incremental_state(void **state)
     kineto_trace_release(t);
 }
 
+/* An argument with its key in place. */
 static void put_text_note(const char *key, const char *text)
 {
     size_t note = ww_open(&w, 4);
@@ -298,6 +316,7 @@ static void put_text_note(const char *key, const char *text)
     ww_close(&w, note);
 }
 
+/* Lists, dictionaries, pointers, a column, and an argument of the end. */
 static void test_arguments(void **state)
 {
     (void)state;
@@ -374,6 +393,7 @@ static void test_plain_tracks(void **state)
 
 /* ---- flows ------------------------------------------------------------------------------------ */
 
+/* A moment with one end of an arrow. */
 static void put_flow_event(uint64_t since, const char *name, uint32_t field, uint64_t id)
 {
     size_t packet = open_packet(since, 1), event = open_event(INSTANT, 2);
@@ -383,6 +403,7 @@ static void put_flow_event(uint64_t since, const char *name, uint32_t field, uin
     ww_close(&w, packet);
 }
 
+/* An arrow with a step between, whatever the order of the packets; and an end of nothing. */
 static void test_flows(void **state)
 {
     (void)state;
@@ -407,6 +428,7 @@ static void test_flows(void **state)
 
 /* ---- counters --------------------------------------------------------------------------------- */
 
+/* Differences in units of 1024 bytes. */
 static void test_counters(void **state)
 {
     (void)state;
@@ -435,6 +457,7 @@ static void test_counters(void **state)
 
 /* ---- events of older programs ----------------------------------------------------------------- */
 
+/* An event with a phase; 0: no length, no id. */
 static void put_legacy(uint64_t since, char phase, const char *name, uint64_t duration_us, uint64_t id)
 {
     size_t packet = open_packet(since, 1), event = ww_open(&w, 11), legacy;
@@ -451,6 +474,7 @@ static void put_legacy(uint64_t since, char phase, const char *name, uint64_t du
     ww_close(&w, packet);
 }
 
+/* Two ranges of one name that overlap, told apart by their ids. */
 static void test_legacy_events(void **state)
 {
     (void)state;
@@ -474,6 +498,7 @@ static void test_legacy_events(void **state)
 
 /* ---- the scheduler ---------------------------------------------------------------------------- */
 
+/* A CPU changes from one thread to another. */
 static void put_switch(uint64_t since, int32_t prev, uint64_t state, int32_t next, const char *next_name)
 {
     size_t event = ww_open(&w, 2), m;
@@ -488,6 +513,7 @@ static void put_switch(uint64_t since, int32_t prev, uint64_t state, int32_t nex
     ww_close(&w, event);
 }
 
+/* A thread is woken by another one. */
 static void put_waking(uint64_t since, int32_t waker, int32_t pid)
 {
     size_t event = ww_open(&w, 2), m;
@@ -499,6 +525,7 @@ static void put_waking(uint64_t since, int32_t waker, int32_t pid)
     ww_close(&w, event);
 }
 
+/* A state with exactly these times, of any thread. */
 static void expect_state(const kineto_trace *t, const char *state, uint64_t since, uint64_t until)
 {
     for (kineto_row row = 0; row < kineto_trace_count(t); row++) {
@@ -511,6 +538,7 @@ static void expect_state(const kineto_trace *t, const char *state, uint64_t sinc
     fail_msg("no state %s from %llu to %llu", state, (unsigned long long)since, (unsigned long long)until);
 }
 
+/* Blocked, woken, preempted, ended: each time between two switches has its state. */
 static void test_scheduler(void **state)
 {
     (void)state;
@@ -538,6 +566,7 @@ static void test_scheduler(void **state)
     kineto_trace_release(t);
 }
 
+/* A list of numbers without tags. */
 static void put_packed(uint32_t field, const uint64_t *values, size_t count)
 {
     size_t list = ww_open(&w, field);
@@ -578,6 +607,7 @@ static void test_compact_scheduler(void **state)
 
 /* ---- GPUs ------------------------------------------------------------------------------------- */
 
+/* Names of queue and stage are interned in a packet before. */
 static void test_gpu_work(void **state)
 {
     (void)state;
@@ -615,6 +645,7 @@ static void test_gpu_work(void **state)
 
 /* ---- what is not read, and damage ------------------------------------------------------------- */
 
+/* Packets of Android are counted by name. */
 static void test_ledger(void **state)
 {
     (void)state;
@@ -630,6 +661,7 @@ static void test_ledger(void **state)
     kineto_trace_release(t);
 }
 
+/* One file with most of what is read, for damaging it. */
 static void write_everything(void)
 {
     begin_file();
@@ -668,6 +700,7 @@ static void test_damage(void **state)
     }
 }
 
+/* The packets before the cut are read, and the cut is reported. */
 static void test_truncated(void **state)
 {
     (void)state;

@@ -7,6 +7,7 @@
 static char directory[200], file[256];
 static ww w;
 
+/* One file, written again by each test. */
 static int setup(void **state)
 {
     (void)state;
@@ -23,6 +24,7 @@ static int teardown(void **state)
     return rmdir(directory);
 }
 
+/* The reader takes a file, so that the bytes become one. */
 static kineto_status open_bytes(const void *data, size_t size, kineto_trace **t, kineto_error *err)
 {
     FILE *f = fopen(file, "wb");
@@ -32,6 +34,7 @@ static kineto_status open_bytes(const void *data, size_t size, kineto_trace **t,
     return kineto_trace_open(file, t, err);
 }
 
+/* The file has to be readable. */
 static kineto_trace *open_well(const void *data, size_t size)
 {
     kineto_trace *t = NULL;
@@ -41,6 +44,7 @@ static kineto_trace *open_well(const void *data, size_t size)
     return t;
 }
 
+/* The first activity of this name, which has to be there. */
 static kineto_row find_named(const kineto_trace *t, const char *name, kineto_activity *a)
 {
     for (kineto_row row = 0; row < kineto_trace_count(t); row++) {
@@ -52,6 +56,7 @@ static kineto_row find_named(const kineto_trace *t, const char *name, kineto_act
     return KINETO_NO_ROW;
 }
 
+/* The sum of the lines whose reason has this part. */
 static uint64_t count_in_ledger(const kineto_trace *t, const char *part)
 {
     uint64_t count = 0;
@@ -67,6 +72,7 @@ static uint64_t count_in_ledger(const kineto_trace *t, const char *part)
 
 #define START INT64_C(1700000000000000000)
 
+/* An entry of a map of types or of stats, with its name. */
 static void put_entry(uint32_t field, uint64_t id, const char *name)
 {
     size_t entry = ww_open(&w, field), value;
@@ -78,6 +84,7 @@ static void put_entry(uint32_t field, uint64_t id, const char *name)
     ww_close(&w, entry);
 }
 
+/* A whole number; only its type has a name. */
 static void put_stat(uint32_t field, uint64_t id, uint64_t value)
 {
     size_t stat = ww_open(&w, field);
@@ -86,6 +93,7 @@ static void put_stat(uint32_t field, uint64_t id, uint64_t value)
     ww_close(&w, stat);
 }
 
+/* An event, which the caller may extend by stats. */
 static size_t open_xevent(uint64_t type, uint64_t offset_ps, uint64_t duration_ps)
 {
     size_t event = ww_open(&w, 4);
@@ -95,6 +103,7 @@ static size_t open_xevent(uint64_t type, uint64_t offset_ps, uint64_t duration_p
     return event;
 }
 
+/* A line of a plane; its events follow. */
 static size_t open_line(uint64_t id, const char *name, uint64_t time_ns)
 {
     size_t line = ww_open(&w, 3);
@@ -104,6 +113,7 @@ static size_t open_line(uint64_t id, const char *name, uint64_t time_ns)
     return line;
 }
 
+/* A launch that also produces, a consumer of it, an aggregated event, and a function of Python. */
 static void write_host_plane(void)
 {
     size_t plane = ww_open(&w, 1), line, event;
@@ -138,6 +148,7 @@ static void write_host_plane(void)
     ww_close(&w, plane);
 }
 
+/* A stream with two pieces of work, and a list that repeats them. */
 static void write_device_plane(void)
 {
     size_t plane = ww_open(&w, 1), line, event;
@@ -160,6 +171,7 @@ static void write_device_plane(void)
     ww_close(&w, plane);
 }
 
+/* The time of day is in a plane of its own, at the end. */
 static void write_space(void)
 {
     w.size = 0;
@@ -173,6 +185,7 @@ static void write_space(void)
     ww_text(&w, 4, "host7");
 }
 
+/* Times are rounded down; kinds, links and identities follow from names and stats. */
 static void test_xla(void **state)
 {
     (void)state;
@@ -230,6 +243,7 @@ static const char log_of_rank[] =
     "\"coll_exec_time_us\":118" TIMES "}}\n"
     "{\"record_type\":\"proxy_op\",\"record_sn\":42}\n";
 
+/* Operations with and without times, a line that is none, and what the inspector lost. */
 static void test_inspector(void **state)
 {
     (void)state;
@@ -259,6 +273,7 @@ static void test_inspector(void **state)
 
 /* ---- damage ----------------------------------------------------------------------------------- */
 
+/* Every prefix, then files with changed bytes: each is read or refused with a word. */
 static void damage(const uint8_t *data, size_t size)
 {
     uint64_t seed = 3;
@@ -277,6 +292,7 @@ static void damage(const uint8_t *data, size_t size)
     }
 }
 
+/* Lengths that reach beyond the file, numbers that are too long. */
 static void test_damaged_profile(void **state)
 {
     (void)state;
@@ -284,6 +300,7 @@ static void test_damaged_profile(void **state)
     damage(w.data, w.size);
 }
 
+/* Lines that end in the middle of a value. */
 static void test_damaged_log(void **state)
 {
     (void)state;

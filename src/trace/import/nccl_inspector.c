@@ -41,6 +41,7 @@ typedef struct inspector {
 
 /* ---- values ----------------------------------------------------------------------------------- */
 
+/* A whole number of an object, also in quotes. */
 static int64_t number_of(kineto_string object, const char *key, int64_t otherwise)
 {
     int64_t n;
@@ -63,6 +64,7 @@ static bool read_us(kineto_string object, const char *key, int64_t *ns)
 
 /* ---- headers ---------------------------------------------------------------------------------- */
 
+/* A process can have several ranks of one communicator, so that both are the key. UINT32_MAX: too many, or out of memory. */
 static uint32_t find_communicator(inspector *n, kineto_string id, int64_t rank)
 {
     uint64_t key[] = {kb_hash(id.data, id.size), (uint64_t)rank};
@@ -80,6 +82,7 @@ static uint32_t find_communicator(inspector *n, kineto_string id, int64_t rank)
     return (uint32_t)*at;
 }
 
+/* The communicator and rank of this record and of those that follow without a header. */
 static void take_header(inspector *n, kineto_string header)
 {
     n->current = find_communicator(n, text_of(header, "id"), number_of(header, "rank", -1));
@@ -90,6 +93,7 @@ static void take_header(inspector *n, kineto_string header)
     c->nodes = number_of(header, "nnodes", c->nodes);
 }
 
+/* When and where the record was dumped; the time is wall clock of the host. */
 static void take_metadata(inspector *n, kineto_string metadata)
 {
     if (!read_us(metadata, "dump_timestamp_us", &n->dump_ns))
@@ -128,6 +132,7 @@ static void read_kernel_times(kineto_string trace, operation *o)
     }
 }
 
+/* The members of both kinds of operations differ by their prefix only. */
 static operation read_operation(const inspector *n, kineto_string perf, bool is_p2p)
 {
     operation o = {.end_ns = n->dump_ns, .peer = -1};
@@ -153,6 +158,7 @@ static operation read_operation(const inspector *n, kineto_string perf, bool is_
     return o;
 }
 
+/* Operations are kept until all of a communicator are known: those without times are placed from the last one on. */
 static void add_operation(inspector *n, kineto_string perf, bool is_p2p)
 {
     if (n->current == UINT32_MAX) {
@@ -164,7 +170,8 @@ static void add_operation(inspector *n, kineto_string perf, bool is_p2p)
     n->no_memory |= !kb_vec_push(&n->communicators.data[n->current].operations, o);
 }
 
-static void read_record(inspector *n, kineto_string record)
+/* A record may be an operation, or a marker with what the operations after it have in common. */
+static void read_log_record(inspector *n, kineto_string record)
 {
     kineto_string header = kt_member_of(record, "header"), metadata = kt_member_of(record, "metadata");
     kineto_string coll = kt_member_of(record, "coll_perf"), p2p = kt_member_of(record, "p2p_perf");
@@ -185,7 +192,7 @@ static void read_record(inspector *n, kineto_string record)
 }
 
 /* Objects one after the other; after what is none, reading goes on with the next line. */
-static void read_records(inspector *n, kineto_string text)
+static void read_log_records(inspector *n, kineto_string text)
 {
     while (text.size && !n->no_memory) {
         kt_scan s = kt_scan_of(text);
@@ -195,7 +202,7 @@ static void read_records(inspector *n, kineto_string text)
         if (kt_scan_value(&s, &record)) {
             text = kb_string_skip(text, (size_t)(s.at - text.data));
             if (record.data[0] == '{')
-                read_record(n, record);
+                read_log_record(n, record);
             else
                 n->bad_lines++;
             continue;
@@ -237,18 +244,21 @@ static kineto_string name_of_collective(kineto_string name)
     return name;
 }
 
-static void put_text(kt_builder *b, const char *key, kineto_string text)
+/* Texts repeat in all operations of a communicator, and are stored once. */
+static void stage_text(kt_builder *b, const char *key, kineto_string text)
 {
     if (text.size)
         kt_args_put_shared(b, kt_string(b, kb_string(key)), KINETO_ARG_STRING, kt_string(b, text));
 }
 
-static void put_number(kt_builder *b, const char *key, int64_t n)
+/* One argument of the next row. */
+static void stage_number(kt_builder *b, const char *key, int64_t n)
 {
     kt_args_put_int(b, kt_string(b, kb_string(key)), n);
 }
 
-static void put_real(kt_builder *b, const char *key, kineto_string raw)
+/* A fraction; what is no number is left out. */
+static void stage_real(kt_builder *b, const char *key, kineto_string raw)
 {
     double value;
     if (raw.size && kt_value_number(raw, &value))
@@ -260,31 +270,32 @@ static void stage_operation(inspector *n, const communicator *c, const operation
 {
     kt_builder *b = n->m.b;
     int64_t bytes = (int64_t)KB_MIN(o->bytes, (uint64_t)INT64_MAX);
-    put_text(b, "Collective name", name_of_collective(o->name));
-    put_number(b, "In msg nelems", bytes);
-    put_number(b, "Out msg nelems", bytes);
-    put_text(b, "dtype", kb_string("Byte"));
-    put_text(b, "Process Group Name", c->id);
-    put_number(b, "Group size", c->ranks);
-    put_number(b, "Seq", (int64_t)KB_MIN(o->sequence, (uint64_t)INT64_MAX));
+    stage_text(b, "Collective name", name_of_collective(o->name));
+    stage_number(b, "In msg nelems", bytes);
+    stage_number(b, "Out msg nelems", bytes);
+    stage_text(b, "dtype", kb_string("Byte"));
+    stage_text(b, "Process Group Name", c->id);
+    stage_number(b, "Group size", c->ranks);
+    stage_number(b, "Seq", (int64_t)KB_MIN(o->sequence, (uint64_t)INT64_MAX));
     if (o->peer >= 0) {
         bool is_send = kb_string_starts_with(o->name, "Send");
-        put_number(b, "Src Rank", is_send ? c->rank : o->peer);
-        put_number(b, "Dst Rank", is_send ? o->peer : c->rank);
+        stage_number(b, "Src Rank", is_send ? c->rank : o->peer);
+        stage_number(b, "Dst Rank", is_send ? o->peer : c->rank);
     }
-    put_text(b, "Algorithm", o->algorithm);
-    put_text(b, "Protocol", o->protocol);
-    put_real(b, "Algorithm bandwidth [GB/s]", o->algorithm_bandwidth);
-    put_real(b, "Bus bandwidth [GB/s]", o->bus_bandwidth);
-    put_text(b, "Timing source", o->source);
+    stage_text(b, "Algorithm", o->algorithm);
+    stage_text(b, "Protocol", o->protocol);
+    stage_real(b, "Algorithm bandwidth [GB/s]", o->algorithm_bandwidth);
+    stage_real(b, "Bus bandwidth [GB/s]", o->bus_bandwidth);
+    stage_text(b, "Timing source", o->source);
     if (o->channels)
-        put_number(b, "Channels", o->channels);
+        stage_number(b, "Channels", o->channels);
     if (o->has_times && o->has_length && o->end_ns - o->start_ns != o->length_ns)
-        put_number(b, "Execution time [us]", o->length_ns / 1000);
+        stage_number(b, "Execution time [us]", o->length_ns / 1000);
     if (!o->has_times)
-        put_text(b, "Time", kb_string("not recorded: before the dump"));
+        stage_text(b, "Time", kb_string("not recorded: before the dump"));
 }
 
+/* The rows of one communicator. Streams count from 7 on, as those of PyTorch's collectives often do. */
 static void append_operations(inspector *n, const communicator *c, uint32_t index)
 {
     enum { FIRST_STREAM = 7 };
@@ -340,6 +351,7 @@ static void put_distributed(inspector *n)
     kt_process_set(n->m.b, kt_process(n->m.b, true, 0, 0), &p);
 }
 
+/* One line for each thing that the trace lacks, or that had to be assumed. */
 static void fill_ledger(inspector *n)
 {
     kineto_string none = {"", 0};
@@ -356,6 +368,7 @@ static void fill_ledger(inspector *n)
                    kb_string("NCCL_INSPECTOR_DUMP_VERBOSE=1 records times"));
 }
 
+/* Logs of all versions have one of these keys in their first record. */
 bool kt_is_nccl_inspector(kineto_string head)
 {
     return !kb_string_contains(head, "\"traceEvents\"") &&
@@ -363,6 +376,7 @@ bool kt_is_nccl_inspector(kineto_string head)
             (kb_string_contains(head, "\"coll_perf\"") && kb_string_contains(head, "\"coll_sn\"")));
 }
 
+/* After the whole log was read. */
 static kineto_status make_rows(inspector *n, kineto_trace **out, kineto_error *err)
 {
     for (uint32_t i = 0; i < n->communicators.count; i++) {
@@ -376,12 +390,13 @@ static kineto_status make_rows(inspector *n, kineto_trace **out, kineto_error *e
     return n->no_memory ? kb_fail_memory(err, "log of NCCL's inspector") : kt_import_finish(&n->m, out, err);
 }
 
+/* Lines that are no record are skipped, so that a log that is still written can be read. */
 kineto_status kt_import_nccl_inspector(const kt_import_source *source, kineto_trace **out, kineto_error *err)
 {
     inspector n = {.current = UINT32_MAX};
     kineto_status status = kt_import_begin(&n.m, source, "NCCL inspector", err);
     if (!status) {
-        read_records(&n, source->bytes);
+        read_log_records(&n, source->bytes);
         status = make_rows(&n, out, err);
     }
     for (size_t i = 0; i < n.communicators.count; i++)

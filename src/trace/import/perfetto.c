@@ -45,6 +45,8 @@ bool kt_is_perfetto(kineto_string head)
 
 /* ---- what is not read ------------------------------------------------------------------------- */
 
+/* Lists are short: files have few kinds of what is not read. Beyond a bound nothing is added, so that a damaged file
+ * cannot fill the ledger. */
 void pf_count_unread(kt_perfetto *p, pf_unread_list *list, uint32_t id)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -78,6 +80,7 @@ static bool is_of_recorder(uint32_t id)
     return id == PF_PACKET_UID;
 }
 
+/* Numbers that apply to the packet as a whole. */
 static void take_packet_number(packet_fields *k, const kt_field *f)
 {
     enum { CLEARED = 1 };
@@ -95,6 +98,7 @@ static void take_packet_number(packet_fields *k, const kt_field *f)
     }
 }
 
+/* Messages; a packet has one payload, and sometimes state of its sequence with it. */
 static void take_packet_bytes(packet_fields *k, const kt_field *f)
 {
     switch (f->id) {
@@ -110,6 +114,7 @@ static void take_packet_bytes(packet_fields *k, const kt_field *f)
     }
 }
 
+/* False: the packet is damaged. Then nothing of it is used. */
 static bool read_packet_fields(kineto_string bytes, packet_fields *k)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -149,6 +154,7 @@ static void walk_unpacked(kt_perfetto *p, kineto_string packed, bool is_zstd, ui
     }
 }
 
+/* Kept until the end of the first pass, since the table of ckineto's own files comes last. */
 static void keep_description(kt_perfetto *p, kineto_string bytes, bool is_tree)
 {
     pf_description d = {bytes, is_tree};
@@ -187,6 +193,7 @@ static void set_sequence_thread(pf_sequence *s, kineto_string descriptor)
     }
 }
 
+/* What a packet is about, other than a track event. Kinds that are not read are counted by name. */
 static void read_payload(kt_perfetto *p, const pf_packet *packet, uint32_t id, kineto_string bytes, uint32_t depth)
 {
     switch (id) {
@@ -228,6 +235,7 @@ static void read_second(kt_perfetto *p, const packet_fields *k, uint32_t depth)
         read_payload(p, &packet, k->other_ids[i], k->others[i], depth);
 }
 
+/* Both passes. A damaged packet is skipped: its length is known from the one before its fields. */
 static void walk_packets(kt_perfetto *p, kineto_string bytes, uint32_t depth)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -283,6 +291,7 @@ static void add_unread_lines(kt_perfetto *p, const pf_unread_list *list, const c
     }
 }
 
+/* Phases are letters in files of Chrome; other numbers come from damaged ones. */
 static void add_phase_lines(kt_perfetto *p)
 {
     for (size_t i = 0; i < p->unread_phases.count; i++) {
@@ -294,6 +303,7 @@ static void add_phase_lines(kt_perfetto *p)
     }
 }
 
+/* Lost are events; what is missing of an event that was kept, and what was assumed, are notes. */
 static void fill_ledger(kt_perfetto *p)
 {
     kt_import *m = &p->m;
@@ -325,6 +335,7 @@ static void fill_ledger(kt_perfetto *p)
 
 /* ---- the file --------------------------------------------------------------------------------- */
 
+/* Everything but the trace, which the caller has by then. */
 static void free_perfetto(kt_perfetto *p)
 {
     for (size_t i = 0; i < p->sequences.count; i++)
@@ -358,6 +369,7 @@ static void free_perfetto(kt_perfetto *p)
     kt_import_free(&p->m);
 }
 
+/* Keys of columns, so that an annotation is compared by number and not by text. */
 static void intern_keys(kt_perfetto *p)
 {
     static const char *const texts[] = {"correlation", "External id", "finished", "started", "arguments lost", "async id",
@@ -368,6 +380,7 @@ static void intern_keys(kt_perfetto *p)
         *keys[i] = kt_string(p->m.b, kb_string(texts[i]));
 }
 
+/* After the table of an own file, whose identities count. */
 static void read_descriptions(kt_perfetto *p)
 {
     for (size_t i = 0; i < p->descriptions.count && !p->no_memory; i++)
@@ -383,6 +396,8 @@ static void note_threads(kt_perfetto *p)
                                            (uint64_t)p->tracks.data[i].pid, NULL);
 }
 
+/* The order matters: own tables before descriptions, descriptions and clocks before events, and joining when all
+ * events are known. */
 static void read_passes(kt_perfetto *p, kineto_string bytes)
 {
     p->is_first_pass = true;
@@ -411,6 +426,7 @@ static kineto_status finish_perfetto(kt_perfetto *p, kineto_trace **out)
     return kt_import_finish(&p->m, out, p->err);
 }
 
+/* The bytes of the file have to stay until the end: descriptions and packets are used in place. */
 kineto_status kt_import_perfetto(const kt_import_source *source, kineto_trace **out, kineto_error *err)
 {
     kt_perfetto *p = calloc(1, sizeof *p);

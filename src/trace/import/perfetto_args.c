@@ -59,6 +59,7 @@ static bool is_own_word(const kt_perfetto *p, kineto_string value, kineto_string
     return is_word;
 }
 
+/* A text inside of a list or dictionary. */
 static void put_json_string(kt_perfetto *p, kineto_string value, kineto_string text)
 {
     if (is_own_word(p, value, text))
@@ -67,6 +68,7 @@ static void put_json_string(kt_perfetto *p, kineto_string value, kineto_string t
         kt_json_text_string(&p->json, text);
 }
 
+/* As viewers show addresses: in hexadecimal digits, as a text. */
 static void put_json_pointer(kt_perfetto *p, uint64_t n)
 {
     char text[24];
@@ -74,6 +76,7 @@ static void put_json_pointer(kt_perfetto *p, uint64_t n)
     kt_json_text_string(&p->json, kb_string(text));
 }
 
+/* JSON that the program wrote itself; text that is none is kept as a text. */
 static void put_raw_json(kt_perfetto *p, kineto_string text)
 {
     if (kb_json_valid(text))
@@ -125,6 +128,7 @@ enum { NESTED_KEYS = 2, NESTED_VALUES = 3, NESTED_ITEMS = 4, NESTED_INT = 5, NES
 
 static void put_nested_value(kt_perfetto *p, kineto_string value, uint32_t depth);
 
+/* Keys and values are two lists of the same length, in the same order. */
 static void put_nested_dictionary(kt_perfetto *p, kineto_string value, uint32_t depth)
 {
     kt_wire keys = kt_wire_of(value), values = kt_wire_of(value);
@@ -148,6 +152,7 @@ static void put_nested_dictionary(kt_perfetto *p, kineto_string value, uint32_t 
     kt_json_text_put(&p->json, kb_string("}"));
 }
 
+/* Items of the old form of a list. */
 static void put_nested_list(kt_perfetto *p, kineto_string value, uint32_t depth)
 {
     kt_wire w = kt_wire_of(value);
@@ -178,6 +183,7 @@ static bool put_nested_field(kt_perfetto *p, kineto_string value, const kt_field
     }
 }
 
+/* Values of the old form, before annotations could hold each other. */
 static void put_nested_value(kt_perfetto *p, kineto_string value, uint32_t depth)
 {
     kt_wire w = kt_wire_of(value);
@@ -225,6 +231,7 @@ static void note_correlation(const kt_perfetto *p, uint32_t key, const kt_field 
 
 /* ---- annotations ------------------------------------------------------------------------------ */
 
+/* The JSON text that was built becomes the argument, unless it grew beyond its bound. */
 static void put_json_argument(kt_perfetto *p, uint32_t key)
 {
     p->no_memory |= p->json.no_memory;
@@ -283,6 +290,7 @@ static uint32_t find_key_id(kt_perfetto *p, const pf_sequence *s, kineto_string 
     return key;
 }
 
+/* An annotation has one value. If a damaged one has several, the first that can be read counts. */
 void pf_put_annotation(kt_perfetto *p, const pf_sequence *s, kineto_string annotation, kt_row *row)
 {
     uint32_t key = find_key_id(p, s, annotation);

@@ -15,6 +15,7 @@ typedef struct read_snapshot {
     uint32_t count, primary;
 } read_snapshot;
 
+/* A clock in a snapshot. A unit of 0 would make all times equal, and is taken as 1. */
 static read_clock read_one_clock(kineto_string bytes)
 {
     read_clock c = {.unit_ns = 1};
@@ -35,6 +36,7 @@ static read_clock read_one_clock(kineto_string bytes)
     return c;
 }
 
+/* Snapshots have a handful of clocks; of longer ones the first 64 are used. */
 static void read_readings(kineto_string bytes, read_snapshot *s)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -58,18 +60,21 @@ static bool scale_time(uint64_t time, uint64_t unit_ns, int64_t *ns)
     return true;
 }
 
+/* Ids from 64 to 127 belong to their sequence, all others to the whole trace. */
 static uint64_t clock_key(uint32_t sequence, uint32_t id)
 {
     bool is_own = id >= PF_FIRST_OWN_CLOCK && id <= PF_LAST_OWN_CLOCK;
     return (uint64_t)(is_own ? sequence : 0) << 32 | id;
 }
 
+/* NULL: no snapshot has it. */
 static pf_clock *find_clock(const kt_perfetto *p, uint32_t sequence, uint32_t id)
 {
     const uint64_t *at = kb_map_find(&p->clocks.numbers, clock_key(sequence, id));
     return at ? &p->clocks.clocks.data[*at] : NULL;
 }
 
+/* The unit is that of the first snapshot: all have to use the same. */
 static pf_clock *add_clock(kt_perfetto *p, uint32_t sequence, const read_clock *c)
 {
     bool created;
@@ -82,6 +87,7 @@ static pf_clock *add_clock(kt_perfetto *p, uint32_t sequence, const read_clock *
     return &p->clocks.clocks.data[*at];
 }
 
+/* Only kept: which clock is the common one is not known before all snapshots are. */
 bool pf_clocks_add(kt_perfetto *p, kineto_string snapshot, uint32_t sequence)
 {
     pf_snapshot s = {snapshot, sequence};
@@ -115,6 +121,7 @@ static const pf_reading *find_reading(const pf_clock *c, int64_t ns)
     return c->readings.count ? &c->readings.data[after ? after - 1 : 0] : NULL;
 }
 
+/* Time passes at the same rate on all clocks between two snapshots, so that the distance to a reading is kept. */
 static bool convert_to_common(const kt_perfetto *p, uint32_t sequence, uint32_t id, int64_t ns, int64_t *common)
 {
     const pf_clock *c = id == p->clocks.common ? NULL : find_clock(p, sequence, id);
@@ -154,6 +161,7 @@ static void add_reading(kt_perfetto *p, uint32_t sequence, const read_clock *c, 
     p->no_memory |= !kb_vec_push(&clock->readings, r);
 }
 
+/* Of the first snapshot that can tell it. Later ones may differ, if the time of day was set meanwhile. */
 static void note_unix_time(kt_perfetto *p, const read_snapshot *s, int64_t common)
 {
     int64_t ns;
@@ -164,6 +172,7 @@ static void note_unix_time(kt_perfetto *p, const read_snapshot *s, int64_t commo
         }
 }
 
+/* Makes the lists of readings, in the order of the file. */
 bool pf_clocks_settle(kt_perfetto *p)
 {
     read_snapshot s;
@@ -183,6 +192,7 @@ bool pf_clocks_settle(kt_perfetto *p)
 
 /* ---- times of packets ------------------------------------------------------------------------- */
 
+/* The first packet after a snapshot counts from the reading in it. */
 void pf_clocks_restart(kt_perfetto *p, kineto_string snapshot, uint32_t sequence)
 {
     read_snapshot s;
@@ -194,6 +204,7 @@ void pf_clocks_restart(kt_perfetto *p, kineto_string snapshot, uint32_t sequence
     }
 }
 
+/* Has to be called once for each packet with a time, in the order of the file: incremental clocks advance. */
 bool pf_clocks_convert(kt_perfetto *p, uint32_t sequence, uint32_t clock, uint64_t time, int64_t *ns)
 {
     uint32_t id = clock ? clock : p->clocks.common;
@@ -215,6 +226,7 @@ bool pf_clocks_convert(kt_perfetto *p, uint32_t sequence, uint32_t clock, uint64
     return !__builtin_add_overflow(common, p->clocks.common_to_unix, ns);
 }
 
+/* Snapshots refer to the file; only the lists are owned. */
 void pf_clocks_free(pf_clocks *c)
 {
     for (size_t i = 0; i < c->clocks.count; i++)

@@ -32,6 +32,7 @@ static const struct {
                      {"hip_api", KINETO_KIND_RUNTIME},                   {"hip_runtime_api", KINETO_KIND_RUNTIME},
                      {"hip_compiler_api", KINETO_KIND_RUNTIME},          {"hsa_api", KINETO_KIND_DRIVER}};
 
+/* Kineto's categories first, in any vendor's spelling. */
 uint32_t pf_kind_of_category(kineto_string category, uint32_t otherwise)
 {
     int kind = kb_kind_parse(category);
@@ -48,6 +49,8 @@ static void note_own_state(kt_perfetto *p, const kt_row *row)
     p->no_memory |= !kb_map_insert(&p->own_states, kb_hash(key, sizeof key), 1, NULL);
 }
 
+/* Kind and category, as the reader of JSON determines them. Later the rows of devices without a category of Kineto may
+ * get another kind (kt_set_device_work). */
 static void classify_row(kt_perfetto *p, const pf_event *e, kt_row *row)
 {
     bool is_instant = row->form == KINETO_FORM_INSTANT;
@@ -80,6 +83,7 @@ static void add_category(kt_perfetto *p, pf_event *e, uint32_t id)
     e->category = kt_string(p->m.b, (kineto_string){joined, (size_t)size});
 }
 
+/* A number that was not interned is counted: the recording lacks the packet that had the text. */
 static void take_interned(kt_perfetto *p, const pf_sequence *s, pf_event *e, const kt_field *f)
 {
     uint32_t id;
@@ -115,6 +119,7 @@ static bool take_number(kt_perfetto *p, const pf_sequence *s, pf_event *e, const
     }
 }
 
+/* Fields of eight bytes: values of counters, and flows of today's files. */
 static bool take_fixed(pf_event *e, const kt_field *f)
 {
     if (f->id == PF_EVENT_DOUBLE) {
@@ -128,6 +133,7 @@ static bool take_fixed(pf_event *e, const kt_field *f)
     return true;
 }
 
+/* Texts in place, and messages that are read elsewhere. */
 static bool take_bytes(kt_perfetto *p, pf_event *e, const kt_field *f)
 {
     switch (f->id) {
@@ -164,6 +170,7 @@ static bool read_event_fields(kt_perfetto *p, const pf_sequence *s, kineto_strin
 
 /* ---- arguments and flows ---------------------------------------------------------------------- */
 
+/* Arguments in the order of the file, which is the order in which they are shown. */
 static void stage_annotations(kt_perfetto *p, const pf_sequence *s, kineto_string event, kt_row *row)
 {
     kt_wire w = kt_wire_of(event);
@@ -173,6 +180,7 @@ static void stage_annotations(kt_perfetto *p, const pf_sequence *s, kineto_strin
             pf_put_annotation(p, s, f.bytes, row);
 }
 
+/* Flows are joined at the end, since their events may be in different sequences. */
 static void add_flow_end(kt_perfetto *p, uint64_t id, bool is_end, const pf_flow_end *at)
 {
     pf_flow_end end = *at;
@@ -204,6 +212,7 @@ static void read_flows(kt_perfetto *p, kineto_string event, const pf_flow_end *a
 
 /* ---- counters --------------------------------------------------------------------------------- */
 
+/* Appends the row that collected the series of one moment. */
 void pf_flush_counter(kt_perfetto *p)
 {
     pf_counter_row *c = &p->counter;
@@ -215,6 +224,7 @@ void pf_flush_counter(kt_perfetto *p)
     (void)kt_append(p->m.b, &row);
 }
 
+/* A value of a series, as a whole number where it is one. */
 static void stage_sample(kt_perfetto *p, uint32_t key, const pf_event *e)
 {
     if (e->is_real)
@@ -251,6 +261,7 @@ static bool scale_sample(pf_track *t, pf_event *e)
     return true;
 }
 
+/* Samples of a track that was not described as a counter have the name of their event. */
 static void add_sample(kt_perfetto *p, uint32_t index, pf_event *e, int64_t ns)
 {
     pf_track *t = &p->tracks.data[index];
@@ -321,6 +332,7 @@ static void join_own_edge(kt_perfetto *p, pf_edge edge)
     p->open_edges.count--;
 }
 
+/* Kept for the end of other writers' files, where packets are in no order. */
 static void add_edge(kt_perfetto *p, pf_edge edge)
 {
     if (p->is_own)
@@ -329,6 +341,7 @@ static void add_edge(kt_perfetto *p, pf_edge edge)
         p->no_memory |= p->edges.count >= PF_NONE || !kb_vec_push(&p->edges, edge);
 }
 
+/* A row at the time of the packet; its arguments may set columns, so that they come before. */
 static kineto_row append_event(kt_perfetto *p, const pf_packet *packet, const pf_event *e, kineto_string event, kt_row *row)
 {
     row->name = e->name;
@@ -343,6 +356,7 @@ static kineto_row append_event(kt_perfetto *p, const pf_packet *packet, const pf
     return at;
 }
 
+/* The row lasts until its end is found; its end is its begin for now. */
 static void begin_slice(kt_perfetto *p, const pf_packet *packet, const pf_event *e, kineto_string event, uint32_t slot,
                         kt_row row)
 {
@@ -351,6 +365,7 @@ static void begin_slice(kt_perfetto *p, const pf_packet *packet, const pf_event 
         add_edge(p, (pf_edge){.ns = packet->ns, .slot = slot, .value = (uint32_t)at});
 }
 
+/* Arguments of an end are kept as a set, which is joined with those of the slice. */
 static void end_slice(kt_perfetto *p, const pf_packet *packet, const pf_event *e, kineto_string event, uint32_t slot)
 {
     kt_row unused = {.form = KINETO_FORM_SLICE};
@@ -366,6 +381,7 @@ static void end_slice(kt_perfetto *p, const pf_packet *packet, const pf_event *e
 
 /* ---- events of older programs ----------------------------------------------------------------- */
 
+/* Members of an event as JSON had them. Several kinds of ids exist; a file uses one for an event. */
 static pf_legacy read_legacy(const pf_sequence *s, kineto_string bytes, pf_event *e)
 {
     pf_legacy l = {0};
@@ -405,6 +421,7 @@ static uint32_t find_async_slot(kt_perfetto *p, const pf_event *e, const pf_lega
     return (uint32_t)(*at | UINT32_C(1) << 31);
 }
 
+/* Arrows of this form are told apart by a hash from those of the newer one, as both may be in a file. */
 static void add_legacy_flow(kt_perfetto *p, const pf_legacy *l, const pf_packet *packet)
 {
     enum { INTO = 1, OUT = 2 };
@@ -414,6 +431,7 @@ static void add_legacy_flow(kt_perfetto *p, const pf_legacy *l, const pf_packet 
                      &(pf_flow_end){.ns = packet->ns, .row = (uint32_t)(p->m.b->trace->count - 1)});
 }
 
+/* Other phases, such as those of objects and of memory dumps, are counted by letter. */
 static void read_legacy_event(kt_perfetto *p, const pf_packet *packet, pf_event *e, kineto_string event, uint32_t index)
 {
     pf_legacy l = read_legacy(packet->sequence, e->legacy, e);
@@ -446,6 +464,7 @@ static void read_legacy_event(kt_perfetto *p, const pf_packet *packet, pf_event 
 
 /* ---- one event -------------------------------------------------------------------------------- */
 
+/* An event without a type is one of an older program, or of no meaning. */
 void pf_read_event(kt_perfetto *p, const pf_packet *packet, kineto_string event)
 {
     pf_event e = {0};

@@ -20,6 +20,7 @@ typedef struct gpu_stage {
     bool has_submission, has_event;
 } gpu_stage;
 
+/* The last name of a number counts: descriptions are repeated. */
 static void set_name(kt_perfetto *p, uint64_t space, uint64_t number, kineto_string name)
 {
     uint64_t *at = kb_map_insert(&p->gpu_names, space << 56 | (number & (UINT64_MAX >> 8)), 0, NULL);
@@ -28,6 +29,7 @@ static void set_name(kt_perfetto *p, uint64_t space, uint64_t number, kineto_str
         *at = kt_string(p->m.b, name);
 }
 
+/* 0: it was not described. */
 static uint32_t find_name(const kt_perfetto *p, uint64_t space, uint64_t number)
 {
     const uint64_t *at = kb_map_find(&p->gpu_names, space << 56 | (number & (UINT64_MAX >> 8)));
@@ -59,6 +61,7 @@ static void read_specifications(kt_perfetto *p, kineto_string bytes)
     }
 }
 
+/* Queue and stage are numbers of interned specifications, or in files before 2021 of a list. */
 static void take_stage_number(kt_perfetto *p, const pf_sequence *s, gpu_stage *g, const kt_field *f)
 {
     switch (f->id) {
@@ -88,6 +91,7 @@ static void take_stage_number(kt_perfetto *p, const pf_sequence *s, gpu_stage *g
     }
 }
 
+/* The fields of one piece of work; which of them exist depends on the driver. */
 static gpu_stage read_stage(kt_perfetto *p, const pf_sequence *s, kineto_string event)
 {
     gpu_stage g = {0};
@@ -106,6 +110,7 @@ static gpu_stage read_stage(kt_perfetto *p, const pf_sequence *s, kineto_string 
     return g;
 }
 
+/* The stage is an argument if the work has a name of its own. Further data of the driver keeps its keys. */
 static void stage_gpu_args(kt_perfetto *p, const gpu_stage *g, kineto_string event)
 {
     kt_builder *b = p->m.b;
@@ -125,6 +130,7 @@ static void stage_gpu_args(kt_perfetto *p, const gpu_stage *g, kineto_string eve
     }
 }
 
+/* A packet that only describes queues and stages has no row. */
 void pf_read_gpu_stage(kt_perfetto *p, const pf_packet *packet, kineto_string event)
 {
     gpu_stage g = read_stage(p, packet->sequence, event);
@@ -147,6 +153,7 @@ void pf_read_gpu_stage(kt_perfetto *p, const pf_packet *packet, kineto_string ev
 
 /* ---- counters --------------------------------------------------------------------------------- */
 
+/* Names of counters, which come once, before their samples. */
 static void describe_gpu_counters(kt_perfetto *p, kineto_string descriptor)
 {
     kt_wire w = kt_wire_of(descriptor), of_one;
@@ -161,6 +168,7 @@ static void describe_gpu_counters(kt_perfetto *p, kineto_string descriptor)
     }
 }
 
+/* One sample is one row, as counters of a device are in Kineto's traces. */
 static void add_gpu_sample(kt_perfetto *p, const pf_packet *packet, int64_t gpu, kineto_string sample)
 {
     kt_wire w = kt_wire_of(sample);
@@ -191,6 +199,7 @@ static void add_gpu_sample(kt_perfetto *p, const pf_packet *packet, int64_t gpu,
     (void)kt_append(b, &row);
 }
 
+/* Descriptions may be in the same packet as samples, before or after them. */
 void pf_read_gpu_counter(kt_perfetto *p, const pf_packet *packet, kineto_string event)
 {
     kt_wire w = kt_wire_of(event);

@@ -3,6 +3,7 @@
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
+/* By slot, time and order in the file: events at one moment keep their order, as Perfetto keeps it. */
 static int compare_edges(const void *left, const void *right, void *all)
 {
     const pf_edge *edges = all;
@@ -62,6 +63,7 @@ static void close_row(join *j, uint32_t edge)
         j->row_of_edge[edge] = (uint32_t)row;
 }
 
+/* Each end closes the innermost open slice of its slot. */
 static void join_slices(join *j, const uint32_t *order)
 {
     kt_perfetto *p = j->p;
@@ -86,6 +88,7 @@ static void close_own_rows(join *j)
     close_open_rows(j);
 }
 
+/* The end of what has none: the last time of all events, of ends as well. */
 static int64_t find_last_time(const kt_perfetto *p)
 {
     const kineto_trace *t = p->m.b->trace;
@@ -114,6 +117,7 @@ static bool make_edge_rows(join *j)
 
 /* ---- flows ------------------------------------------------------------------------------------ */
 
+/* By id and time; rows are in the order of the file, which decides between equal times. */
 static int compare_flow_ends(const void *left, const void *right)
 {
     const pf_flow_end *a = left, *b = right;
@@ -124,6 +128,7 @@ static int compare_flow_ends(const void *left, const void *right)
     return KB_COMPARE(a->row, b->row);
 }
 
+/* An end of a slice may have flows, which belong to the slice. */
 static void resolve_flow_ends(const join *j)
 {
     for (size_t i = 0; i < j->p->flow_ends.count; i++) {
@@ -140,6 +145,7 @@ static uint32_t type_of_flow(const kt_perfetto *p, uint64_t id)
     return p->is_own && type >= KINETO_FLOW_FWD_BWD && type <= KINETO_FLOW_USER ? (uint32_t)type : KINETO_FLOW_USER;
 }
 
+/* The call that launched this work, by the id that both have. */
 static bool is_launch_of(const kineto_trace *t, kineto_row from, kineto_row to)
 {
     uint64_t id = kt_correlation(t, from);
@@ -195,6 +201,7 @@ static void join_flows(kt_perfetto *p)
     p->lone_flows += before && !is_joined;
 }
 
+/* Slices first: flows of their ends need the rows. */
 void pf_join_events(kt_perfetto *p)
 {
     join j = {.p = p, .last_ns = find_last_time(p)};

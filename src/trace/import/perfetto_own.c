@@ -7,6 +7,7 @@
 enum { BUNDLE_METADATA = 2, METADATA_NAME = 1, METADATA_STRING = 2, METADATA_BOOL = 3, METADATA_INT = 4, METADATA_JSON = 5 };
 #define OWN_NAME "ckineto"
 
+/* Entries are kept, since whether the file is ckineto's own is known when all were read. */
 static void keep_entry(kt_perfetto *p, kineto_string metadata)
 {
     pf_entry e = {.name = {"", 0}};
@@ -33,6 +34,7 @@ static void keep_entry(kt_perfetto *p, kineto_string metadata)
     }
 }
 
+/* Bundles of Chrome may also have events as JSON, which are counted and not read. */
 void pf_read_metadata(kt_perfetto *p, kineto_string bundle)
 {
     kt_wire w = kt_wire_of(bundle);
@@ -47,6 +49,7 @@ void pf_read_metadata(kt_perfetto *p, kineto_string bundle)
 
 /* ---- the header ------------------------------------------------------------------------------- */
 
+/* Entries that ckineto's writer derives for viewers have such names. */
 static bool begins_with_one_of(kineto_string name, const char *const *begins, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -55,6 +58,7 @@ static bool begins_with_one_of(kineto_string name, const char *const *begins, si
     return false;
 }
 
+/* A text, a number or a truth value becomes JSON; JSON stays as it is. */
 static void put_header_entry(kt_perfetto *p, const pf_entry *e)
 {
     char number[24];
@@ -84,6 +88,7 @@ static void put_properties(kt_perfetto *p, kineto_string properties)
     kt_process_set(p->m.b, p->own_described.data[p->own_properties++], &process);
 }
 
+/* Of ckineto's own files only what was the header; the rest is in the table. */
 static void put_header(kt_perfetto *p)
 {
     static const char *const derived[] = {"ledger: ", "written: "};
@@ -100,6 +105,7 @@ static void put_header(kt_perfetto *p)
 
 /* ---- the table -------------------------------------------------------------------------------- */
 
+/* A whole number of the table, or the default. */
 static int64_t number_of(kineto_string object, const char *key, int64_t otherwise)
 {
     int64_t n;
@@ -117,6 +123,7 @@ static kineto_string text_of(kt_perfetto *p, kineto_string object, const char *k
     return text;
 }
 
+/* A row that has a text instead of a number keeps the number that the text tells beside it. */
 static void read_own_process(kt_perfetto *p, kineto_string item)
 {
     kineto_string name_of_row = text_of(p, item, "text");
@@ -140,6 +147,7 @@ static void read_own_process(kt_perfetto *p, kineto_string item)
         p->no_memory |= !kb_vec_push(&p->own_described, index);
 }
 
+/* Its uuid is placed at once, so that events find it, whatever describes the track besides. */
 static void read_own_track(kt_perfetto *p, kineto_string item)
 {
     int64_t process = number_of(item, "process", -1), type = number_of(item, "type", KINETO_TRACK_OTHER);
@@ -160,6 +168,7 @@ static void read_own_track(kt_perfetto *p, kineto_string item)
     }
 }
 
+/* Samples of this uuid are a key of a row with this name. */
 static void read_own_series(kt_perfetto *p, kineto_string item)
 {
     int64_t track = number_of(item, "track", -1);
@@ -179,6 +188,7 @@ static void read_own_series(kt_perfetto *p, kineto_string item)
     p->tracks.data[index].series = (uint32_t)p->series.count;
 }
 
+/* Kinds of plug-ins, before any event: they decide how rows are classified. */
 static void read_own_kind(kt_perfetto *p, kineto_string item)
 {
     int64_t kind = number_of(item, "kind", -1);
@@ -186,6 +196,7 @@ static void read_own_kind(kt_perfetto *p, kineto_string item)
         kt_own_kind(p->m.b, text_of(p, item, "category"), (uint32_t)kind);
 }
 
+/* A line of the ledger of the trace that was written. */
 static void read_own_line(kt_perfetto *p, kineto_string item)
 {
     int64_t count = number_of(item, "count", 0);
@@ -193,6 +204,7 @@ static void read_own_line(kt_perfetto *p, kineto_string item)
                   kb_string_is(kt_member_of(item, "loss"), "true"), text_of(p, item, "detail"));
 }
 
+/* Readings of clocks of the recording, which other tools' recordings are aligned by. */
 static void read_own_snapshot(kt_perfetto *p, kineto_string item)
 {
     kb_clock_snapshot s = {.ticks = (uint64_t)number_of(item, "ticks", 0),
@@ -204,6 +216,7 @@ static void read_own_snapshot(kt_perfetto *p, kineto_string item)
     kt_snapshot(p->m.b, &s);
 }
 
+/* Stops early only where memory is out. A list that is not there has no items. */
 static void for_each_item(kt_perfetto *p, const char *list, void (*read)(kt_perfetto *p, kineto_string item))
 {
     kt_items items = kt_items_of(kt_member_of(p->own, list));
@@ -212,6 +225,7 @@ static void for_each_item(kt_perfetto *p, const char *list, void (*read)(kt_perf
         read(p, item);
 }
 
+/* A window that ends before it begins is none. */
 static void read_own_window(kt_perfetto *p)
 {
     kineto_string window = kt_member_of(p->own, "window");
@@ -220,6 +234,7 @@ static void read_own_window(kt_perfetto *p)
         kt_window(p->m.b, start, end);
 }
 
+/* Between the passes. Files are not trusted: every index is checked where it is used. */
 void pf_read_own(kt_perfetto *p)
 {
     if (p->is_own) {

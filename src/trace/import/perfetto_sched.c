@@ -14,6 +14,7 @@ enum {
 
 /* ---- collecting ------------------------------------------------------------------------------- */
 
+/* Times that no clock can express are counted. States are made later, in the order of time: bundles of CPUs overlap. */
 static void add_switch(kt_perfetto *p, pf_switch s, uint64_t ticks, int64_t offset)
 {
     int64_t time;
@@ -26,6 +27,7 @@ static void add_switch(kt_perfetto *p, pf_switch s, uint64_t ticks, int64_t offs
     p->no_memory |= p->switches.count >= PF_NONE || !kb_vec_push(&p->switches, s);
 }
 
+/* Who leaves the CPU, how, and who gets it. Priorities are not kept. */
 static void read_switch(kt_perfetto *p, kineto_string bytes, pf_switch *s)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -46,6 +48,7 @@ static void read_switch(kt_perfetto *p, kineto_string bytes, pf_switch *s)
     }
 }
 
+/* sched_waking is written by the waker; the other events of this form are not, so that the waker is unknown. */
 static void read_waking(kineto_string bytes, int64_t waker, pf_switch *s)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -57,6 +60,7 @@ static void read_waking(kineto_string bytes, int64_t waker, pf_switch *s)
             s->next = (int32_t)f.n;
 }
 
+/* Events of other types are counted by number. */
 static void read_ftrace_event(kt_perfetto *p, kineto_string bytes, uint32_t cpu, int64_t offset)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -89,6 +93,7 @@ typedef struct compact_column {
     kt_wire list;
 } compact_column;
 
+/* 0 after the end of a column that is shorter than the others. */
 static uint64_t next_number(compact_column *c)
 {
     uint64_t n = 0;
@@ -96,6 +101,7 @@ static uint64_t next_number(compact_column *c)
     return n;
 }
 
+/* Texts are few, and each is looked up once for a bundle. */
 static kineto_string compact_text(kineto_string compact, uint64_t index)
 {
     kt_wire w = kt_wire_of(compact);
@@ -138,6 +144,7 @@ static void read_compact(kt_perfetto *p, kineto_string compact, uint32_t cpu, in
     }
 }
 
+/* The CPU and the clock may come after the events, so that they are read first. */
 void pf_read_ftrace(kt_perfetto *p, const pf_packet *packet, kineto_string bundle)
 {
     kt_wire w = kt_wire_of(bundle);
@@ -165,6 +172,7 @@ void pf_read_ftrace(kt_perfetto *p, const pf_packet *packet, kineto_string bundl
 
 /* ---- states ----------------------------------------------------------------------------------- */
 
+/* At one moment in the order of the file. */
 static int compare_switches(const void *left, const void *right)
 {
     const pf_switch *a = left, *b = right;
@@ -208,12 +216,14 @@ static uint32_t find_state_track(kt_perfetto *p, pf_thread *t)
     return t->track;
 }
 
+/* A state that the file also has as a slice with arguments is not made twice. */
 static bool is_slice_already(const kt_perfetto *p, uint32_t track, int64_t start_ns)
 {
     uint64_t key[] = {track, (uint64_t)start_ns};
     return p->is_own && kb_map_find(&p->own_states, kb_hash(key, sizeof key));
 }
 
+/* States without a length are left out; the arguments that were staged for one are dropped with it. */
 static void append_state(kt_perfetto *p, pf_thread *t, const char *name, int64_t start_ns, int64_t end_ns, uint32_t flags)
 {
     kt_row row = {.start_ns = start_ns, .end_ns = end_ns, .track = find_state_track(p, t), .flags = flags,
@@ -223,6 +233,7 @@ static void append_state(kt_perfetto *p, pf_thread *t, const char *name, int64_t
     p->m.b->staged.count = 0;
 }
 
+/* A time on a CPU, with its number. */
 static void append_run(kt_perfetto *p, uint32_t thread, uint32_t cpu, int64_t start_ns, int64_t end_ns, uint32_t flags)
 {
     if (thread == PF_NONE)
@@ -231,6 +242,7 @@ static void append_run(kt_perfetto *p, uint32_t thread, uint32_t cpu, int64_t st
     append_state(p, &p->threads.data[thread], "running", start_ns, end_ns, flags);
 }
 
+/* The waker is known only where the event tells it. */
 static void append_waiting(kt_perfetto *p, pf_thread *t, int64_t start_ns, int64_t end_ns)
 {
     char text[48];
@@ -256,6 +268,7 @@ static void append_time_off_cpu(kt_perfetto *p, uint32_t thread, int64_t now_ns)
     t->waker = 0;
 }
 
+/* CPUs are added when they are first seen; their number is bounded. */
 static bool grow_cpus(kt_perfetto *p, uint32_t cpu)
 {
     while (p->cpus.count <= cpu)
@@ -269,6 +282,7 @@ static bool grow_cpus(kt_perfetto *p, uint32_t cpu)
 /* State 0, and flags above the first eight bits only: it could go on. */
 static bool is_runnable_state(int64_t state) { return (state & 0xff) == 0; }
 
+/* The time of the thread that leaves is known only if its begin was recorded on this CPU. */
 static void apply_switch(kt_perfetto *p, const pf_switch *s)
 {
     enum { ENDED = 0x10, DEAD = 0x20 };
@@ -286,6 +300,7 @@ static void apply_switch(kt_perfetto *p, const pf_switch *s)
     *cpu = (pf_cpu){.since_ns = s->ns, .thread = next};
 }
 
+/* The first wake since it left its CPU counts; further ones change nothing. */
 static void apply_wake(kt_perfetto *p, const pf_switch *s)
 {
     uint32_t thread = find_thread(p, s->next, 0);
@@ -296,6 +311,7 @@ static void apply_wake(kt_perfetto *p, const pf_switch *s)
     t->waker = s->prev;
 }
 
+/* What still runs at the end is flagged as open. */
 void pf_make_states(kt_perfetto *p)
 {
     int64_t last_ns = INT64_MIN;

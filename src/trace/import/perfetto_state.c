@@ -3,6 +3,7 @@
 
 #define LOW_NUMBERS 65536u /* interned numbers are small and dense, in files that are not made to harm */
 
+/* Packets of a sequence often come one after the other, so that the last one is tried first. */
 pf_sequence *pf_sequence_find(kt_perfetto *p, uint32_t id)
 {
     bool created;
@@ -20,6 +21,7 @@ pf_sequence *pf_sequence_find(kt_perfetto *p, uint32_t id)
     return p->sequence = p->sequences.data[*at];
 }
 
+/* Also forgets the numbers. */
 static void free_texts(pf_texts *t)
 {
     kb_vec_free(&t->low);
@@ -27,6 +29,7 @@ static void free_texts(pf_texts *t)
     *t = (pf_texts){0};
 }
 
+/* After the recorder cleared its state, all numbers may mean other texts. The thread of an old descriptor stays. */
 void pf_sequence_clear(pf_sequence *s)
 {
     for (size_t i = 0; i < PF_TEXT_KINDS; i++)
@@ -35,12 +38,14 @@ void pf_sequence_clear(pf_sequence *s)
     s->clock = s->counter_count = 0;
 }
 
+/* The struct as well. */
 void pf_sequence_free(pf_sequence *s)
 {
     pf_sequence_clear(s);
     free(s);
 }
 
+/* Small numbers are an index. New entries are 0, which stands for none. */
 static bool set_low_text(pf_texts *t, size_t number, uint32_t value)
 {
     size_t old = t->low.count;
@@ -54,6 +59,7 @@ static bool set_low_text(pf_texts *t, size_t number, uint32_t value)
     return true;
 }
 
+/* A number that is interned again gets the new text. */
 static void set_text(kt_perfetto *p, pf_texts *t, uint64_t iid, uint32_t value)
 {
     if (iid < LOW_NUMBERS) {
@@ -66,6 +72,7 @@ static void set_text(kt_perfetto *p, pf_texts *t, uint64_t iid, uint32_t value)
         *at = value;
 }
 
+/* Large numbers are in a map, so that a file cannot make the index large. */
 bool pf_text(const pf_sequence *s, uint32_t kind, uint64_t iid, uint32_t *id)
 {
     const pf_texts *t = &s->texts[kind];
@@ -99,6 +106,7 @@ static void intern_entry(kt_perfetto *p, pf_sequence *s, uint32_t kind, kineto_s
         set_text(p, &s->texts[kind], iid, kind == PF_TEXT_CONTEXT ? (uint32_t)pid : kt_string(p->m.b, text));
 }
 
+/* Of fields with other contents, such as call stacks, nothing is kept. */
 void pf_intern(kt_perfetto *p, pf_sequence *s, kineto_string interned_data)
 {
     static const uint8_t kinds[PF_INTERNED_LAST] = {
@@ -112,6 +120,7 @@ void pf_intern(kt_perfetto *p, pf_sequence *s, kineto_string interned_data)
             intern_entry(p, s, kinds[f.id] - 1u, f.bytes);
 }
 
+/* A new list of counters replaces the one before. */
 static void set_event_defaults(pf_sequence *s, kineto_string defaults)
 {
     kt_wire w = kt_wire_of(defaults);
@@ -128,6 +137,7 @@ static void set_event_defaults(pf_sequence *s, kineto_string defaults)
     }
 }
 
+/* Defaults that a packet does not repeat no longer count. */
 void pf_set_defaults(pf_sequence *s, kineto_string defaults)
 {
     kt_wire w = kt_wire_of(defaults);

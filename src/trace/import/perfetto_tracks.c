@@ -7,6 +7,7 @@
 
 #define MAX_ANCESTORS 64u
 
+/* Events may come before the description of their track, so that finding adds it. */
 uint32_t pf_track_find(kt_perfetto *p, uint64_t uuid)
 {
     bool created;
@@ -22,6 +23,7 @@ uint32_t pf_track_find(kt_perfetto *p, uint64_t uuid)
 
 /* ---- descriptions ----------------------------------------------------------------------------- */
 
+/* Of several labels the first is kept. */
 static void describe_process(kt_perfetto *p, pf_track *t, kineto_string bytes)
 {
     kineto_process process = {.rank = -1};
@@ -42,6 +44,7 @@ static void describe_process(kt_perfetto *p, pf_track *t, kineto_string bytes)
         kt_process_set(p->m.b, kt_process(p->m.b, false, t->pid, 0), &process);
 }
 
+/* A thread descriptor makes a thread of the track, also if it has a parent. */
 static void describe_thread(pf_track *t, kineto_string bytes)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -56,6 +59,7 @@ static void describe_thread(pf_track *t, kineto_string bytes)
     }
 }
 
+/* A name of a unit is preferred to a unit of Perfetto's own. */
 static void describe_counter(pf_track *t, kineto_string bytes)
 {
     static const char *const units[] = {"", "ns", "count", "bytes"};
@@ -74,6 +78,7 @@ static void describe_counter(pf_track *t, kineto_string bytes)
     }
 }
 
+/* A track cannot be its own parent; longer circles end by the bound of find_root. */
 static void note_parent(kt_perfetto *p, uint32_t index, uint64_t uuid)
 {
     uint32_t parent = uuid == p->tracks.data[index].uuid ? PF_NONE : pf_track_find(p, uuid);
@@ -109,6 +114,7 @@ static void describe_fields(kt_perfetto *p, uint32_t index, kineto_string descri
     }
 }
 
+/* The uuid is found first, as fields may be in any order. Descriptions add up. */
 void pf_describe_track(kt_perfetto *p, kineto_string descriptor)
 {
     kt_wire w = kt_wire_of(descriptor);
@@ -126,6 +132,7 @@ void pf_describe_track(kt_perfetto *p, kineto_string descriptor)
 
 enum { TREE_PROCESS = 1, TREE_THREAD = 2, TREE_PID = 1, TREE_PPID = 2, TREE_COMMAND = 3, TREE_TID = 1, TREE_THREAD_NAME = 2, TREE_TGID = 3 };
 
+/* The first word of the command line is the name of the process. */
 static void describe_tree_process(kt_perfetto *p, kineto_string bytes)
 {
     kineto_process process = {.rank = -1};
@@ -145,6 +152,7 @@ static void describe_tree_process(kt_perfetto *p, kineto_string bytes)
         kt_process_set(p->m.b, kt_process(p->m.b, false, pid, 0), &process);
 }
 
+/* Also tells the process of a thread for the scheduler's events. */
 static void describe_tree_thread(kt_perfetto *p, kineto_string bytes)
 {
     int64_t tid = 0, pid = 0;
@@ -166,6 +174,7 @@ static void describe_tree_thread(kt_perfetto *p, kineto_string bytes)
         kt_import_name_thread(&p->m, pid, tid, name);
 }
 
+/* Own files have their processes in the table. */
 void pf_describe_tree(kt_perfetto *p, kineto_string process_tree)
 {
     kt_wire w = kt_wire_of(process_tree);
@@ -245,6 +254,7 @@ static const pf_track *find_root(const kt_perfetto *p, const pf_track *t)
     return t;
 }
 
+/* *device receives its number, or -1. */
 static bool is_device_root(const pf_track *root, int64_t *device)
 {
     if (kt_is_device_name(root->name, device))
@@ -298,6 +308,7 @@ static int64_t number_at_end(kineto_string name)
     return at < name.size ? n : -1;
 }
 
+/* Tracks of rocprofv3 are told by their names; all others by where they are in the tree. */
 static uint32_t make_plain_track(kt_perfetto *p, const pf_track *t)
 {
     const pf_track *root = find_root(p, t);
@@ -324,6 +335,7 @@ static uint32_t make_counter_key(kt_perfetto *p, const pf_track *t)
     return kt_string(p->m.b, kb_string(key));
 }
 
+/* All counters of a process share one track of the trace; their names tell them apart. */
 static uint32_t make_counter_track(kt_perfetto *p, pf_track *t)
 {
     const pf_track *root = find_root(p, t);
@@ -332,6 +344,7 @@ static uint32_t make_counter_track(kt_perfetto *p, pf_track *t)
     return kt_track(p->m.b, find_process_row(p, t, root), KINETO_TRACK_COUNTER, 0);
 }
 
+/* The name of the descriptor, else that of the track. */
 static uint32_t make_thread_track(kt_perfetto *p, const pf_track *t)
 {
     uint32_t track = kt_import_thread(&p->m, t->pid, t->tid);
@@ -349,6 +362,7 @@ static bool place_own_lane(kt_perfetto *p, pf_track *t)
     return true;
 }
 
+/* Once for each track: at its first event. */
 void pf_track_place(kt_perfetto *p, uint32_t index)
 {
     pf_track *t = &p->tracks.data[index];
@@ -362,6 +376,7 @@ void pf_track_place(kt_perfetto *p, uint32_t index)
                                   : make_plain_track(p, t);
 }
 
+/* The default track, the thread of an old descriptor, or the track of the whole trace. */
 uint32_t pf_track_of_sequence(kt_perfetto *p, const pf_sequence *s)
 {
     if (s->has_track)

@@ -43,6 +43,7 @@ static bool unpack_zlib(kineto_string packed, size_t limit, unpacked_bytes *out,
 }
 
 #if defined(KB_WITH_ZSTD)
+/* Frames one after the other; the end of the last one is the end. */
 static bool unpack_zstd(kineto_string packed, size_t limit, unpacked_bytes *out, bool *no_memory)
 {
     ZSTD_DStream *z = ZSTD_createDStream();
@@ -61,6 +62,7 @@ static bool unpack_zstd(kineto_string packed, size_t limit, unpacked_bytes *out,
 }
 #endif
 
+/* Decompressed in pieces, as neither format states how much it will be. The copy in the arena has the exact size. */
 kineto_string kt_decompress_part(kineto_string packed, bool is_zstd, size_t limit, kb_arena *arena, bool *is_whole, bool *no_memory)
 {
     unpacked_bytes out = {0};

@@ -16,6 +16,7 @@ static char *reserve_text(kt_json_text *j, size_t bytes)
 
 static void end_text(kt_json_text *j, const char *end) { j->text.count = (size_t)(end - j->text.data); }
 
+/* Text that is JSON already: a bracket, a word, a value that was checked. */
 void kt_json_text_put(kt_json_text *j, kineto_string raw)
 {
     char *to = reserve_text(j, raw.size + 1);
@@ -26,6 +27,7 @@ void kt_json_text_put(kt_json_text *j, kineto_string raw)
     end_text(j, to + raw.size);
 }
 
+/* Escaped, in quotes; invalid UTF-8 is replaced. */
 void kt_json_text_string(kt_json_text *j, kineto_string text)
 {
     uint64_t replaced = 0;
@@ -34,6 +36,7 @@ void kt_json_text_string(kt_json_text *j, kineto_string text)
         end_text(j, kb_json_escape(to, text, &replaced));
 }
 
+/* At most 20 digits and a sign. */
 void kt_json_text_int(kt_json_text *j, int64_t n)
 {
     char *to = reserve_text(j, 24);
@@ -41,6 +44,7 @@ void kt_json_text_int(kt_json_text *j, int64_t n)
         end_text(j, kb_json_format_int(to, n));
 }
 
+/* The same without a sign. */
 void kt_json_text_uint(kt_json_text *j, uint64_t n)
 {
     char *to = reserve_text(j, 24);
@@ -48,6 +52,7 @@ void kt_json_text_uint(kt_json_text *j, uint64_t n)
         end_text(j, kb_json_format_uint(to, n));
 }
 
+/* JSON has no number for NaN and infinities: they are texts, as in all of ckineto's JSON. */
 void kt_json_text_double(kt_json_text *j, double n)
 {
     char *to = reserve_text(j, 40);

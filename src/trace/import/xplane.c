@@ -62,6 +62,7 @@ static bool is_plane_name(kineto_string name)
     return name.size > 0 && name.size < 512 && kb_utf8_valid_prefix(name.data, name.size) == name.size;
 }
 
+/* The first plane may be longer than the head, and is then checked as far as it is there. */
 bool kt_is_xplane(kineto_string head)
 {
     kt_wire w = kt_wire_of(head);
@@ -94,6 +95,7 @@ typedef struct x_stat {
     bool has_value;
 } x_stat;
 
+/* The value is kept as its field: its number tells the type. */
 static x_stat read_stat(x_space *x, kineto_string bytes)
 {
     x_stat s = {0};
@@ -112,6 +114,7 @@ static x_stat read_stat(x_space *x, kineto_string bytes)
     return s;
 }
 
+/* One argument of the next row, or of a type. Bytes are serialized messages of XLA, and are counted. */
 static void stage_stat(x_space *x, const x_stat *s)
 {
     kt_builder *b = x->m.b;
@@ -152,6 +155,7 @@ static kineto_string read_entry(kineto_string entry, uint64_t *key)
     return value;
 }
 
+/* Names of stats, and texts that stats refer to, are in one table. */
 static void read_stat_metadata(x_space *x, kineto_string entry)
 {
     uint64_t key;
@@ -164,6 +168,7 @@ static void read_stat_metadata(x_space *x, kineto_string entry)
     x->no_memory |= !kb_map_insert(&x->plane.stat_of_id, key, name, NULL);
 }
 
+/* The stats of a type become a set, which all its events share. */
 static void read_event_metadata(x_space *x, kineto_string entry)
 {
     x_type type = {0};
@@ -186,6 +191,7 @@ static void read_event_metadata(x_space *x, kineto_string entry)
                     !kb_vec_push(&x->plane.types, type);
 }
 
+/* Tables follow the lines in the file, and are read first: names of stats before types, which refer to them. */
 static void read_plane_tables(x_space *x)
 {
     kt_wire w = kt_wire_of(x->plane.bytes);
@@ -202,6 +208,7 @@ static void read_plane_tables(x_space *x)
     x->bad_messages += w.is_bad;
 }
 
+/* Numbers of one plane mean nothing in the next. */
 static void clear_plane(x_space *x)
 {
     kb_map_free(&x->plane.type_of_id);
@@ -227,6 +234,7 @@ static void take_plane_stat(x_space *x, const x_stat *s)
         kt_import_header(&x->m, name.data, s->value.bytes);
 }
 
+/* The time at which the profile began is in a plane of its own, at the end of the file. */
 static void read_plane_stats(x_space *x, kineto_string bytes)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -244,6 +252,7 @@ static void read_plane_stats(x_space *x, kineto_string bytes)
     clear_plane(x);
 }
 
+/* A pass over all planes without their lines. */
 static void read_space_facts(x_space *x, kineto_string bytes)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -270,6 +279,7 @@ typedef struct x_links {
     bool is_producer, is_consumer;
 } x_links;
 
+/* Names of links have two or three characters, so that other stats are passed over quickly. */
 static void take_link(x_space *x, const x_stat *s, x_links *l)
 {
     kineto_string name = kineto_trace_string(x->m.b->trace, s->name);
@@ -290,6 +300,7 @@ static void take_link(x_space *x, const x_stat *s, x_links *l)
     }
 }
 
+/* Ids are unique within their type only. */
 static void add_link(x_space *x, uint64_t type, uint64_t id, kineto_row row, bool is_consumer)
 {
     uint64_t key[] = {type, id};
@@ -314,6 +325,7 @@ typedef struct x_event {
     bool is_aggregated, has_stats;
 } x_event;
 
+/* False: the event is damaged. */
 static bool read_event_fields(kineto_string bytes, x_event *e)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -347,6 +359,7 @@ static bool place_event(const x_event *e, int64_t base_ns, kt_row *row)
            !__builtin_add_overflow(base_ns, end_ns, &row->end_ns);
 }
 
+/* Links are arguments as well, as in XLA's JSON. */
 static void stage_event_stats(x_space *x, kineto_string event, x_links *links)
 {
     kt_wire w = kt_wire_of(event);
@@ -371,6 +384,7 @@ static void classify_event(const x_space *x, const x_event *e, const x_type *typ
     row->category = row->kind == KINETO_KIND_USER_ANNOTATION || is_moment ? KT_NO_CATEGORY : 0;
 }
 
+/* Events of a type that is not described have no name, and are counted. */
 static void read_event(x_space *x, uint32_t track, int64_t base_ns, kineto_string bytes)
 {
     x_event e;
@@ -408,6 +422,7 @@ typedef struct x_line {
     kineto_string name;
 } x_line;
 
+/* The name for display is preferred, as viewers show it. */
 static x_line read_line_fields(kineto_string bytes)
 {
     x_line l = {.name = {"", 0}};
@@ -475,6 +490,7 @@ static void make_process(x_space *x)
     kt_process_set(x->m.b, x->plane.process, &p);
 }
 
+/* A plane without lines, such as one of metadata, makes no process. */
 static void read_plane(x_space *x, kineto_string bytes)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -495,6 +511,7 @@ static void read_plane(x_space *x, kineto_string bytes)
 
 /* ---- links ------------------------------------------------------------------------------------ */
 
+/* Producers come before consumers of their key. */
 static int compare_ends(const void *left, const void *right)
 {
     const x_end *a = left, *b = right;
@@ -524,6 +541,7 @@ static void link_events(x_space *x)
 
 /* ---- the file --------------------------------------------------------------------------------- */
 
+/* Lost are events; values that were not kept of an event are notes. */
 static void fill_ledger(x_space *x)
 {
     kineto_string none = {"", 0};
@@ -539,6 +557,7 @@ static void fill_ledger(x_space *x)
         kt_import_note(&x->m, "no time of day in the file: times count from the start of the profile", 1, none);
 }
 
+/* In the order of the file, which is the order of the processes in the trace. */
 static void read_planes(x_space *x, kineto_string bytes)
 {
     kt_wire w = kt_wire_of(bytes);
@@ -548,6 +567,7 @@ static void read_planes(x_space *x, kineto_string bytes)
             read_plane(x, f.bytes);
 }
 
+/* Two passes: facts about the whole profile, then the planes one after the other. */
 kineto_status kt_import_xplane(const kt_import_source *source, kineto_trace **out, kineto_error *err)
 {
     x_space *x = calloc(1, sizeof *x);
