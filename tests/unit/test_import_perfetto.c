@@ -377,7 +377,7 @@ static void test_plain_tracks(void **state)
     put_event(120, END, 6, NULL, NULL);
     put_track(5, 4, "requests"); /* described after its events */
     put_track(4, 1, "server");
-    put_track(6, 0, "COMPUTE AGENT [3] STREAM [8] (GPU)");
+    put_track(6, 0, "COMPUTE GPU [3] STREAM [8] (GPU)");
     kineto_trace *t = open_written();
     find_row(t, "in a child", &a);
     kineto_trace_track(t, a.track, &track);

@@ -10,6 +10,7 @@
 
 #define MAX_COMMUNICATORS 65536u
 
+/* A collective or a point-to-point operation. */
 typedef struct operation {
     int64_t start_ns, end_ns; /* of one without times: end_ns is that of its dump */
     int64_t length_ns;
@@ -21,6 +22,7 @@ typedef struct operation {
     uint32_t channels;
 } operation;
 
+/* A communicator, as one of its ranks sees it. */
 typedef struct communicator {
     kineto_string id; /* of the text of the file */
     int64_t rank, ranks, nodes;
@@ -28,6 +30,7 @@ typedef struct communicator {
     KB_VEC(operation) operations;
 } communicator;
 
+/* The whole log, and what the last marker said. */
 typedef struct inspector {
     kt_import m;
     KB_VEC(communicator) communicators;

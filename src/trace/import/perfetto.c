@@ -256,6 +256,8 @@ static void walk_packets(kt_perfetto *p, kineto_string bytes, uint32_t depth)
 
 /* ---- the ledger ------------------------------------------------------------------------------- */
 
+/* Names of what is not read, as the format has them. Others are told by the number of their field, which the
+ * definition of the format lists. */
 static const struct {
     uint32_t id;
     const char *name;

@@ -4,12 +4,14 @@
 enum { CLOCK_FIELD = 1, PRIMARY_FIELD = 2, ID_FIELD = 1, TIME_FIELD = 2, INCREMENTAL_FIELD = 3, UNIT_FIELD = 4 };
 #define MAX_CLOCKS_OF_SNAPSHOT 64u
 
+/* A clock in a snapshot, as it is written. */
 typedef struct read_clock {
     uint32_t id;
     uint64_t time, unit_ns;
     bool is_incremental;
 } read_clock;
 
+/* A snapshot, as it is written. */
 typedef struct read_snapshot {
     read_clock clocks[MAX_CLOCKS_OF_SNAPSHOT];
     uint32_t count, primary;

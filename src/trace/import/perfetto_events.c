@@ -15,6 +15,7 @@ typedef struct pf_event {
     uint32_t kind; /* + 1, as ckineto states it; 0: not stated */
 } pf_event;
 
+/* The members that events had in JSON. */
 typedef struct pf_legacy {
     uint32_t phase, flow_direction;
     int64_t duration_us;

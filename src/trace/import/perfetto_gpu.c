@@ -1,6 +1,7 @@
 /* Work and counters of GPUs in a Perfetto trace, as drivers of Android and of other systems record them. */
 #include "trace/import/perfetto_read.h"
 
+/* Fields of messages: work, its old specifications, further data of the driver, and counters. */
 enum {
     STAGE_EVENT_ID = 1, STAGE_DURATION = 2, STAGE_QUEUE = 3, STAGE_STAGE = 4, STAGE_CONTEXT = 5, STAGE_EXTRA = 6,
     STAGE_SPECIFICATIONS = 7, STAGE_SUBMISSION = 10, STAGE_GPU = 11, STAGE_QUEUE_IID = 13, STAGE_STAGE_IID = 14,
@@ -13,6 +14,7 @@ enum {
 /* Spaces of numbers in the map of names. */
 enum { NAMES_OF_QUEUES = 1, NAMES_OF_STAGES = 2, NAMES_OF_COUNTERS = 3 };
 
+/* A piece of work. */
 typedef struct gpu_stage {
     uint64_t duration, queue, submission, event;
     int64_t gpu;

@@ -29,6 +29,7 @@ static uint32_t *sort_edges(const kt_perfetto *p)
     return order;
 }
 
+/* The state of joining slices. */
 typedef struct join {
     kt_perfetto *p;
     KB_VEC(uint32_t) open; /* rows of the slot */

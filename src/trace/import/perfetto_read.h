@@ -15,6 +15,7 @@
 enum {
     PF_TRACE_PACKET = 1,
 
+    /* A packet: times and state of its sequence, and one payload. */
     PF_PACKET_FTRACE = 1,
     PF_PACKET_PROCESS_TREE = 2,
     PF_PACKET_UID = 3,
@@ -38,11 +39,13 @@ enum {
     PF_PACKET_SAMPLE = 66,
     PF_PACKET_ZSTD = 133,
 
+    /* What packets of a sequence have in common. */
     PF_DEFAULTS_EVENT = 11,
     PF_DEFAULTS_CLOCK = 58,
     PF_EVENT_DEFAULTS_TRACK = 11,
     PF_EVENT_DEFAULTS_COUNTERS = 31,
 
+    /* Tables of a sequence: texts by their numbers. */
     PF_INTERNED_CATEGORY = 1,
     PF_INTERNED_NAME = 2,
     PF_INTERNED_KEY = 3,
@@ -53,6 +56,7 @@ enum {
     PF_INTERNED_IID = 1,
     PF_INTERNED_STRING = 2,
 
+    /* A track, and what makes it a process, a thread or a counter. */
     PF_TRACK_UUID = 1,
     PF_TRACK_NAME = 2,
     PF_TRACK_PROCESS = 3,
@@ -76,6 +80,7 @@ enum {
     PF_COUNTER_INCREMENTAL = 5,
     PF_COUNTER_UNIT_NAME = 6,
 
+    /* An event of a track. */
     PF_EVENT_CATEGORY_IID = 3,
     PF_EVENT_ANNOTATION = 4,
     PF_EVENT_LEGACY = 6,
@@ -94,6 +99,7 @@ enum {
     PF_EVENT_FLOW_END = 48,
     PF_EVENT_KIND = 1001, /* of ckineto */
 
+    /* The part of an event that older programs wrote. */
     PF_LEGACY_NAME_IID = 1,
     PF_LEGACY_PHASE = 2,
     PF_LEGACY_DURATION = 3,
@@ -104,6 +110,7 @@ enum {
     PF_LEGACY_GLOBAL_ID = 11,
     PF_LEGACY_FLOW_DIRECTION = 13,
 
+    /* An annotation, or a value in one. */
     PF_VALUE_KEY_IID = 1,
     PF_VALUE_BOOL = 2,
     PF_VALUE_UINT = 3,
@@ -120,10 +127,12 @@ enum {
     PF_VALUE_STRING_IID = 17,
     PF_VALUE_IS_TEXT = 1000 /* of ckineto */
 };
+/* Types of events. */
 enum { PF_TYPE_BEGIN = 1, PF_TYPE_END = 2, PF_TYPE_INSTANT = 3, PF_TYPE_COUNTER = 4 };
+/* Clocks of the system that matter here; ids of a sequence's own clocks are between the last two. */
 enum { PF_CLOCK_REALTIME = 1, PF_CLOCK_MONOTONIC = 3, PF_CLOCK_BOOTTIME = 6, PF_FIRST_OWN_CLOCK = 64, PF_LAST_OWN_CLOCK = 127 };
 
-#define PF_NONE UINT32_MAX
+#define PF_NONE UINT32_MAX /* no index */
 
 /* ---- clocks ----------------------------------------------------------------------------------- */
 
@@ -132,6 +141,7 @@ typedef struct pf_reading {
 } pf_reading;
 
 typedef struct pf_clock {
+    /* How many nanoseconds a unit of its times has. */
     uint64_t unit_ns;
     bool is_incremental;
     int64_t last; /* of an incremental one: its time at the packet before */
@@ -145,10 +155,13 @@ typedef struct pf_snapshot {
 } pf_snapshot;
 
 typedef struct pf_clocks {
+    /* All snapshots of the file, in its order. */
     KB_VEC(pf_snapshot) snapshots;
     KB_VEC(pf_clock) clocks;
     kb_map numbers;          /* sequence << 32 | id (0 << 32: of all sequences) → index in clocks */
     uint32_t common;         /* id of the clock that all others are converted to */
+    /* Of the first snapshot that has both clocks: one offset for the whole trace, so that times do not jump where
+     * the time of day was set. */
     int64_t common_to_unix;  /* ns to add */
     bool has_unix;
     uint64_t unknown;        /* packets with a clock without readings */
@@ -162,11 +175,13 @@ typedef struct pf_texts {
     kb_map high;
 } pf_texts;
 
+/* The tables of a sequence that are kept. Contexts of graphics have a pid in place of a text. */
 enum { PF_TEXT_CATEGORY, PF_TEXT_NAME, PF_TEXT_KEY, PF_TEXT_VALUE, PF_TEXT_GPU_STAGE, PF_TEXT_CONTEXT, PF_TEXT_KINDS };
 
 typedef struct pf_sequence {
     uint32_t id;
     bool has_packets;
+    /* What packets of this sequence have interned since its state was cleared. */
     pf_texts texts[PF_TEXT_KINDS];
     uint64_t track; /* default of its events */
     bool has_track;
@@ -180,9 +195,11 @@ typedef struct pf_sequence {
 
 typedef struct pf_track {
     uint64_t uuid, parent;
+    /* Texts of the file, which stay until the trace is finished. */
     kineto_string name, unit;
     kineto_string thread_name;
     int64_t pid, tid, rank; /* pid, tid 0: none */
+    /* Of a counter: its values are in units of this many. */
     int64_t multiplier;
     bool has_children, is_counter, is_incremental, is_described;
     int64_t sum; /* of an incremental counter */
@@ -193,7 +210,8 @@ typedef struct pf_track {
     uint32_t name_id, key_id; /* of a counter */
 } pf_track;
 
-/* A begin or end of a slice, to be joined. */
+/* A begin or end of a slice, to be joined. Slots of asynchronous ranges have the highest bit, so that they differ from
+ * those of tracks. */
 typedef struct pf_edge {
     int64_t ns;
     uint32_t slot; /* what ends match begins: index of a pf_track, or of an asynchronous range */
@@ -201,6 +219,7 @@ typedef struct pf_edge {
     bool is_end;
 } pf_edge;
 
+/* An event with a flow id. Ends of slices have no row of their own until they are joined. */
 typedef struct pf_flow_end {
     uint64_t id;
     int64_t ns;
@@ -222,6 +241,7 @@ typedef struct pf_series {
 
 /* ---- the scheduler ---------------------------------------------------------------------------- */
 
+/* A thread that the scheduler knows. Its process is known only if a description or the tree of processes has it. */
 typedef struct pf_thread {
     uint32_t track; /* of its states; PF_NONE: not made */
     int64_t tid;
@@ -231,11 +251,14 @@ typedef struct pf_thread {
     uint32_t name; /* string id of its last name */
 } pf_thread;
 
+/* Who runs on a CPU, and since when. since_ns is INT64_MIN before its first event. */
 typedef struct pf_cpu {
     int64_t since_ns;
     uint32_t thread; /* index; PF_NONE: idle, or not known */
 } pf_cpu;
 
+/* An event of the scheduler: a switch of a CPU, or a wake. They are sorted by time before states are made of them, since
+ * each CPU has bundles of its own. */
 typedef struct pf_switch {
     int64_t ns;
     int64_t prev, next, prev_state; /* of a wake: next is the woken thread, prev the waker */
@@ -268,18 +291,23 @@ typedef struct pf_description {
 } pf_description;
 
 typedef struct kt_perfetto {
+    /* The rows that are made, and what they are made with. */
     kt_import m;
     kineto_error *err;
+    /* no_memory ends all loops; it is reported once, at the end. */
     bool is_first_pass, no_memory;
     kb_arena arena; /* unpacked packets and copies */
+    /* Compressed packets are unpacked once, in the first pass, and taken in the same order in the second. */
     KB_VEC(kineto_string) unpacked;
     size_t unpacked_bytes, unpacked_at, file_bytes;
 
+    /* Clocks and sequences. A file may have a sequence for each lane of a row, so that each holds little. */
     pf_clocks clocks;
     KB_VEC(pf_sequence *) sequences;
     kb_map sequence_of_id;
     pf_sequence *sequence; /* the last one */
 
+    /* Tracks by their uuids; those that events refer to and nothing describes are among them. */
     KB_VEC(pf_track) tracks;
     kb_map track_of_uuid;
     kb_map names_of_tracks; /* hash of process and text → 1: taken */
@@ -288,6 +316,7 @@ typedef struct kt_perfetto {
     uint32_t async_count;
     KB_VEC(pf_edge) edges, open_edges; /* open_edges: of an own file, the innermost last */
     KB_VEC(pf_flow_end) flow_ends;
+    /* The value that is being built; one at a time. */
     kt_json_text json;
 
     /* Of a file that ckineto wrote. */
@@ -301,17 +330,20 @@ typedef struct kt_perfetto {
     kb_map own_states; /* hash of track and start of blocked states that are slices */
     pf_counter_row counter;
 
+    /* The scheduler. */
     KB_VEC(pf_thread) threads;
     kb_map thread_of_tid, tgid_of_tid;
     KB_VEC(pf_cpu) cpus;
     KB_VEC(pf_switch) switches;
     kb_map gpu_names; /* specifications of old files */
 
+    /* String ids of keys that are columns of a row, or have a meaning. */
     uint32_t correlation_key, external_key, finished_key, started_key, lost_key, async_key, value_key, corr_key;
     /* For the ledger. */
     pf_unread_list unread_gpu_fields, unread_chrome, unread_packets, unread_event_fields, unread_phases, unread_ftrace;
     uint64_t bad_packets, bad_events, unmatched_ends, open_slices, deep_values, long_values, proto_values, lone_flows, lost_state;
     uint64_t dropped_packets, extra_doubles, samples, bad_counters, overflown_times;
+    /* The file ends within a packet. */
     bool is_cut;
 } kt_perfetto;
 
@@ -323,41 +355,54 @@ typedef struct pf_packet {
     bool has_time;
 } pf_packet;
 
+/** Counts something that is not read, by its number. */
 void pf_count_unread(kt_perfetto *p, pf_unread_list *list, uint32_t id);
 
 /* ---- perfetto_clocks.c ---- */
+/** Keeps a snapshot. First pass. False: out of memory. */
 bool pf_clocks_add(kt_perfetto *p, kineto_string snapshot, uint32_t sequence);
-/** After the first pass. */
+/** Chooses the common clock, and makes the lists of readings of all others. After the first pass.
+ *  @return false: out of memory. */
 bool pf_clocks_settle(kt_perfetto *p);
 /** Incremental clocks of a snapshot begin again. Second pass. */
 void pf_clocks_restart(kt_perfetto *p, kineto_string snapshot, uint32_t sequence);
 /** A time of a clock as ns since 1970; clock 0: that of the trace. False: it has no such time. */
 bool pf_clocks_convert(kt_perfetto *p, uint32_t sequence, uint32_t clock, uint64_t time, int64_t *ns);
+/** Frees everything but the struct. */
 void pf_clocks_free(pf_clocks *c);
 
 /* ---- perfetto_state.c ---- */
+/** The sequence with this id, which is added if it is new. NULL: out of memory. */
 pf_sequence *pf_sequence_find(kt_perfetto *p, uint32_t id);
+/** Forgets texts and defaults, as the recorder did. */
 void pf_sequence_clear(pf_sequence *s);
+/** Frees a sequence. */
 void pf_sequence_free(pf_sequence *s);
+/** Takes the interned texts of a packet, before its event. */
 void pf_intern(kt_perfetto *p, pf_sequence *s, kineto_string interned_data);
+/** Takes the defaults of a packet, which count for itself and those that follow. */
 void pf_set_defaults(pf_sequence *s, kineto_string defaults);
 /** String id of an interned text; false: it was not interned, as in a recording that began late. */
 bool pf_text(const pf_sequence *s, uint32_t kind, uint64_t iid, uint32_t *id);
 
 /* ---- perfetto_tracks.c ---- */
+/** Takes a description of a track. Several of one track add up. */
 void pf_describe_track(kt_perfetto *p, kineto_string descriptor);
+/** Takes processes and threads of the system. */
 void pf_describe_tree(kt_perfetto *p, kineto_string process_tree);
 /** Index of the track with this uuid, which is added if it was not described. PF_NONE: out of memory. */
 uint32_t pf_track_find(kt_perfetto *p, uint64_t uuid);
-/** Gives it its place in the trace. */
+/** Gives it its place in the trace: a row of a process, thread, device or counter. Only the first call does. */
 void pf_track_place(kt_perfetto *p, uint32_t index);
 /** The track of events without one. */
 uint32_t pf_track_of_sequence(kt_perfetto *p, const pf_sequence *s);
 
 /* ---- perfetto_events.c ---- */
+/** Makes a row of a track event, or keeps its part of one. Second pass. */
 void pf_read_event(kt_perfetto *p, const pf_packet *packet, kineto_string event);
 /** Appends a counter row of an own file that is not complete yet. */
 void pf_flush_counter(kt_perfetto *p);
+/** The kind that a category tells, in the spelling of any vendor. */
 uint32_t pf_kind_of_category(kineto_string category, uint32_t otherwise);
 
 /* ---- perfetto_join.c ---- */
@@ -369,11 +414,15 @@ void pf_join_events(kt_perfetto *p);
 void pf_put_annotation(kt_perfetto *p, const pf_sequence *s, kineto_string annotation, kt_row *row);
 
 /* ---- perfetto_sched.c ---- */
+/** Keeps the events of the scheduler in a bundle of one CPU. */
 void pf_read_ftrace(kt_perfetto *p, const pf_packet *packet, kineto_string bundle);
+/** Makes rows of states of all events that were kept. */
 void pf_make_states(kt_perfetto *p);
 
 /* ---- perfetto_gpu.c ---- */
+/** Makes a row of a piece of work of a GPU. */
 void pf_read_gpu_stage(kt_perfetto *p, const pf_packet *packet, kineto_string event);
+/** Makes rows of samples of counters of a GPU. */
 void pf_read_gpu_counter(kt_perfetto *p, const pf_packet *packet, kineto_string event);
 
 /* ---- perfetto_own.c ---- */

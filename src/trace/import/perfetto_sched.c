@@ -2,6 +2,7 @@
  * running, waiting for a CPU, blocked. */
 #include "trace/import/perfetto_read.h"
 
+/* Fields of messages: a bundle of a CPU, its events, switches, wakes, and the columns of the compact form. */
 enum {
     BUNDLE_CPU = 1, BUNDLE_EVENT = 2, BUNDLE_COMPACT = 4, BUNDLE_OWN_TIME = 6, BUNDLE_BOOT_TIME = 7,
     FTRACE_TIME = 1, FTRACE_PID = 2, FTRACE_SWITCH = 4, FTRACE_WAKEUP = 17, FTRACE_WAKING = 20, FTRACE_WAKEUP_NEW = 114,

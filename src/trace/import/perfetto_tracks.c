@@ -189,33 +189,27 @@ void pf_describe_tree(kt_perfetto *p, kineto_string process_tree)
 
 /* ---- places ----------------------------------------------------------------------------------- */
 
-/* The number in brackets after a word, as in "COMPUTE AGENT [4] STREAM [1] (GPU)"; -1: none. */
-static int64_t number_in_brackets(kineto_string name, const char *word)
+/* The number in the next brackets of a name; -1: none. `name` becomes the rest after them. */
+static int64_t take_number_in_brackets(kineto_string *name)
 {
-    const char *at = memmem(name.data, name.size, word, strlen(word));
-    const char *end = name.data + name.size;
+    const char *at = name->size ? memchr(name->data, '[', name->size) : NULL, *end = name->data + name->size;
     int64_t n = 0;
-    if (!at)
-        return -1;
-    at = memchr(at, '[', (size_t)(end - at));
     if (!at || ++at == end || !kb_is_digit(*at))
         return -1;
     for (; at < end && kb_is_digit(*at) && n < INT32_MAX; at++)
         n = 10 * n + (*at - '0');
+    *name = (kineto_string){at, (size_t)(end - at)};
     return n;
 }
 
-/* A stream by the name that rocprofv3 gives it. */
+/* A stream by the name that rocprofv3 gives it, such as "COMPUTE GPU [4] STREAM [1] (GPU)": the device is in the first
+ * brackets, the stream or queue in the second ones. */
 static bool find_named_stream(kineto_string name, int64_t *device, int64_t *stream)
 {
-    static const char *const queues[] = {"STREAM", "QUEUE", "THREAD"}, *const agents[] = {"AGENT", "GPU"};
     bool is_of_gpu = kb_string_contains(name, "GPU") &&
                      (kb_string_starts_with(name, "COMPUTE ") || kb_string_starts_with(name, "COPY "));
-    *device = *stream = -1;
-    for (size_t i = 0; i < KB_COUNT(agents) && *device < 0; i++)
-        *device = number_in_brackets(name, agents[i]);
-    for (size_t i = 0; i < KB_COUNT(queues) && *stream < 0; i++)
-        *stream = number_in_brackets(name, queues[i]);
+    *device = take_number_in_brackets(&name);
+    *stream = take_number_in_brackets(&name);
     return is_of_gpu && *device >= 0 && *stream >= 0;
 }
 

@@ -8,17 +8,20 @@
 
 enum { KT_WIRE_VARINT = 0, KT_WIRE_FIXED64 = 1, KT_WIRE_BYTES = 2, KT_WIRE_FIXED32 = 5 };
 
+/* A position in a message. */
 typedef struct kt_wire {
     const uint8_t *at, *end;
     bool is_bad; /* what is at `at` is no field */
 } kt_wire;
 
+/* A field: its number, how it is written, and its value. A number that is signed or real has the same 64 bits. */
 typedef struct kt_field {
     uint32_t id, wire;
     uint64_t n;          /* of numbers */
     kineto_string bytes; /* of KT_WIRE_BYTES */
 } kt_field;
 
+/** Begins a walk over the fields of a message. */
 static inline kt_wire kt_wire_of(kineto_string message)
 {
     const uint8_t *at = (const uint8_t *)(message.data ? message.data : "");
@@ -48,6 +51,7 @@ KB_INLINE bool kt_wire_varint(kt_wire *w, uint64_t *n)
     return false;
 }
 
+/** The number of four or eight bytes that follows, the lowest byte first. */
 static inline bool kt_wire_fixed(kt_wire *w, size_t size, uint64_t *n)
 {
     *n = 0;
@@ -94,6 +98,7 @@ static inline bool kt_field_is(const kt_field *f, uint32_t id, uint32_t wire)
     return f->id == id && f->wire == wire;
 }
 
+/** The real number of a field of eight bytes. */
 static inline double kt_field_double(const kt_field *f)
 {
     double value;
@@ -125,17 +130,22 @@ typedef struct kt_json_text {
     bool no_memory, is_too_long;
 } kt_json_text;
 
+/** Begins the next value; the room of the last one is used again. */
 static inline void kt_json_text_begin(kt_json_text *j)
 {
     j->text.count = 0;
     j->is_too_long = false;
 }
 
+/** Appends text that is JSON already. */
 void kt_json_text_put(kt_json_text *j, kineto_string raw);
+/** Appends a text, escaped and in quotes. */
 void kt_json_text_string(kt_json_text *j, kineto_string text);
+/** Appends a number. */
 void kt_json_text_int(kt_json_text *j, int64_t n);
 void kt_json_text_uint(kt_json_text *j, uint64_t n);
 void kt_json_text_double(kt_json_text *j, double n);
+/** What was built so far; valid until more is appended. */
 static inline kineto_string kt_json_text_of(const kt_json_text *j)
 {
     return (kineto_string){j->text.data ? j->text.data : "", j->text.count};

@@ -7,6 +7,8 @@
 #include "trace/import/activities.h"
 #include "trace/import/wire.h"
 
+/* Fields of messages: the space, its planes, their lines, events, stats, and entries of the tables of a plane. Values of
+ * metadata of types and of stats have the name in the same field. */
 enum {
     SPACE_PLANE = 1, SPACE_ERROR = 2, SPACE_WARNING = 3, SPACE_HOST = 4,
     PLANE_ID = 1, PLANE_NAME = 2, PLANE_LINE = 3, PLANE_EVENTS = 4, PLANE_STATS = 5, PLANE_STAT = 6,
@@ -31,6 +33,7 @@ typedef struct x_end {
     bool is_consumer;
 } x_end;
 
+/* The plane that is read, with its tables. */
 typedef struct x_plane {
     kineto_string bytes, name;
     bool is_device;
@@ -39,6 +42,7 @@ typedef struct x_plane {
     KB_VEC(x_type) types;
 } x_plane;
 
+/* The whole profile. */
 typedef struct x_space {
     kt_import m;
     x_plane plane;
@@ -89,6 +93,7 @@ bool kt_is_xplane(kineto_string head)
 
 /* ---- arguments -------------------------------------------------------------------------------- */
 
+/* A stat: its name, and the field with its value. */
 typedef struct x_stat {
     uint32_t name; /* string id; 0: none */
     kt_field value;
@@ -320,6 +325,7 @@ static uint32_t kind_of_host_event(kineto_string name, bool is_correlated)
     return kb_string_starts_with(name, "cu") ? KINETO_KIND_DRIVER : KINETO_KIND_USER_ANNOTATION;
 }
 
+/* The numbers of an event. */
 typedef struct x_event {
     uint64_t type, offset_ps, duration_ps;
     bool is_aggregated, has_stats;
@@ -417,6 +423,7 @@ static void read_event(x_space *x, uint32_t track, int64_t base_ns, kineto_strin
 
 /* ---- lines ------------------------------------------------------------------------------------ */
 
+/* What tells the track of a line. */
 typedef struct x_line {
     int64_t id, time_ns;
     kineto_string name;
