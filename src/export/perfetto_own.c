@@ -1,5 +1,10 @@
 /* The table by which ckineto reads its own Perfetto traces back: identities of processes, tracks and counters, which
- * Perfetto has no place for, and the ledger. It is an entry of the metadata, which viewers ignore. */
+ * Perfetto has no place for, and the ledger. It is an entry of the metadata, which viewers ignore.
+ *
+ * Perfetto knows processes and threads by numbers of 31 bits, and other rows by names only: whether a row is a device, a
+ * stream or a text of the file is lost there, and so are lanes, which are rows of their own. Events refer to tracks by
+ * their uuids, and the table says what each of them is in the trace. What can be told from an event is not in the table:
+ * ids, flags and the kind of an activity are in its packet. */
 #include "export/perfetto.h"
 
 /* An empty text is left out: readers take it as the default. */

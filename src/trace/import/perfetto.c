@@ -1,4 +1,9 @@
-/* A Perfetto trace as a trace: recognises the file, and walks over its packets. */
+/* A Perfetto trace as a trace: recognises the file, and walks over its packets.
+ *
+ * Files are streams of packets of many sequences, in no order of time. What is damaged is left out: a packet that cannot be
+ * read is counted, and so is an event whose time cannot be known. Nothing recurses but values in values, which are
+ * bounded, and packets in a compressed packet, which may not be compressed again. Memory is that of the rows, of the file
+ * and of what is unpacked, which is bounded by the size of the file. */
 #include "trace/import/perfetto_read.h"
 
 #include "trace/import/perfetto_unpack.h"

@@ -1,4 +1,8 @@
-/* Times of Perfetto's packets: clocks, their readings at the same moment, and times since 1970. */
+/* Times of Perfetto's packets: clocks, their readings at the same moment, and times since 1970.
+ *
+ * A snapshot has readings of several clocks at one moment. One clock is common to all: BOOTTIME where it exists. Each
+ * other one has a list of its readings with the time of the common clock, found through whatever clock a snapshot shares
+ * with it. */
 #include "trace/import/perfetto_read.h"
 
 enum { CLOCK_FIELD = 1, PRIMARY_FIELD = 2, ID_FIELD = 1, TIME_FIELD = 2, INCREMENTAL_FIELD = 3, UNIT_FIELD = 4 };

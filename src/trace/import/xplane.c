@@ -3,7 +3,10 @@
  * kinds of its work are recognised as in XLA's JSON (model/devices.c).
  *
  * Times have picoseconds. Begin and end are each rounded down to a nanosecond: ranges that touch or nest still do, and a
- * length may differ by one nanosecond. */
+ * length may differ by one nanosecond.
+ *
+ * Events refer to types, types and events to stats, by numbers of their plane. Tables are read before lines, wherever they
+ * are in the file. What is damaged is left out and counted; memory is that of the rows and tables. */
 #include "trace/import/activities.h"
 #include "trace/import/wire.h"
 
