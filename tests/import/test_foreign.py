@@ -3,6 +3,7 @@ times to the nanosecond, launches, names and ranges; what is not read is counted
 the place."""
 
 import csv
+import glob
 import gzip
 import io
 import json
@@ -17,6 +18,7 @@ import unittest
 import foreign_files as files
 
 COMMAND = os.environ["CKINETO"]
+DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data")
 folder = tempfile.TemporaryDirectory()
 RUN = files.Run()
 
@@ -119,12 +121,23 @@ class Same(unittest.TestCase):
         statement = "SELECT kind, name, start_ns, end_ns, correlation_id FROM activities ORDER BY start_ns, kind, name"
         for name in (NSYS["2025.1"], ROCPD["4.1"], "rocprof.json"):
             expected = rows(name, statement)
-            for out in ("again.json", "again.json.gz"):
+            for out in ("again.json", "again.json.gz", "again.sqlite"):
                 call("convert", name, "-o", out)
                 self.assertEqual(rows(out, statement), expected)
             for out in ("out.pftrace", "out.csv", "out.folded"):
                 call("convert", name, "-o", out)
                 self.assertGreater(os.path.getsize(path(out)), 100)
+
+    def test_own_databases(self):
+        """What ckineto writes as SQLite, it reads again: traces of PyTorch have the same tables."""
+        traces = sorted(glob.glob(os.path.join(DATA, "torch-*", "*.json*")))[:6]
+        self.assertTrue(traces)
+        for trace in [*traces, path("run.json")]:
+            with self.subTest(trace):
+                call("convert", trace, "-o", "own.sqlite")
+                found, expected = tables("own.sqlite"), tables(trace)
+                for table in expected:
+                    self.assertEqual(found[table], expected[table], table)
 
     def test_compressed_and_piped(self):
         for name in (NSYS["2023.4"], ROCPD["3.0"], "rocprof.json"):

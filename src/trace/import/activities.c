@@ -170,7 +170,7 @@ static void link_launches(kt_import *m)
 
 kineto_status kt_import_finish(kt_import *m, kineto_trace **out, kineto_error *err)
 {
-    if (!m->b->status)
+    if (!m->b->status && !m->has_flows)
         link_launches(m);
     return kt_builder_finish(m->b, out, err);
 }

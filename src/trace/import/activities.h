@@ -14,6 +14,7 @@
 typedef struct kt_import {
     kt_builder *b;
     const char *tool; /* the source of its lines in the ledger */
+    bool has_flows;   /* launches are linked already */
     kb_map scopes;    /* scope → its number */
     kb_map streams;   /* hash of device and stream → pid + 1 of the process that had it first */
     uint32_t cuda_runtime, cuda_driver; /* categories of calls as Kineto spells them, also of HIP */

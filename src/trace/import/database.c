@@ -368,6 +368,8 @@ static kineto_status import_tables(kt_database *d, const kt_import_source *sourc
                        "an SQLite database of RPD; convert it with 'rpd2tracing.py FILE FILE.json'");
     if (kt_is_rocpd(d))
         return kt_import_rocpd(d, source, out, err);
+    if (kt_is_own_database(d))
+        return kt_import_own_database(d, source, out, err);
     kt_database_list(d, names, sizeof names);
     return kb_fail(err, KINETO_E_FORMAT,
                    "expected an export of Nsight Systems or a database of rocprofv3, and this is an SQLite database "

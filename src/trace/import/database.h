@@ -96,6 +96,9 @@ uint32_t kt_texts_find(kt_texts *texts, int64_t id);
 bool kt_is_nsys(const kt_database *d);
 kineto_status kt_import_nsys(kt_database *d, const kt_import_source *source, kineto_trace **out,
                              kineto_error *err);
+bool kt_is_own_database(const kt_database *d);
+kineto_status kt_import_own_database(kt_database *d, const kt_import_source *source, kineto_trace **out,
+                                     kineto_error *err);
 bool kt_is_rocpd(const kt_database *d);
 kineto_status kt_import_rocpd(kt_database *d, const kt_import_source *source, kineto_trace **out,
                               kineto_error *err);

@@ -38,6 +38,7 @@ static const char *const kernel_columns[] = {
     "dynamicSharedMemory", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "graphId", "graphNodeId", NULL};
 enum { LONG_NAME = WORK_COLUMNS, SHORT_NAME, RAW_NAME, REGISTERS, STATIC, DYNAMIC, GRID, BLOCK = GRID + 3, GRAPH = BLOCK + 3, NODE };
 
+/* "[64,2,1]", one text for all launches of that size. */
 static void put_sizes(nsys *n, int key, const int64_t *size)
 {
     char text[80];
@@ -180,6 +181,7 @@ static uint32_t copy_name(nsys *n, int64_t kind, int64_t from, int64_t to)
     return kt_string(n->m.b, (kineto_string){text, (size_t)size});
 }
 
+/* Bytes, and gigabytes a second. */
 static void put_bytes(nsys *n, const kt_rows *rows, int column, const kt_row *row)
 {
     int64_t bytes = kt_rows_int_or(rows, column, -1);

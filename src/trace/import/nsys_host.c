@@ -36,6 +36,7 @@ static bool is_driver_call(kineto_string name)
     return name.size > 2 && name.data[0] == 'c' && name.data[1] == 'u' && name.data[2] >= 'A' && name.data[2] <= 'Z';
 }
 
+/* Each launch has the correlation of its work. */
 static void read_cuda_calls(nsys *n)
 {
     static const char *const columns[] = {NSYS_SPAN, "globalTid", "correlationId", "!nameId", "returnValue", NULL};
@@ -182,6 +183,7 @@ static const call_table call_tables[] = {
     {"PROFILER_OVERHEAD", NULL, KINETO_KIND_OVERHEAD},
 };
 
+/* Calls with the arguments that messages of MPI have. */
 static void read_calls(nsys *n, const call_table *t)
 {
     static const char *const columns[] = {NSYS_SPAN, "globalTid", "nameId", "textId", "size", "remoteRank", "tag", NULL};

@@ -70,6 +70,7 @@ void kt_rocm_classify(kt_rocm *r, kineto_string domain, kt_row *row)
 
 /* ---- kernels ---------------------------------------------------------------------------------- */
 
+/* "[64,2,1]", one text for all launches of that size. */
 static void put_dimensions(kt_rocm *r, uint32_t key, const int64_t *size)
 {
     char text[80];
@@ -78,6 +79,7 @@ static void put_dimensions(kt_rocm *r, uint32_t key, const int64_t *size)
     kt_args_put_shared(r->m.b, key, KINETO_ARG_INTS, kt_string(r->m.b, (kineto_string){text, (size_t)bytes}));
 }
 
+/* ROCm counts work items, Kineto blocks. */
 static uint32_t make_launch_set(kt_rocm *r, const kt_rocm_launch *launch)
 {
     int64_t blocks[3];
