@@ -3,7 +3,11 @@
  *
  * A line has its own header (communicator, rank) and metadata (host, process, time of the dump), or since version 4.3
  * those of the marker before it. Only logs with NCCL_INSPECTOR_DUMP_VERBOSE have times of operations; without them an
- * operation is placed before the one that follows it in its communicator and before the time of its dump. */
+ * operation is placed before the one that follows it in its communicator and before the time of its dump.
+ *
+ * A process has one log, with all communicators in it and with all its ranks of each. Lines are read one by one, so that one
+ * that was cut, as the last one of a log that is still written may be, costs no other. The type of elements and the
+ * ranks of a communicator are not in a log; what compares ranks matches operations by communicator and number. */
 #include "trace/import/activities.h"
 
 #include "trace/bytes/json_value.h"
