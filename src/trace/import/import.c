@@ -1,4 +1,8 @@
-/* The tables of formats of other tools. */
+/* The tables of formats of other tools.
+ *
+ * Text, binary files and JSON are told apart first, as most recognisers know one of them. Of those that accept a file the
+ * first one reads it, so that one with a magic number or with exact names is before one that guesses. Directories are
+ * told by the beginning of one of their files. */
 #include "trace/import/import.h"
 
 #include <stdio.h>

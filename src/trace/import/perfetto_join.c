@@ -1,4 +1,7 @@
-/* Joins the begins and ends of slices of a Perfetto trace, and its flows, when all packets have been read. */
+/* Joins the begins and ends of slices of a Perfetto trace, and its flows, when all packets have been read.
+ *
+ * Rows exist from their begins on, in the order of the file; here they get their ends. Files of ckineto need this for what
+ * is damaged only: there each lane is in order. */
 #include "trace/import/perfetto_read.h"
 
 /* ---- slices ----------------------------------------------------------------------------------- */
