@@ -37,8 +37,8 @@ static const kc_options options = {
     "convert",
     "TRACE... -o OUT [-o OUT...] [options]",
     "Write a trace of ckineto, Kineto or PyTorch, or of another tool (perf, uftrace, nsys\n"
-    "export --type sqlite, rocprofv3), in another format, by default the one that the name of\n"
-    "OUT ends in, and print the numbers of activities that were written and that the format\n"
+    "export --type sqlite, rocprofv3, Perfetto, XLA's xplane.pb, NCCL's inspector), in another\n"
+    "format, by default the one that the name of OUT ends in, and print the numbers of activities that were written and that the format\n"
     "cannot hold. A TRACE of - is the standard input. Several files, and those in a directory,\n"
     "become one trace.",
     "ckineto convert trace.json.gz -o trace.pftrace\n"

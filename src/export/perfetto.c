@@ -108,6 +108,22 @@ static void put_event_names(ke_perfetto *w, const kt_block *b, uint32_t i)
     ke_proto_uint(&w->packets, KE_PF_EVENT_CATEGORY, category);
 }
 
+bool ke_pf_has_usual_kind(ke_perfetto *w, const kt_block *b, uint32_t i)
+{
+    uint32_t category = b->category[i];
+    while (w->category_kinds.count <= category)
+        if (!kb_vec_push(&w->category_kinds, 0)) {
+            w->out_of_memory = true;
+            return true;
+        }
+    int16_t *known = &w->category_kinds.data[category];
+    if (KINETO_UNLIKELY(!*known)) {
+        int kind = kb_kind_parse(kt_category_string(w->trace, b->category[i]));
+        *known = (int16_t)(kind < 0 ? -1 : kind + 1);
+    }
+    return *known == b->kind[i] + 1;
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 /* The begin of a slice or an instant, on the fast path if possible. */
@@ -122,6 +138,8 @@ static void write_event_packet(ke_perfetto *w, const kt_block *b, uint32_t i, ki
     }
     event_marks e = begin_event_packet(w, b->start_ns[i], type);
     put_event_names(w, b, i);
+    if (!ke_pf_has_usual_kind(w, b, i))
+        ke_proto_uint(&w->packets, KE_PF_EVENT_KIND, b->kind[i]);
     ke_pf_put_args(w, b, i, row);
     if (w->flow_first)
         ke_pf_put_flows(w, row);
@@ -172,6 +190,8 @@ static void write_counter_row(ke_perfetto *w, const kt_block *b, uint32_t i, kin
     kineto_string name = kineto_trace_string(w->trace, b->name[i]);
     bool numbers_only = !b->correlation_id[i] && !b->external_id[i] && !(b->flags[i] & 0xff);
     uint32_t samples = 0;
+    w->counter_kind = b->kind[i];
+    w->counter_category = b->category[i];
     kineto_args_iterator it;
     kineto_arg arg;
     kineto_args_begin(w->trace, row, &it);
@@ -319,7 +339,9 @@ static void free_perfetto(ke_perfetto *w)
     free(w->tracks);
     kb_vec_free(&w->watched);
     kb_vec_free(&w->runs);
+    kb_vec_free(&w->category_kinds);
     kb_map_free(&w->series);
+    kb_vec_free(&w->series_list);
     kb_vec_free(&w->names.given);
     kb_vec_free(&w->categories.given);
     kb_vec_free(&w->keys.given);

@@ -77,6 +77,7 @@ enum {
     KE_PF_EVENT_DOUBLE = 44,
     KE_PF_EVENT_FLOW = 47,
     KE_PF_EVENT_FLOW_END = 48,
+    KE_PF_EVENT_KIND = 1001, /* of ckineto, which others skip: a kind that the category does not tell */
 
     KE_PF_VALUE_KEY = 1, /* interned */
     KE_PF_VALUE_BOOL = 2,
@@ -87,6 +88,7 @@ enum {
     KE_PF_VALUE_KEY_TEXT = 10,
     KE_PF_VALUE_ENTRY = 11,
     KE_PF_VALUE_ITEM = 12,
+    KE_PF_VALUE_IS_TEXT = 1000, /* of ckineto, which others skip: "[]" is a text, and not an empty list */
 
     KE_PF_FRAME_FUNCTION = 2,
     KE_PF_FRAME_MAPPING = 3,
@@ -186,6 +188,11 @@ enum {
 #define KE_PF_OWN_INDEX(id) (2 * (id) + 1)
 
 extern const double ke_pf_powers[16];
+/** Is the text one that also stands for a value without a type in Perfetto? */
+static inline bool ke_pf_is_word(kineto_string text)
+{
+    return text.size <= 4 && (kb_string_is(text, "[]") || kb_string_is(text, "{}") || kb_string_is(text, "null"));
+}
 
 typedef struct ke_pf_track {
     kineto_track view;
@@ -218,6 +225,15 @@ typedef struct ke_pf_process {
     int64_t pid; /* 0: a plain track, not a process */
 } ke_pf_process;
 
+/* A series of a counter: the track of its samples. */
+typedef struct ke_pf_series {
+    uint64_t uuid;
+    uint32_t track;
+    kineto_string name, key;
+    uint8_t kind;
+    uint16_t category;
+} ke_pf_series;
+
 typedef struct ke_perfetto {
     const kineto_trace *trace;
     kb_sink *sink;
@@ -238,8 +254,12 @@ typedef struct ke_perfetto {
     uint64_t dropped_samples;
     uint64_t first_states; /* states of threads before they ran, which the scheduler's events lack */
     kb_map series; /* hash of (track, name, key) → uuid */
+    KB_VEC(ke_pf_series) series_list;
+    uint8_t counter_kind; /* of the row whose samples are written */
+    uint16_t counter_category;
 
     ke_pf_ids names, categories, keys;
+    KB_VEC(int16_t) category_kinds; /* + 1, by category; 0: not known yet, -1: of none */
     kb_intern raw_keys;         /* keys of verbatim args as written in the source */
     KB_VEC(ke_pf_key) raw_info; /* by id of raw_keys */
     KB_VEC(char) unescaped;
@@ -271,6 +291,9 @@ static inline int64_t ke_pf_time(int64_t ns) { return KB_MAX(ns, INT64_C(0)); }
 uint32_t ke_pf_intern_id(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh);
 /** Writes a text under its number into the current packet. */
 void ke_pf_intern_text(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text);
+
+/** True if the kind of a row is that of its category; else its packet has it. */
+bool ke_pf_has_usual_kind(ke_perfetto *w, const kt_block *b, uint32_t i);
 
 /* ---- perfetto_tracks.c ----------------------------------------------------------------------- */
 /** Assigns uuids, pids and tids. False: out of memory. */
@@ -332,8 +355,21 @@ static inline ke_pf_slot *ke_pf_slot_of(const ke_perfetto *w, kineto_string key)
 /* ---- perfetto_flows.c ------------------------------------------------------------------------ */
 bool ke_pf_plan_flows(ke_perfetto *w);
 void ke_pf_put_flows(ke_perfetto *w, kineto_row row);
+/** The number of an arrow, of an item of flow_ends: its type is in the highest byte, for readers of ckineto's files. */
+static inline uint64_t ke_pf_flow_number(const ke_perfetto *w, uint64_t end)
+{
+    kineto_flow f = {0};
+    kineto_trace_flow(w->trace, end >> 1, &f);
+    return (uint64_t)(f.type & 0xff) << 56 | ((end >> 1) + 1);
+}
 
 /* ---- perfetto_meta.c ------------------------------------------------------------------------- */
 /** Writes the last sequence: header, properties of devices, ledger. */
 void ke_pf_write_metadata(ke_perfetto *w, const char *trace_name);
+/** Writes an entry of the metadata: a JSON value. */
+void ke_pf_write_json_entry(ke_perfetto *w, kineto_string name, kineto_string value);
+
+/* ---- perfetto_own.c -------------------------------------------------------------------------- */
+/** Writes the table by which ckineto reads the file back, after all events. */
+void ke_pf_write_own(ke_perfetto *w);
 #endif

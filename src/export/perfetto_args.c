@@ -140,6 +140,13 @@ static void put_json_number(ke_perfetto *w, kineto_string raw)
         ke_proto_double(&w->packets, KE_PF_VALUE_DOUBLE, parse_json_double(raw));
 }
 
+static void put_text_value(ke_perfetto *w, kineto_string text)
+{
+    if (ke_pf_is_word(text))
+        ke_proto_bool(&w->packets, KE_PF_VALUE_IS_TEXT, true);
+    ke_proto_string(&w->packets, KE_PF_VALUE_STRING, text);
+}
+
 static void put_json_value(ke_perfetto *w, kineto_string raw);
 
 /* The items of a list or object; false: there are none. The text was validated when it was read,
@@ -168,8 +175,7 @@ static void put_json_value(ke_perfetto *w, kineto_string raw)
 {
     switch (raw.size ? raw.data[0] : 'n') {
     case '"':
-        ke_proto_string(&w->packets, KE_PF_VALUE_STRING,
-                        unescape_into_scratch(w, kt_json_inside(raw)));
+        put_text_value(w, unescape_into_scratch(w, kt_json_inside(raw)));
         return;
     case 't':
     case 'f':
@@ -206,7 +212,7 @@ static void put_packed_annotations(ke_perfetto *w, const kt_block *b, uint32_t i
         else if (arg.type == KINETO_ARG_BOOL)
             ke_proto_bool(&w->packets, KE_PF_VALUE_BOOL, arg.u != 0);
         else if (arg.type == KINETO_ARG_STRING)
-            ke_proto_string(&w->packets, KE_PF_VALUE_STRING, arg.text);
+            put_text_value(w, arg.text);
         else
             put_json_value(w, arg.text);
         ke_proto_end(&w->packets, mark);

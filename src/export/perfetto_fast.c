@@ -106,7 +106,9 @@ static inline char *put_packed_value(char *out, const kt_arg *arg)
     case KINETO_ARG_BOOL:
         return put_varint_field(out, KE_PF_VALUE_BOOL, arg->u != 0);
     case KINETO_ARG_STRING:
-        return put_utf8_field(out, KE_PF_VALUE_STRING, arg->text.data, arg->text.size);
+        return ke_pf_is_word(arg->text)
+                   ? NULL
+                   : put_utf8_field(out, KE_PF_VALUE_STRING, arg->text.data, arg->text.size);
     default:
         return NULL;
     }
@@ -257,7 +259,7 @@ static char *put_value_fast(char *out, json_cursor *p, uint32_t depth)
     kineto_string text;
     switch (peek_token(p)) {
     case '"':
-        return take_plain_string(p, &text)
+        return take_plain_string(p, &text) && !ke_pf_is_word(text)
                    ? put_utf8_field(out, KE_PF_VALUE_STRING, text.data, text.size)
                    : NULL;
     case 't':
@@ -383,7 +385,7 @@ static inline char *put_flows_fast(const ke_perfetto *w, char *out, kineto_row r
     if (end - first > MAX_FLOWS)
         return NULL;
     for (; first < end; first++) {
-        uint64_t flow = w->flow_ends[first], number = (flow >> 1) + 1;
+        uint64_t flow = w->flow_ends[first], number = ke_pf_flow_number(w, flow);
         uint32_t field = flow & 1 ? KE_PF_EVENT_FLOW_END : KE_PF_EVENT_FLOW;
         out = ke_proto_put_varint(out, (uint64_t)field << 3 | KE_WIRE_FIXED64);
         for (int i = 0; i < 8; i++)
@@ -397,7 +399,7 @@ bool ke_pf_put_fast(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row ro
 {
     uint32_t name = interned_number(w, &w->names, b->name[i]);
     uint32_t category = interned_number(w, &w->categories, b->category[i]);
-    bool plain = b->form[i] != KINETO_FORM_ASYNC && !(b->flags[i] & 0xff);
+    bool plain = b->form[i] != KINETO_FORM_ASYNC && !(b->flags[i] & 0xff) && ke_pf_has_usual_kind(w, b, i);
     if (!name || !category || !plain || !ke_proto_reserve(&w->packets, ROOM))
         return false;
     char *packet = w->packets.data + w->packets.count + 1, *out = packet + 1;

@@ -88,6 +88,6 @@ void ke_pf_put_flows(ke_perfetto *w, kineto_row row)
     for (uint32_t i = w->flow_first[row]; i < w->flow_first[row + 1]; i++) {
         uint64_t end = w->flow_ends[i];
         ke_proto_fixed64(&w->packets, end & 1 ? KE_PF_EVENT_FLOW_END : KE_PF_EVENT_FLOW,
-                         (end >> 1) + 1);
+                         ke_pf_flow_number(w, end));
     }
 }

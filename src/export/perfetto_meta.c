@@ -30,7 +30,7 @@ static void write_metadata_string(ke_perfetto *w, kineto_string name, kineto_str
     end_metadata_entry(w, e);
 }
 
-static void write_metadata_json(ke_perfetto *w, kineto_string name, kineto_string value)
+void ke_pf_write_json_entry(ke_perfetto *w, kineto_string name, kineto_string value)
 {
     metadata_entry e = begin_metadata_entry(w, name);
     ke_proto_string(&w->packets, KE_PF_METADATA_JSON, value);
@@ -46,7 +46,7 @@ static void write_device_metadata(ke_perfetto *w)
         if (!p->properties_json.size)
             continue;
         snprintf(name, sizeof name, "device %lld properties", (long long)p->pid);
-        write_metadata_json(w, kb_string(name), p->properties_json);
+        ke_pf_write_json_entry(w, kb_string(name), p->properties_json);
     }
 }
 
@@ -88,11 +88,12 @@ void ke_pf_write_metadata(ke_perfetto *w, const char *trace_name)
         write_metadata_string(w, kb_string("trace name"), kb_string(trace_name));
     for (uint32_t i = 0; i < kineto_trace_metadata_count(w->trace); i++) {
         kineto_trace_metadata(w->trace, i, &key, &value);
-        write_metadata_json(w, key, value);
+        ke_pf_write_json_entry(w, key, value);
     }
     write_device_metadata(w);
     write_ledger_metadata(w);
     write_metadata_count(w, "written: times before 1970, moved there", w->clamped);
     write_metadata_count(w, "written: arrows that end before they begin, reversed",
                          w->backward_flows);
+    ke_pf_write_own(w);
 }

@@ -329,6 +329,16 @@ static void put_counter_name(ke_perfetto *w, kineto_string name, kineto_string k
     put_track_name(w, whole, 0);
 }
 
+/* Keeps what the series is of, for the table of ckineto. */
+static void note_series(ke_perfetto *w, uint64_t uuid, uint32_t track, kineto_string name, kineto_string key)
+{
+    ke_pf_series s = {.uuid = uuid, .track = track, .name = name, .key = key, .kind = w->counter_kind,
+                      .category = w->counter_category};
+    s.key.data = kb_arena_copy(&w->arena, key.data, key.size);
+    if (!s.key.data || !kb_vec_push(&w->series_list, s))
+        w->out_of_memory = true;
+}
+
 uint64_t ke_pf_series_track(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key)
 {
     uint64_t identity[3] = {track, kb_hash(name.data, name.size), kb_hash(key.data, key.size)};
@@ -343,6 +353,7 @@ uint64_t ke_pf_series_track(ke_perfetto *w, uint32_t track, kineto_string name, 
     if (!created)
         return *found;
     uint64_t uuid = ++w->next_uuid;
+    note_series(w, uuid, track, name, key);
     description_marks d =
         begin_track_description(w, uuid, w->processes[w->tracks[track].view.process].uuid);
     put_counter_name(w, name, key);

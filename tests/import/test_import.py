@@ -299,7 +299,7 @@ class Foreign(unittest.TestCase):
              ("x.tracy", b"tr\xfdP\0", "tracy-csvexport"),
              ("x.jfr", b"FLR\0\0\2", "jfr print"),
              ("x.pb.gz", gzip.compress(b"\n\x04\x08\x01\x10\x02"), "pprof"),
-             ("x.pftrace", b"\n\x50\x08", "traceconv json"),
+             ("x.pftrace", b"\n\x50\x08", "neither a Perfetto trace"),
              ("x.data", b"2ELIFREP", "perf script"),
              ("heaptrack", b"v 10500 3\nX /usr/bin/x\n", "heaptrack_print"),
              ("x.csv", b'"Kind","Agent_Id","Queue_Id"\n', "rocpd"),

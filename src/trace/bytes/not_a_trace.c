@@ -75,8 +75,7 @@ static const foreign_format formats[] = {
     {"\n\x04\x08", 3, NULL, EXPECTED
      "a profile of pprof, which has sums and no times; 'go tool pprof -top FILE' prints it"},
     {"\n", 1, NULL, EXPECTED
-     "binary, a Perfetto trace perhaps: ui.perfetto.dev opens it, and 'traceconv json FILE FILE.json' "
-     "makes a .json that ckineto reads"},
+     "binary, and neither a Perfetto trace nor a profile of XLA"},
     {"\x93""CKF\r\n", 6, NULL,
      "a facts file, which has no events: name the trace that it was made of; 'ckineto analyze', 'diff', 'info' and "
      "'verify' take facts"},
@@ -121,8 +120,6 @@ static const struct {
     {".ncu-rep", "a report of Nsight Compute, which has counters of kernels and no times; 'ncu --import "
                  "FILE' prints it"},
     {".vtune", "a result of VTune; 'vtune -report hotspots -r DIRECTORY' prints it"},
-    {".xplane.pb", "a profile of XLA; the profiler of JAX writes a .trace.json.gz next to it if it is "
-                   "started with create_perfetto_trace=True"},
     {".ckfacts", "facts of traces, without events: 'ckineto analyze', 'diff', 'info' and 'verify' take them; other "
                  "verbs need the traces"},
     {".ckrun", "facts of traces, without events: 'ckineto analyze', 'diff', 'info' and 'verify' take them; other "

@@ -66,6 +66,7 @@ typedef struct process_group {
 typedef struct dump {
     KB_VEC(process_group) groups;
     uint32_t world_size;
+    uint64_t coalesced, with_frames; /* entries that are left out, and those that have a stack */
     kb_sink *sink;
     kb_json j;
     bool no_memory;
@@ -128,10 +129,10 @@ static int64_t read_world_rank(const process_group *g, int64_t rank)
 
 /* ---- entries ---------------------------------------------------------------------------------- */
 
-enum { NAME, GROUP, SEQUENCE, P2P_SEQUENCE, IN_SIZES, OUT_SIZES, IN_TYPES, STATE, CREATED, STARTED, COMPLETED, IS_P2P, RECORD, KEYS };
+enum { NAME, GROUP, SEQUENCE, P2P_SEQUENCE, IN_SIZES, OUT_SIZES, IN_TYPES, STATE, CREATED, STARTED, COMPLETED, IS_P2P, RECORD, FRAMES, KEYS };
 static const char *const entry_keys[KEYS] = {
     "profiling_name", "process_group", "collective_seq_id", "p2p_seq_id", "input_sizes", "output_sizes", "input_dtypes", "state",
-    "time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns", "is_p2p", "record_id"};
+    "time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns", "is_p2p", "record_id", "frames"};
 
 /* Elements of all tensors of a list of sizes. */
 static int64_t count_dump_elements(kineto_string sizes)
@@ -227,10 +228,37 @@ static bool put_entries(dump *d, kineto_string entries)
     while (kt_scan_more(&s, &first, '[') && kt_scan_value(&s, &value)) {
         if (!read_members(value, entry_keys, e, KEYS))
             return false;
-        if (!kb_string_contains(inside_of(e[NAME]), ":coalesced"))
+        bool is_batch = kb_string_contains(inside_of(e[NAME]), ":coalesced");
+        d->coalesced += is_batch;
+        d->with_frames += e[FRAMES].size > 2;
+        if (!is_batch)
             put_entry(d, e);
     }
     return !s.problem;
+}
+
+static void put_ledger_line(dump *d, const char *reason, uint64_t count)
+{
+    if (!count)
+        return;
+    kb_json_object_begin(&d->j);
+    kb_json_put_string(&d->j, "source", kb_string("flight recorder"));
+    kb_json_put_string(&d->j, "reason", kb_string(reason));
+    kb_json_put_uint(&d->j, "count", count);
+    kb_json_object_end(&d->j);
+}
+
+/* What the trace does not have. */
+static void put_ledger(dump *d)
+{
+    kb_json_key_z(&d->j, "ckineto");
+    kb_json_object_begin(&d->j);
+    kb_json_key_z(&d->j, "ledger");
+    kb_json_array_begin(&d->j);
+    put_ledger_line(d, "entries of batches, whose members have entries of their own: left out", d->coalesced);
+    put_ledger_line(d, "stacks of entries (frames): not kept", d->with_frames);
+    kb_json_array_end(&d->j);
+    kb_json_object_end(&d->j);
 }
 
 static void put_header(dump *d)
@@ -293,6 +321,7 @@ static kineto_status convert_dump(dump *d, kineto_string text, kineto_trace **ou
     kb_json_array_begin(&d->j);
     ok = ok && put_entries(d, member[0]);
     kb_json_array_end(&d->j);
+    put_ledger(d);
     kb_json_object_end(&d->j);
     if (d->no_memory)
         return kb_fail_memory(err, "read a flight recorder dump");

@@ -1,4 +1,8 @@
-/* The tables of formats of other tools. */
+/* The tables of formats of other tools.
+ *
+ * Text, binary files and JSON are told apart first, as most recognisers know one of them. Of those that accept a file the
+ * first one reads it, so that one with a magic number or with exact names is before one that guesses. Directories are
+ * told by the beginning of one of their files. */
 #include "trace/import/import.h"
 
 #include <stdio.h>
@@ -11,6 +15,9 @@ static const kt_importer importers[] = {
     {.name = "flight recorder", .recognise = kt_is_flight_recorder_pickle, .read = kt_import_flight_recorder},
     {.name = "flight recorder", .is_json = true, .recognise = kt_is_flight_recorder_json,
      .read = kt_import_flight_recorder},
+    {.name = "XLA profile", .recognise = kt_is_xplane, .read = kt_import_xplane},
+    {.name = "Perfetto", .recognise = kt_is_perfetto, .read = kt_import_perfetto},
+    {.name = "NCCL inspector", .is_json = true, .recognise = kt_is_nccl_inspector, .read = kt_import_nccl_inspector},
     {.name = "SQLite database", .recognise = kt_is_database, .read = kt_import_database},
     {.name = "rocprofv3 JSON", .is_json = true, .recognise = kt_is_rocprof_json, .read = kt_import_rocprof_json},
     {.name = "perf script", .recognise = kt_is_perf_script, .read = kt_import_perf_script},

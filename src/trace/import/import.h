@@ -59,6 +59,25 @@ bool kt_is_perf_data(kineto_string head);
 kineto_status kt_import_perf_data(const kt_import_source *source, kineto_trace **out, kineto_error *err);
 kineto_status kt_import_perf_directory(const char *path, kineto_trace **out, kineto_error *err);
 
+/* ---- perfetto.c ---- */
+/** A trace of Perfetto, by the fields of its first packet: the format has no magic number. Profiles of XLA begin with the
+ *  same byte and are asked for first. */
+bool kt_is_perfetto(kineto_string head);
+/** Packets that are damaged are left out and counted; only memory can make it fail. */
+kineto_status kt_import_perfetto(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
+/* ---- xplane.c ---- */
+/** A profile of XLA, by the name of its first plane. */
+bool kt_is_xplane(kineto_string head);
+/** Messages that are damaged are left out and counted; only memory can make it fail. */
+kineto_status kt_import_xplane(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
+/* ---- nccl_inspector.c ---- */
+/** A log of NCCL's inspector, by the keys of its first record. */
+bool kt_is_nccl_inspector(kineto_string head);
+/** Lines that are no record are left out and counted; only memory can make it fail. */
+kineto_status kt_import_nccl_inspector(const kt_import_source *source, kineto_trace **out, kineto_error *err);
+
 /* ---- perf_script.c ---- */
 bool kt_is_perf_script(kineto_string head);
 kineto_status kt_import_perf_script(const kt_import_source *source, kineto_trace **out, kineto_error *err);

@@ -282,6 +282,17 @@ void kt_row_add_set(kt_builder *b, kineto_row row, uint32_t set);
  *  track. new_index (by old track) may be NULL. */
 void kt_replace_tracks(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index);
 
+/* ---- devices.c: devices and their work in files of any writer ---- */
+/** Marks the process rows that are devices, with their numbers: by label, name, or kinds of
+ *  their rows. */
+void kt_find_device_rows(kt_builder *b, kt_process_row *final);
+/** The type of a track: a thread of a device process is a stream. */
+uint32_t kt_track_type_of(const kineto_trace *t, uint32_t track, const kt_process_row *process);
+/** Gives rows on device tracks without a category of Kineto the kind of device work. */
+void kt_set_device_work(kt_builder *b);
+/** True for the process name of a device by any writer. *number: -1 if it has none. */
+bool kt_is_device_name(kineto_string name, int64_t *number);
+
 /* ---- order.c: the total order ---- */
 /* Sort key of a row: (start, longer first, rank). */
 typedef struct kt_sort_item {

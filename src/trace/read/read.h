@@ -151,15 +151,6 @@ void kt_read_own_kinds(kt_reader *r, kineto_string own);
 /** Applies the header's lists of processes, tracks and devices, ledger, clock and window. */
 void kt_read_apply(kt_reader *r, kineto_string devices, kineto_string own);
 
-/* ---- devices.c: devices and their work in files of any writer ---- */
-/** Marks the process rows that are devices, with their numbers: by label, name, or kinds of
- *  their rows. */
-void kt_read_find_devices(kt_reader *r, kt_process_row *final);
-/** The type of a track: a thread of a device process is a stream. */
-uint32_t kt_read_track_type(const kineto_trace *t, uint32_t track, const kt_process_row *process);
-/** Gives rows on device tracks without a category of Kineto the kind of device work. */
-void kt_read_device_work(kt_reader *r);
-
 /* ---- ranks.c: several ranks in one file ---- */
 /** Sets ranks from the texts of pids, and makes the ids of the ranks unique. */
 void kt_read_ranks(kt_reader *r);

@@ -250,7 +250,7 @@ static void resolve_tracks(kt_reader *r, kineto_string own, const kt_process_row
     }
     for (size_t i = 0; i < count; i++) {
         wanted[i] = t->tracks.data[i];
-        wanted[i].type = kt_read_track_type(t, (uint32_t)i, &processes[wanted[i].process]);
+        wanted[i].type = kt_track_type_of(t, (uint32_t)i, &processes[wanted[i].process]);
     }
     read_track_list(r, kt_member_of(own, "tracks"), wanted);
     t->tracks.count = count;
@@ -299,13 +299,13 @@ static void resolve_processes_and_rows(kt_reader *r, kineto_string own)
     if (listed.size)
         read_process_list(r, listed, final, count);
     else
-        kt_read_find_devices(r, final);
+        kt_find_device_rows(r->b, final);
     resolve_tracks(r, own, final);
     if (count)
         memcpy(t->processes.data, final, count * sizeof *final);
     free(final);
     resolve_counter_kinds(r);
-    kt_read_device_work(r);
+    kt_set_device_work(r->b);
     if (!listed.size)
         kt_read_ranks(r);
 }

@@ -1,9 +1,11 @@
 /* Recognises devices and device work in files of any writer. Kineto's categories mark
  * device work; other writers (torch_npu and msprof, XLA, rocprof, RPD, converters of
  * Nsight's files) mark it by labels and names of process rows, some by names of threads.
- * The reader decides it once, when all events are committed, so that every analysis and
+ * A reader decides it once, when all events are there, so that every analysis and
  * writer agrees. */
-#include "trace/read/read.h"
+#include "trace/model/model.h"
+
+#include "trace/bytes/json_value.h"
 
 static bool name_is(kineto_string a, const char *b) { return kb_string_equal(a, kb_string(b)); }
 
@@ -78,8 +80,7 @@ static bool is_numbered_device(kineto_string name, int64_t *number)
     return *number >= 0 && !rest.size;
 }
 
-/* True for the process name of a device by any writer. *number: -1 if it has none. */
-static bool is_device_name(kineto_string name, int64_t *number)
+bool kt_is_device_name(kineto_string name, int64_t *number)
 {
     *number = -1;
     return name_is(name, "Ascend Hardware") || is_xla_device(name, number) ||
@@ -190,9 +191,9 @@ static void mark_devices_by_rows(const kineto_trace *t, kt_process_row *final)
     }
 }
 
-void kt_read_find_devices(kt_reader *r, kt_process_row *final)
+void kt_find_device_rows(kt_builder *b, kt_process_row *final)
 {
-    const kineto_trace *t = r->b->trace;
+    const kineto_trace *t = b->trace;
     bool any_text = false;
     int64_t only_npu = find_only_npu(t, final);
     mark_devices_by_rows(t, final);
@@ -202,7 +203,7 @@ void kt_read_find_devices(kt_reader *r, kt_process_row *final)
         int64_t of_label = -1, of_name = -1;
         bool by_label = is_device_label(label, &of_label);
         bool by_name =
-            !name_is(label, "CPU") && is_device_name(text_with_id(t, p->name), &of_name);
+            !name_is(label, "CPU") && kt_is_device_name(text_with_id(t, p->name), &of_name);
         if (of_name < 0 && of_label < 0 && is_part_of_npu(text_with_id(t, p->name)))
             of_name = only_npu;
         p->is_device = p->is_device || by_label || by_name;
@@ -211,10 +212,10 @@ void kt_read_find_devices(kt_reader *r, kt_process_row *final)
         any_text |= p->is_device && kt_process_text_of(t, i).data;
     }
     if (any_text && !read_device_numbers(t, final))
-        r->b->status = KINETO_E_MEMORY;
+        b->status = KINETO_E_MEMORY;
 }
 
-uint32_t kt_read_track_type(const kineto_trace *t, uint32_t track, const kt_process_row *process)
+uint32_t kt_track_type_of(const kineto_trace *t, uint32_t track, const kt_process_row *process)
 {
     uint32_t type = t->tracks.data[track].type;
     bool of_text = kt_process_text_of(t, t->tracks.data[track].process).data != NULL;
@@ -317,24 +318,24 @@ static uint32_t kind_for_role(track_role role, kineto_string name)
 
 /* By index of the category: 1 if it is neither Kineto's nor a plug-in's. NULL: out of
  * memory. The caller frees it. */
-static uint8_t *find_foreign_categories(kt_reader *r)
+static uint8_t *find_foreign_categories(kt_builder *b)
 {
-    const kineto_trace *t = r->b->trace;
+    const kineto_trace *t = b->trace;
     uint8_t *foreign = calloc(t->categories.count + 1, 1);
     for (size_t i = 0; foreign && i < t->categories.count; i++) {
         kineto_string category = text_with_id(t, t->categories.data[i]);
-        foreign[i] = kb_kind_parse(category) < 0 && kt_own_kind_find(r->b, category) < 0;
+        foreign[i] = kb_kind_parse(category) < 0 && kt_own_kind_find(b, category) < 0;
     }
     return foreign;
 }
 
 /* Gives rows on device tracks the kind of their role, if their category does not determine it. */
-static void set_device_kinds(kt_reader *r, const uint8_t *roles, const uint8_t *foreign)
+static void set_device_kinds(kt_builder *b, const uint8_t *roles, const uint8_t *foreign)
 {
     const uint64_t bit = KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION);
-    kineto_trace *t = r->b->trace;
-    for (size_t b = 0; b < t->blocks.count; b++) {
-        kt_block *block = t->blocks.data[b];
+    kineto_trace *t = b->trace;
+    for (size_t n = 0; n < t->blocks.count; n++) {
+        kt_block *block = t->blocks.data[n];
         for (uint32_t i = 0; block->kinds & bit && i < block->count; i++) {
             track_role role = (track_role)roles[block->track[i]];
             if (role == HOST || block->kind[i] != KINETO_KIND_USER_ANNOTATION ||
@@ -346,25 +347,25 @@ static void set_device_kinds(kt_reader *r, const uint8_t *roles, const uint8_t *
                 block->kind[i] = (uint8_t)kind;
                 block->kinds |= KINETO_KIND_BIT(kind);
             } else {
-                kt_row_set_kind(r->b, (kineto_row)(b * KT_BLOCK_ROWS + i), kind);
+                kt_row_set_kind(b, (kineto_row)(n * KT_BLOCK_ROWS + i), kind);
             }
         }
     }
 }
 
-void kt_read_device_work(kt_reader *r)
+void kt_set_device_work(kt_builder *b)
 {
-    const kineto_trace *t = r->b->trace;
-    uint8_t *roles = calloc(t->tracks.count + 1, 1), *foreign = find_foreign_categories(r);
+    const kineto_trace *t = b->trace;
+    uint8_t *roles = calloc(t->tracks.count + 1, 1), *foreign = find_foreign_categories(b);
     bool any = false;
     for (size_t i = 0; roles && i < t->tracks.count; i++) {
         roles[i] = (uint8_t)device_track_role(t, &t->tracks.data[i]);
         any |= roles[i] != HOST;
     }
     if (!roles || !foreign || (any && !resolve_xla_ops(t, roles)))
-        r->b->status = KINETO_E_MEMORY;
+        b->status = KINETO_E_MEMORY;
     else if (any)
-        set_device_kinds(r, roles, foreign);
+        set_device_kinds(b, roles, foreign);
     free(roles);
     free(foreign);
 }
