@@ -107,7 +107,7 @@ static void put_name(const device_energy *d, ka_table *t, kineto_string device, 
     ka_put_number(t, n->ns ? n->joules / ((double)n->ns / 1e9) : 0);
 }
 
-static void put_device(const device_energy *d, ka_table *t)
+static void put_device_energy(const device_energy *d, ka_table *t)
 {
     kineto_process device;
     name_energy idle = {.joules = d->idle_joules, .ns = d->idle_ns};
@@ -137,7 +137,7 @@ static bool analyze_device(const ka_dataset *s, const ka_meter *m, ka_table *t)
     bool ok = d.before && d.names && list_boundaries(&d);
     if (ok) {
         sweep_work(&d);
-        put_device(&d, t);
+        put_device_energy(&d, t);
     }
     kb_vec_free(&d.at);
     free(d.before);

@@ -195,13 +195,13 @@ static void find_lacking_ranks(const ka_damage_search *s, const bool *is_strange
     }
 }
 
-/* Messages and collectives without numbers, by rank and group of it; and the most that any rank of the group has. */
+/* Collectives without numbers, by rank and group of it; and the most that any rank of the group has. */
 static void find_fewer(const ka_damage_search *s, uint32_t *count, uint32_t *most)
 {
     const ka_rank_model *m = s->m;
     for (uint32_t row = 0; row < m->row_count; row++) {
         const ka_comm *c = ka_model_row(m, row);
-        if (m->group_of[row] != KA_NONE && ka_is_counted(c) && !m->facts[m->rank_of[row]]->on_host)
+        if (m->group_of[row] != KA_NONE && ka_is_counted(c) && !ka_is_message(c->op) && !m->facts[m->rank_of[row]]->on_host)
             count[m->global_base[m->rank_of[row]] + c->group]++;
     }
     for (uint32_t slot = 0; slot < m->global_base[m->rank_count]; slot++)

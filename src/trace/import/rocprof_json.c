@@ -175,7 +175,7 @@ typedef struct record {
 } record;
 
 /* False: it has no times. */
-static bool read_record(rocprof *p, kineto_string item, record *r)
+static bool read_rocprof_record(rocprof *p, kineto_string item, record *r)
 {
     *r = (record){.row = {.flags = 0}};
     find_members(item, record_keys, r->v, RECORD_KEYS);
@@ -280,7 +280,7 @@ static void read_records(rocprof *p, kineto_string list, void (*append)(rocprof 
     kineto_string item;
     record r;
     for (kt_items items = kt_items_of(list); kt_items_next(&items, &item);)
-        if (read_record(p, item, &r))
+        if (read_rocprof_record(p, item, &r))
             append(p, &r);
 }
 
