@@ -86,7 +86,7 @@ static void release_mask(nc_mask *m)
 
 static long read_env_number(const char *name)
 {
-    const char *text = getenv(name);
+    const char *text = secure_getenv(name);
     char *end;
     long n = text && *text ? strtol(text, &end, 10) : -1;
     return text && *text && !*end ? n : -1;
@@ -105,7 +105,7 @@ static long world_size(void)
 /* Sources of MPI know the rank, too, and also of ranks without NCCL. */
 static bool has_mpi_source(void)
 {
-    const char *preloaded = getenv("LD_PRELOAD");
+    const char *preloaded = secure_getenv("LD_PRELOAD");
     return preloaded && strstr(preloaded, "libckineto-mpi");
 }
 

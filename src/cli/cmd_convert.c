@@ -38,9 +38,9 @@ static const kc_options options = {
     "TRACE... -o OUT [-o OUT...] [options]",
     "Write a trace of ckineto, Kineto or PyTorch, or of another tool (perf, uftrace, nsys\n"
     "export --type sqlite, rocprofv3, Perfetto, XLA's xplane.pb, NCCL's inspector), in another\n"
-    "format, by default the one that the name of OUT ends in, and print the numbers of activities that were written and that the format\n"
-    "cannot hold. A TRACE of - is the standard input. Several files, and those in a directory,\n"
-    "become one trace.",
+    "format, by default the one that the name of OUT ends in, and print the numbers of activities\n"
+    "that were written and that the format cannot hold. A TRACE of - is the standard input. Several\n"
+    "files, and those in a directory, become one trace.",
     "ckineto convert trace.json.gz -o trace.pftrace\n"
     "ckineto convert run/ -o merged.json.gz -o flame.svg -o csv:rows.txt",
     option_list,

@@ -6,6 +6,7 @@
 #include "cli/style.h"
 #include "cli/verify_text.h"
 #include "analyze/facts/analyses.h"
+#include "analyze/saved/facts_paths.h"
 #include "analyze/ranks/rank_set.h"
 #include "analyze/ranks/rank_warnings.h"
 #include "cli/print_facts.h"
@@ -409,6 +410,7 @@ static int verify_as_text(int count, char **paths, const kineto_verify_options *
     int result = verify_files(count, paths, how, NULL, &survey);
     bool is_job = names_directory(count, paths);
     (void)ka_coverage_add_bad_files(&text.coverage, survey);
+    text.coverage.facts_left_out = ka_count_facts_left_out(paths, count);
     if (is_job)
         result = raise_result(result, kc_worst_finding(survey));
     if (!quiet)

@@ -31,12 +31,14 @@ static kb_text format_size(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? kb_bytes((uint64_t)st.st_size) : (kb_text){"not a file"};
 }
 
-/* Other formats are for other tools. */
-static bool can_be_read(const char *path)
+bool kc_can_be_read(const char *path)
 {
-    static const char *const endings[] = {".json", ".json.gz", ".json.zst"};
-    for (size_t i = 0; i < KB_COUNT(endings); i++)
-        if (has_ending(path, endings[i]))
+    static const char *const readable[] = {"chrome", "perfetto", "sqlite"};
+    kb_compression compression;
+    bool needs_file;
+    const char *format = ke_format_by_ending(path, &compression, &needs_file);
+    for (size_t i = 0; format && i < KB_COUNT(readable); i++)
+        if (strcmp(format, readable[i]) == 0)
             return true;
     return false;
 }
@@ -56,7 +58,7 @@ void kc_print_written_trace(const char *path, uint64_t activities)
 {
     print_line("the trace is in %s (%s, %s %s)", path, format_size(path).s, kc_count(activities).s,
                kc_noun(activities, "activity", "activities"));
-    if (can_be_read(path))
+    if (kc_can_be_read(path))
         print_line("next: ckineto %s", kc_command_word(path, SIZE_MAX));
 }
 

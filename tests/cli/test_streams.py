@@ -60,7 +60,7 @@ class Streams(CommandTest):
         self.assertEqual(self.record(TARGET, "print", "hello").out, b"hello\n")
 
     def test_it_is_explained_how_to_open_the_results(self):
-        for name, reads in (("t.json.gz", True), ("t.svg", False), ("t.pftrace", False)):
+        for name, reads in (("t.json.gz", True), ("t.svg", False), ("t.pftrace", True)):
             done = self.run_command("record", "-o", self.path(name), "--", "true")
             self.assertIn(b"the trace is in", done.err)
             self.assertEqual(b"next: ckineto " in done.err, reads, name)

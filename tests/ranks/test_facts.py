@@ -358,7 +358,7 @@ class Facts(unittest.TestCase):
         facts = self.facts("old", self.path("mixed.facts"))
         name = sorted(os.listdir(facts))[0]
         shutil.copy(os.path.join(facts, name), mixed)
-        for words in (["analyze", mixed], ["report", "--text", mixed], ["convert", "-q", mixed, "-o", self.path("mixed.json")]):
+        for words in (["analyze", mixed], ["verify", mixed], ["report", "--text", mixed], ["convert", "-q", mixed, "-o", self.path("mixed.json")]):
             done = run(*words)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("4 ranks; 1 facts file was skipped.", done.stdout + done.stderr)

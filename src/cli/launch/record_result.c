@@ -7,6 +7,7 @@
 #include "cli/launch/perf_maps.h"
 #include "cli/cli.h"
 #include "cli/launch/record_summary.h"
+#include "cli/written.h"
 #include "export/export.h"
 
 #include <errno.h>
@@ -79,15 +80,6 @@ void kc_record_note_end(ks_collector *c, const kc_child *child)
     ks_collector_metadata(c, "ckineto_dump_reason", json);
 }
 
-/* The format that ckineto and viewers of traces read. */
-static bool is_chrome_file(const char *path)
-{
-    kb_compression compression;
-    bool needs_file;
-    const char *format = ke_format_by_ending(path, &compression, &needs_file);
-    return format && strcmp(format, "chrome") == 0;
-}
-
 /* Lines that the recorder of Python functions writes for each name of --python-only, in each process. */
 #define PYTHON_SOURCE "Python functions"
 #define NAME_USED     "selected by --python-only"
@@ -125,7 +117,7 @@ static void print_next_command(const kc_record_report *r)
 {
     char directory[KS_PATH_BYTES];
     find_directory(r->output, directory);
-    if (!is_chrome_file(r->output))
+    if (!kc_can_be_read(r->output))
         return;
     if (kc_job_size() < 2 || kc_job_rank() < 0)
         kc_print(stderr, "; next: ckineto %s", r->output);
