@@ -1,7 +1,11 @@
 /* Compares the parts of a window with their like, and replays it without what is beyond.
  *
  * A trial changes the lengths of one rank, or the transfers of one place, replays all ranks, and changes them back: trials
- * do not see one another. */
+ * do not see one another.
+ *
+ * The excess of a row is by how many ns its part of the device, or of the host, is longer than what is
+ * usual at its place (rank_usual.h). What a trial saves is the replayed length of the window as recorded,
+ * minus its length after the change. */
 #include "analyze/ranks/cause_trials.h"
 #include "analyze/ranks/rank_host_excess.h"
 
@@ -9,6 +13,7 @@
 
 /* ---- what is beyond -------------------------------------------------------------------------- */
 
+/* A length minus what is usual, ns: negative if it is shorter. A length that is not known counts as usual. */
 static double beyond_usual(double usual, int64_t now) { return now == KA_UNKNOWN_NUMBER ? 0 : (double)now - usual; }
 
 static double device_beyond(const ka_trials *t, uint32_t row)
@@ -16,6 +21,8 @@ static double device_beyond(const ka_trials *t, uint32_t row)
     return beyond_usual(ka_usual_work(&t->usual, row), t->replay.rows[row].work_ns);
 }
 
+/* A launch after a wait for the device is measured from the end of what was waited for (sync_ns), any other one from
+ * the launch before (host_ns): the time in the wait itself is not the host's. */
 static double host_beyond(const ka_trials *t, uint32_t row)
 {
     const ka_replay_row *x = &t->replay.rows[row];
@@ -43,7 +50,9 @@ static double sum_of_rank(const ka_trials *t, uint32_t rank, bool of_host)
     return sum;
 }
 
-/* @param room  for the rows of the rank. */
+/* Takes the smallest parts in which the rank is beyond for noise, until their sum is `noise_sum`, which is what the
+ * other rank of the role is beyond. @return the largest part taken, ns: ka_row_excess counts only parts above it.
+ * @param room for the rows of the rank. */
 static double find_noise_of(const ka_trials *t, uint32_t rank, bool of_host, double noise_sum, double *room)
 {
     size_t count = 0, i = 0;
@@ -69,7 +78,8 @@ static void list_roles(const ka_rank_model *m, role_ranks *roles)
             roles[m->role[r]].last[roles[m->role[r]].count++ % 2] = r;
 }
 
-/* False: out of memory. */
+/* Thresholds of the device and the host, by rank. Only the two ranks of a role of two that have a device get one
+ * ("Roles" in ranks.md); -INFINITY for all others lets every part count. False: out of memory. */
 static bool find_noise(ka_trials *t)
 {
     const ka_rank_model *m = t->m;
@@ -99,7 +109,8 @@ static void replay_recorded(void *trials)
     t->replayed_ns = ka_replay_run(&t->replay);
 }
 
-/* A ka_side_work: reads lengths, which a run does not change. */
+/* A ka_side_work: reads lengths, which a run does not change. The excess of hosts, and noise, are found by what is
+ * usual, so that this comes first. */
 static void find_what_is_beyond(void *trials)
 {
     ka_trials *t = trials;
@@ -135,6 +146,8 @@ void ka_close_trials(ka_trials *t)
 /* Of the excess of a row, what is of its step only. */
 static double step_part(const ka_trials *t, uint32_t row, bool of_host) { return t->part[of_host] ? t->part[of_host][row] : 0; }
 
+/* Of the device it may be negative, so that shorter rows balance longer ones in the sum of a rank. Of the host only
+ * what is longer counts. The part of a step that is set apart is tried by itself, and not counted again here. */
 double ka_row_excess(const ka_trials *t, uint32_t row, bool of_host)
 {
     if (t->usual.place[row] == KA_NONE)
@@ -176,7 +189,8 @@ static double amount_of(const ka_trials *t, const ka_trial_of *of, uint32_t row,
     return ka_model_row(t->m, row)->step == of->step ? step_part(t, row, of_host) : 0;
 }
 
-/* Computation that a launch or a collective held up gets shorter by the same share as all of its row. */
+/* Computation that a launch or a collective held up gets shorter by the same share as all of its row: late_rest_ns of
+ * the row itself, then wait_ns of the collectives whose results it needed. */
 static void shorten_device(ka_trials *t, const ka_trial_of *of)
 {
     ka_replay_row *rows = t->replay.rows;
@@ -244,6 +258,8 @@ static void change_link(ka_trials *t, uint32_t place, int64_t sign)
     }
 }
 
+/* Changes lengths, replays, and restores them, so that each trial begins with the lengths of the trace. The result may
+ * be 0 although the excess is large: then the part fills a gap, and no rank waits for it. */
 int64_t ka_try_without(ka_trials *t, const ka_trial_of *of, ka_replay_shift *shifts)
 {
     bool is_host = of->kind == KA_CAUSE_HOST || (of->kind == KA_CAUSE_STEP && of->of_host);

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+/* Limits of "One clock" in ranks.md: σ of the ends of collectives, ns; what a clock gains in a second, s. Clocks of
+ * hosts gain some 50 us a second (USUAL_DRIFT); what needs four times as much to fit is no steady clock. */
 #define MAX_DEVIATION  20000.0
 #define MAX_DRIFT      200e-6
 #define SLACK_NS       2000.0 /* ends of one collective differ by themselves */
@@ -20,6 +22,7 @@ typedef struct checking {
     uint32_t bad_clock;  /* whose bounds never settle; KA_NONE */
 } checking;
 
+/* Keeps the first reason only, which headlines and the notes of tables show. */
 static void refuse_clocks(ka_rank_model *m, const char *fmt, ...) KINETO_PRINTF(2, 3);
 static void refuse_clocks(ka_rank_model *m, const char *fmt, ...)
 {
@@ -42,8 +45,11 @@ static uint32_t clock_of_row(const ka_rank_model *m, uint32_t row) { return m->c
 
 /* ---- which ranks are at fault ---------------------------------------------------------------- */
 
+/* The share of a rank's ends that are far from those of the other ranks; 0 for a rank without ends. */
 static double far_share(const ka_far_ends *f, uint32_t rank) { return (double)f->far[rank] / fmax(f->count[rank], 1); }
 
+/* By clock: the smallest share of its ranks. If one rank of a host agrees with the others, the host's clock is
+ * right. */
 static void find_good_shares(checking *k)
 {
     for (size_t i = 0; i < k->m->clocks.count; i++)
@@ -63,6 +69,7 @@ static void find_faults(checking *k)
 
 /* ---- what is connected ----------------------------------------------------------------------- */
 
+/* The representative of the set of connected clocks that a clock is in (union-find, with path halving). */
 static uint32_t find_root(uint32_t *root, uint32_t clock)
 {
     while (root[clock] != clock)
@@ -70,6 +77,7 @@ static uint32_t find_root(uint32_t *root, uint32_t clock)
     return clock;
 }
 
+/* Joins the sets of all clocks that share an instance, directly or by way of other clocks. */
 static void connect_clocks(checking *k)
 {
     const ka_rank_model *m = k->m;
@@ -104,7 +112,9 @@ static bool leave_out_clocks(checking *k)
 
 /* ---- bounds by causality --------------------------------------------------------------------- */
 
-/* Relaxes `to` by an instance: no row ends before another one begins. `sign` -1: of the clocks turned round. */
+/* Relaxes `to` by an instance. No row ends before another one begins: end_a + shift_a >= start_b + shift_b for all rows
+ * a, b, so that shift_b may be at most shift_a + end_a - start_b, and SLACK_NS. `sign` -1 turns time round, which gives
+ * how much earlier a clock may be. Ranks at fault neither bound others nor are bounded. */
 static bool relax_bounds(const checking *k, const ka_instance *x, double *to, int sign, uint32_t *moved)
 {
     const ka_rank_model *m = k->m;
@@ -128,7 +138,10 @@ static bool relax_bounds(const checking *k, const ka_instance *x, double *to, in
     return changed;
 }
 
-/* Shortest ways from the first clock, by relaxing all instances forth and back until nothing changes. */
+/* Shortest ways from the first clock (Bellman-Ford), by relaxing all instances forth and back until nothing
+ * changes. Bounds without a contradiction settle within as many rounds as there are clocks; a cycle of
+ * negative length, as if the first clock were before itself, means that no shifts satisfy all instances. The
+ * clock that moved last is named. */
 static void bound_clocks(checking *k, double *to, int sign)
 {
     const ka_rank_model *m = k->m;
@@ -150,6 +163,7 @@ static void bound_clocks(checking *k, double *to, int sign)
         k->bad_clock = moved;
 }
 
+/* What is left to correct after the fit, ns: 0 must lie between least_ns and most_ns, up to the error of the clock. */
 static void set_bounds(checking *k)
 {
     bound_clocks(k, k->later, 1);
@@ -162,6 +176,8 @@ static void set_bounds(checking *k)
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
+/* The checks of one host that is not left out. is_no_defect is set only where hosts have too little in common: then no
+ * trace is at fault, and `verify` does not warn. */
 static void refuse_host(ka_rank_model *m, const ka_rank_clock *c, uint32_t index, uint32_t bad_clock)
 {
     if (c->is_left_out)
@@ -179,6 +195,7 @@ static void refuse_host(ka_rank_model *m, const ka_rank_clock *c, uint32_t index
                       host.s);
 }
 
+/* Checks of all hosts together first, then of each host; after the first refusal the others change nothing. */
 static void refuse_fit(checking *k)
 {
     ka_rank_model *m = k->m;
@@ -238,6 +255,8 @@ bool ka_judge_clocks(ka_rank_model *m, const ka_far_ends *far)
 
 /* ---- numbers out of order -------------------------------------------------------------------- */
 
+/* From here on numbers say nothing about which calls belong together, so that clocks cannot be fitted to them. The same
+ * limits make it `seq_shuffle` in rank_damage.c. */
 #define MIN_DESCENTS  2u
 #define DESCENT_SHARE 0.25
 
@@ -255,6 +274,8 @@ static void add_number(number_order *o, uint32_t rank, uint32_t sequence)
     o->count++;
 }
 
+/* Leaves a rank out of comparisons, and refuses the fit, if more than a fourth of its numbers in a
+ * group are below the one before. */
 static void check_rank_numbers(ka_rank_model *m, uint32_t rank, const number_order *of)
 {
     for (uint32_t i = m->global_base[rank]; i < m->global_base[rank + 1]; i++) {

@@ -11,6 +11,8 @@ typedef struct usual_calls {
     bool is_made;
 } usual_calls;
 
+/* A place: the n-th row of a step, for the ranks of a role. With `by_size`, counts are of operation and size
+ * together. */
 static uint64_t place_key(const ka_rank_model *m, const usual_calls *u, uint32_t row, bool by_size)
 {
     uint64_t key[] = {m->role[m->rank_of[row]], u->nth[row], by_size};
@@ -23,6 +25,8 @@ static uint64_t call_key(uint64_t place, const ka_comm *c, bool by_size)
     return kb_hash(key, sizeof key);
 }
 
+/* Counts a call at its place; the key of the place alone has the count of its most frequent call. False: out of
+ * memory. */
 static bool count_call(const ka_rank_model *m, usual_calls *u, uint32_t row, bool by_size)
 {
     uint64_t place = place_key(m, u, row, by_size);
@@ -34,6 +38,7 @@ static bool count_call(const ka_rank_model *m, usual_calls *u, uint32_t row, boo
     return most != NULL;
 }
 
+/* Counts all rows of a group twice, by operation, and by operation and size. */
 static void count_calls(ka_damage_search *s, usual_calls *u)
 {
     const ka_rank_model *m = s->m;
@@ -167,6 +172,7 @@ static void find_mismatch(ka_damage_search *s, usual_calls *u, const ka_instance
         report_odd_calls(s, u, x, &k, usual_op);
 }
 
+/* Rows of an instance are in the order of ranks, so that two rows of one rank are neighbours. */
 static void find_duplicate(ka_damage_search *s, const ka_instance *x)
 {
     const ka_rank_model *m = s->m;
@@ -179,6 +185,7 @@ static void find_duplicate(ka_damage_search *s, const ka_instance *x)
 
 #define LATE_NS 20000 /* beyond what clocks and ends differ by */
 
+/* How many values are less than `ns`. */
 static size_t count_below(const int64_t *sorted, size_t count, int64_t ns)
 {
     size_t at = 0, end = count;
@@ -186,7 +193,10 @@ static size_t count_below(const int64_t *sorted, size_t count, int64_t ns)
     return at;
 }
 
-/* A member that ends before most others begin, or begins after they end, is in another collective. */
+/* A member that ends before most others begin, or begins after they end, is in another collective: its numbers are
+ * probably shifted. Counts such instances by member and group, with the first number; report_members
+ * (rank_damage.c) reports from MIN_CONTRADICTIONS on. On clocks that are not common nothing is known, so that these
+ * instances are not passed here. */
 static void find_contradictions(ka_damage_search *s, const ka_instance *x)
 {
     const ka_rank_model *m = s->m;
@@ -243,6 +253,8 @@ static bool is_matched_by_order(const ka_rank_model *m, const ka_instance *x, co
     return is_candidate && m->groups.data[x->group].name.size && !kb_map_find(uneven, step_key(x));
 }
 
+/* One kind of damage of an instance: numbers that come twice and calls that differ explain times that contradict, so
+ * that these are looked at only where the calls agree. */
 static void find_wrong_call(ka_damage_search *s, usual_calls *u, const ka_instance *x)
 {
     if (x->flags & KA_INSTANCE_DUPLICATE)

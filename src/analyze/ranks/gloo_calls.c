@@ -3,7 +3,11 @@
  * The program's thread issues one with an operator ("c10d::allreduce_"); a thread of its process group executes
  * it, in the order of issue, with an annotation ("gloo:all_reduce"). Nothing is recorded of waiting for it: the
  * program waited if it was in no operator when it ended, until then. The annotation does not name the group;
- * each group has threads of its own, made with it, and the header lists the groups in that order. */
+ * each group has threads of its own, made with it, and the header lists the groups in that order.
+ *
+ * What is made of each annotation is a ka_host_call: when it was issued, when it ran, and from when to when the program
+ * waited for it ("Without a device" in ranks.md). Where the group or the peer cannot be told, the call has no group,
+ * and ka_rank_facts.unmatched says why. */
 #include "analyze/ranks/host_calls.h"
 #include "analyze/ranks/only_group.h"
 
@@ -60,6 +64,9 @@ static void find_callers(gloo_reading *r)
         r->caller_id = r->is_caller[t] ? s->threads[t].id : r->caller_id;
 }
 
+/* Lists what the program's threads do: outermost operators that compute are `busy`, and pieces of typical work
+ * (host_pieces.c); calls that issue a collective are `apart`, since the thread that executes it may take the
+ * processor. False: out of memory. */
 static bool list_busy(gloo_reading *r)
 {
     const ka_dataset *s = r->h->s;
@@ -226,8 +233,10 @@ static int64_t read_elements(const ka_dataset *s, const ka_slice *slice)
     return kt_item_at(dims, 0).size && kt_sizes_product(dims, &elements) ? elements : 0;
 }
 
-/* The operator that issued an annotation: the first one of its kind and size that none before was of. Threads
- * take their work in the order of issue, but may begin in another one. */
+/* The operator that issued an annotation: the first one of its kind and size that none before was of.
+ * Threads take their work in the order of issue, but may begin in another one. The one taken moves to the
+ * front of those that are left, so that each is taken once. Without one of equal size the first of its kind
+ * is taken. NULL: none was issued before. */
 static const ka_slice *take_issue(gloo_reading *r, const ka_slice *run, uint8_t op)
 {
     const ka_dataset *s = r->h->s;
@@ -279,6 +288,8 @@ static ka_span find_idle(const gloo_reading *r, int64_t ns)
     return found;
 }
 
+/* Sets from when to when the program waited, if that was long enough to be a wait (KA_MIN_HOST_WAIT_NS). A wait that
+ * ends before the annotation counts only if the rest of the annotation is a fourth of both together, or less. */
 static void set_wait(const gloo_reading *r, ka_host_call *c)
 {
     ka_span idle = find_idle(r, c->end_ns);
@@ -291,6 +302,8 @@ static void set_wait(const gloo_reading *r, ka_host_call *c)
     c->waited_to_ns = to;
 }
 
+/* The id is made of what the headers of all ranks list alike. The seed of the hash (7) keeps it apart from the other
+ * kinds of ids: 1 to 4 are of rank_map.c, 5 and 6 of mpi_calls.c, 8 of pairs below. */
 static uint32_t keep_header_group(gloo_reading *r, uint32_t which)
 {
     const ka_only_group *of = &r->groups[which];
@@ -320,6 +333,8 @@ static bool read_peer(const gloo_reading *r, const ka_slice *issue, int64_t *pee
     return *peer >= 0 && *peer != r->h->out->rank;
 }
 
+/* A message's group is the pair of ranks in its direction, with the tag: equal on the side that sends and on the other
+ * one. */
 static uint32_t keep_pair(gloo_reading *r, const ka_slice *issue, uint8_t op)
 {
     int64_t peer, tag;
@@ -347,6 +362,8 @@ static uint32_t find_run_group(gloo_reading *r, const ka_slice *run, const ka_sl
     return which == KA_NONE ? KA_NONE : keep_header_group(r, which);
 }
 
+/* Appends the call of an annotation. Sizes of gather, scatter and all-to-all differ between ranks by design, so they
+ * are left unknown (0). Annotations have no numbers: ka_map_host counts the calls of each step. */
 static void put_run(gloo_reading *r, const ka_slice *run)
 {
     ka_collective_args a = ka_read_collective_call(&r->reader, run);

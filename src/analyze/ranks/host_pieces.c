@@ -25,6 +25,7 @@ typedef struct piece_list {
     bool no_memory;
 } piece_list;
 
+/* The time of a piece without waits and calls, ns. `at` only moves forward: pieces come in the order of time. */
 static int64_t measure_piece(const ka_spans *apart, size_t *at, int64_t start_ns, int64_t end_ns)
 {
     return kb_length_ns(start_ns, end_ns) - ka_spans_within(apart, start_ns, end_ns, at);
@@ -78,6 +79,8 @@ static int compare_pieces(const void *left, const void *right, void *context)
     return a->key != b->key ? KB_COMPARE(a->key, b->key) : KB_COMPARE(a->work_ns, b->work_ns);
 }
 
+/* Sorts the pieces of each key by their work, and sets for all of them what the shortest eighth takes: of 8 steps the
+ * shortest one, of 16 the second. A piece is interrupted in some steps, but rarely in seven of eight. */
 static void find_typical(piece_list *p)
 {
     size_t count = p->list.count;
@@ -111,6 +114,7 @@ static int64_t typical_within(const piece_list *p, const host_piece *piece, int6
     return (int64_t)((double)piece->typical_ns * share);
 }
 
+/* host_ns of a row: the typical work from when the row before it was ready until it was ready itself. */
 static void set_rows(const piece_list *p, ka_rank_facts *f)
 {
     size_t first = 0;

@@ -1,4 +1,7 @@
-/* Lists where slow transfers may have their cause, and finds the fewest places that explain them. */
+/* Lists where slow transfers may have their cause, and finds the fewest places that explain them.
+ *
+ * Places overlap: a group is a place, and it is part of those of its process group, of the links between its hosts, and
+ * of the hosts themselves. "Where a link is slow" in ranks.md has the rules by which one is named. */
 #include "analyze/ranks/link_places.h"
 
 typedef struct place_pair {
@@ -87,7 +90,7 @@ static bool add_process_group(listing *l, uint32_t group, kb_map *names)
     return first && (!g->name.size || add_place(l, KA_PLACE_PROCESS_GROUP, (uint32_t)*first, KA_NONE, group));
 }
 
-/* Equal for groups of the same hosts, in any order. */
+/* Equal for groups of the same hosts, in any order, since hashes are added. */
 static uint64_t hash_hosts(const ka_link_places *p, uint32_t group)
 {
     uint64_t sum = 0;
@@ -202,9 +205,13 @@ double ka_place_excess(const ka_link_places *p, uint32_t place, const ka_link_us
 #define SLOW_SHARE    0.25 /* a group is as slow as the others of its place if it is slower by so much of what is typical */
 #define EXCEPT_SHARE  10u  /* one of so many may be not */
 
+/* How much longer the transfers of a group take, as a share of what is usual; 0: they could not be compared. */
 static double slowness_of(const ka_link_use *u) { return u->usual_ns > 0 ? u->slow_ns / u->usual_ns : 0; }
 
-/* Are the transfers of all groups of the place slow, as far as they can be compared? */
+/* Are the transfers of all groups of the place slow, as far as they can be compared? The measure is the median slowness
+ * of its groups: a group below a fourth of it is as fast as usual, and one in EXCEPT_SHARE groups may be. So a host
+ * whose card is slow is a slow place, and a host with one slow group of many is none.
+ * @param room for as many values as there are groups. */
 static bool is_slow_place(const ka_link_places *p, uint32_t place, const ka_link_use *use, double *room)
 {
     const uint32_t *groups = ka_place_groups(p, place);

@@ -1,6 +1,10 @@
 /* Reads calls of MPI as collectives and messages. A blocking call waits from its start to its end. What a
  * non-blocking one started is waited for in a call of the family MPI_Wait: a receive is the wait that
- * completes it, since only then the program needs it. */
+ * completes it, since only then the program needs it.
+ *
+ * Messages have a number that both sides know (kineto_messages); it becomes the sequence number of a row in
+ * one group of all messages. Only the thread with most calls waits: what other threads call is
+ * communication besides the program's work. */
 #include "analyze/ranks/host_calls.h"
 
 #include "analyze/dataset/arg_lookup.h"
@@ -54,6 +58,7 @@ static ka_host_call begin_call(const mpi_reading *r)
 
 /* ---- what was started ------------------------------------------------------------------------ */
 
+/* Notes a call that was started only: the program does not wait in it, but in the wait that completes it. */
 static void await_later(mpi_reading *r, size_t index)
 {
     if (index >= r->h->list.count)
@@ -64,6 +69,7 @@ static void await_later(mpi_reading *r, size_t index)
         r->pending[r->pending_count++] = index;
 }
 
+/* The call ends with the wait at hand. A wait shorter than KA_MIN_HOST_WAIT_NS found it complete, and is none. */
 static void complete_call(mpi_reading *r, size_t index)
 {
     ka_host_call *c = &r->h->list.data[index];
@@ -86,6 +92,8 @@ static void complete_pending(mpi_reading *r, bool has_messages)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+/* Appends a collective, unless it has one rank only or the communicator is not known. `Seq` counts the collectives of
+ * the communicator on each rank; calls without it are counted in each step. */
 static void see_mpi_collective(mpi_reading *r)
 {
     ka_collective_args a = ka_read_collective_call(&r->reader, r->slice);
@@ -118,6 +126,8 @@ static uint32_t group_messages(mpi_reading *r)
     return r->messages;
 }
 
+/* A visitor of messages: appends one direction of a call. A receive after a probe began to wait with the probe. Further
+ * messages of a blocking call (MPI_Sendrecv) are parts of its first row, and begin with it. `id` 0 is no message. */
 static bool put_message_side(void *context, int64_t id, bool is_received)
 {
     mpi_reading *r = context;

@@ -1,4 +1,5 @@
-/* Reads "pg_config" of the header, as PyTorch writes it. */
+/* Reads "pg_config" of the header ("distributedInfo"), as PyTorch writes it: a list of objects with "pg_name",
+ * "pg_desc", "pg_size" and "ranks". Texts are those of the trace, without copies. */
 #include "analyze/ranks/only_group.h"
 #include "trace/bytes/json_value.h"
 #include "trace/transform/merged_part.h"
@@ -18,8 +19,11 @@ static ka_only_group read_group(kineto_string group)
                            size > 0 && size < UINT32_MAX ? (uint32_t)size : 0};
 }
 
+/* PyTorch names the group of all ranks, which each job has, "0". */
 static bool is_world(const ka_only_group *g) { return kb_string_equal(g->name, kb_string("0")); }
 
+/* Of the groups with more than one rank: the only one with members of its own, or the one that is not the world. Two
+ * others leave it open, and nothing is returned. */
 ka_only_group ka_find_only_group(const kineto_trace *t)
 {
     kt_items list = kt_items_of(kt_member_of(kt_header_member(t, "distributedInfo"), "pg_config"));

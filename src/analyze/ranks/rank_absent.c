@@ -1,7 +1,10 @@
 /* Finds absent members of collectives, and when they came.
  *
  * Members are known by the lists that traces give of their groups, so that ranks without a trace are told apart. What an
- * absent rank did is not known: only that it came, and which collectives it had to leave before. */
+ * absent rank did is not known: only that it came, and which collectives it had to leave before.
+ *
+ * The result is, for each instance that lacks rows, its absent members and when the last of them came, in ns on the
+ * clock of the model (ka_absences). "What it cannot see" in ranks.md says what follows for savings. */
 #include "analyze/ranks/rank_absent.h"
 #include "analyze/ranks/rank_usual.h"
 
@@ -142,7 +145,8 @@ static bool spans_hosts(const absence_search *s, const ka_instance *x)
     return false;
 }
 
-/* By kind, size and hosts; those that lack members by themselves, for where there are no whole ones. */
+/* By kind, size and hosts; those that lack members by themselves, for where there are no whole ones. Equal for
+ * instances whose transfers should take as long as each other. */
 static uint64_t likeness_of(const absence_search *s, const ka_instance *x, bool is_whole, bool spans)
 {
     const ka_comm *c = ka_model_row(s->m, s->m->members[x->first]);
@@ -189,7 +193,8 @@ static bool find_usual_transfers(absence_search *s, usual_transfers *u)
 #define FAR_DEVIATIONS 6.0 /* a transfer beyond these, … */
 #define FAR_NS         2000 /* … and by this, has waited */
 
-/* INT64_MIN: an absent member may have come before. */
+/* When the last absent member came: the end minus the usual transfer, if the transfer took much longer than usual.
+ * INT64_MIN: it took no longer, so that an absent member may have come before, or there is nothing to compare with. */
 static int64_t find_arrival(const absence_search *s, const usual_transfers *u, const ka_instance *x)
 {
     bool spans = spans_hosts(s, x);
@@ -267,6 +272,7 @@ void ka_reset_absences(ka_absences *a)
         memset(a->shift_ns, 0, a->member_count * sizeof *a->shift_ns);
 }
 
+/* The absent members come together with the one that gets earlier by least: the last of them decides. */
 int64_t ka_absent_arrival(const ka_absences *a, uint32_t instance)
 {
     if (!a->first || a->arrival_ns[instance] == INT64_MIN)

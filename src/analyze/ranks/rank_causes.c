@@ -1,4 +1,7 @@
-/* Tries which ranks, steps and links make the run longer: of each window, those with most excess. */
+/* Tries which ranks, steps and links make the run longer: of each window, those with most excess.
+ *
+ * What a candidate saves is measured by a replay of the window without it (cause_trials.h), in ns; excess only selects
+ * what is tried. The rules, and what is reported, are those of "What makes the run longer" in ranks.md. */
 #include "analyze/ranks/rank_causes.h"
 
 #include <math.h>
@@ -36,7 +39,8 @@ typedef struct searching {
 
 /* ---- what is beyond -------------------------------------------------------------------------- */
 
-/* Steps of a rank come one after the other; a step may lie in several windows. */
+/* Steps of a rank come one after the other; a step may lie in several windows. What a rank has in a step, over all
+ * windows, is offered to the leads when its next step begins. */
 static void add_step(ka_cause_search *all, ended_steps *ended, int kind, uint32_t rank, uint32_t step, double by)
 {
     ka_step_excess *e = &(kind == KA_LEADS_DEVICE ? all->device_steps : all->host_steps)[rank];
@@ -81,6 +85,7 @@ static uint32_t step_of_row(const ka_rank_model *m, uint32_t rank, uint32_t row)
     return ka_model_row(m, is_end ? row - 1 : row)->step;
 }
 
+/* Adds what a row is beyond its like, ns, to the sums of its rank and of its step. */
 static void add_row_excess(searching *s, ended_steps *ended, uint32_t rank, uint32_t row)
 {
     double device = ka_row_excess(&s->trials, row, false), host = ka_row_excess(&s->trials, row, true);
@@ -172,6 +177,8 @@ static bool add_excess(searching *s)
 
 /* ---- candidates of a window ------------------------------------------------------------------ */
 
+/* A sparse window tries one candidate of each kind, and only if its excess is the share of the window that a cause must
+ * have at least: smaller ones are tried in full windows only. */
 static uint32_t candidate_limit(const searching *s) { return s->all->is_sparse ? SPARSE_CANDIDATES : MAX_CANDIDATES; }
 
 static double candidate_least(const searching *s) { return s->all->is_sparse ? MIN_PART_SHARE * (double)s->length_ns : 0; }
@@ -220,8 +227,9 @@ static int compare_saved(const void *left, const void *right)
     return a->step != b->step ? (a->step > b->step) - (a->step < b->step) : (a->of.of_host > b->of.of_host) - (a->of.of_host < b->of.of_host);
 }
 
-/* What candidates save that are none: the lower quartile of those of ranks. Ranks on hosts are candidates only if that is
- * beyond noise. */
+/* What candidates save that are none: the lower quartile of those of ranks. Ranks on hosts are candidates only if that
+ * is beyond noise. In a healthy run all candidates save about as much; where some are causes, the quartile is still one
+ * that is none. 0 for fewer than two. */
 static int64_t find_noise(const searching *s)
 {
     double saved[2 * MAX_CANDIDATES];
@@ -316,7 +324,8 @@ static bool list_tracked(searching *s)
     return true;
 }
 
-/* Those that can no longer be of weight make room. */
+/* Those whose excess so far is less than half of what a cause must have make room for others: at
+ * most KA_MAX_TRACKED are followed. */
 static void drop_tracked(ka_cause_search *all)
 {
     uint32_t kept = 0;
@@ -330,6 +339,8 @@ static void drop_tracked(ka_cause_search *all)
     all->tracked_count = kept;
 }
 
+/* Sets what a candidate saves in this window. One that is followed is replayed with the times of its own replays of the
+ * windows before, so that ka_try_without returns what it saved up to here. */
 static void try_candidate(searching *s, ka_rank_cause *c)
 {
     ka_tracked_cause *tracked = find_tracked(s->all, &c->of);
@@ -341,6 +352,8 @@ static void try_candidate(searching *s, ka_rank_cause *c)
     }
 }
 
+/* Full windows also give the noise, with the length that it is of: select_causes scales it to
+ * the run. False: out of memory. */
 static bool try_candidates(searching *s)
 {
     bool ok = list_ranks(s, KA_CAUSE_DEVICE, s->excess[0]) && list_ranks(s, KA_CAUSE_HOST, s->excess[1]) && list_links(s) &&
@@ -361,6 +374,9 @@ static bool try_candidates(searching *s)
 
 /* ---- one window ------------------------------------------------------------------------------ */
 
+/* The length of a window is from the end of the one before it, of the first one from the begin of the run. If the
+ * replay of the unchanged window differs from the recording by more than EXACT_SHARE of it, nothing is tried: what the
+ * model does not explain it cannot predict. False: out of memory. */
 static bool search_window(searching *s)
 {
     const ka_rank_model *m = s->m;
@@ -486,7 +502,8 @@ static void describe_cause(const ka_cause_search *s, ka_rank_cause *c)
     name_place(s, c);
 }
 
-/* Of links that were tried, those that explain all windows together. False: out of memory. */
+/* Windows try places by the transfers read so far. Kept are those that explain the slow transfers of all windows
+ * together. False: out of memory. */
 static bool drop_unexplained_links(ka_cause_search *s)
 {
     uint32_t best[MAX_CANDIDATES], n = ka_explain_slow_links(&s->places, s->link_use, (uint32_t)s->m->groups.count, best, MAX_CANDIDATES);
@@ -503,6 +520,8 @@ static bool drop_unexplained_links(ka_cause_search *s)
     return n != UINT32_MAX;
 }
 
+/* Keeps what saves MIN_PART_SHARE of the run or more and three times the noise, most first. `out` takes over
+ * the list. False: out of memory. */
 static bool select_causes(ka_cause_search *s, ka_rank_causes *out)
 {
     if (s->list.count && !drop_unexplained_links(s))
@@ -578,11 +597,13 @@ static bool list_lone_links(const ka_cause_search *s, ka_rank_causes *out)
     return ok;
 }
 
+/* The rank that the note names by durations alone ("One clock" in ranks.md). */
 #define MIN_LONGEST_SHARE 0.01 /* of the run */
 #define MIN_LONGEST_RATIO 3    /* to the next one */
 
-/* Durations of a trace need no other clock, so that a rank which computes longer is known where clocks are refused. Whether others
- * wait for it, is not. A clock that was set makes one step longer: it must be so in three quarters of the steps. */
+/* Durations of a trace need no other clock, so that a rank which computes longer is known where clocks are refused.
+ * Whether others wait for it, is not. A clock that was set makes one step longer: it must be so in three quarters of
+ * the steps. The length of the search adds up all domains (hosts), so that their mean is that of the run. */
 static void find_longest(const ka_cause_search *s, ka_rank_causes *out)
 {
     double most = 0, next = 0;

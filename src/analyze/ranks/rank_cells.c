@@ -11,7 +11,7 @@ typedef struct cell_writer {
     double slice_ns;
 } cell_writer;
 
-/* A span counts in all slices that it has a part of. */
+/* A span counts in all slices that it has a part of: from and to are in slices from the begin of the run. */
 static void add_span(const cell_writer *w, ka_cell_kind kind, uint32_t rank, int64_t from_ns, int64_t to_ns)
 {
     ka_rank_cells *c = w->cells;
@@ -22,6 +22,7 @@ static void add_span(const cell_writer *w, ka_cell_kind kind, uint32_t rank, int
         row[i] += fmin(to, i + 1) - fmax(from, i);
 }
 
+/* A visitor of rows of collectives: waiting is from their begin on, lateness before it. */
 static bool add_row(void *context, const ka_row_skew *s)
 {
     const cell_writer *w = context;

@@ -1,6 +1,10 @@
 /* One clock for all hosts. A synchronising collective ends on all its ranks at about the same time, so
  * offset and drift of each host are those that bring these ends together (least squares, outliers
- * weigh less); and no rank can leave a collective before the last one has entered it, which bounds them. */
+ * weigh less); and no rank can leave a collective before the last one has entered it, which bounds them.
+ *
+ * Unknown are the offset and the drift of each clock. An instance with ends e_i on clocks c_i adds the squares of e_i +
+ * offset(c_i) + drift(c_i) * t_i minus their mean. "One clock" in ranks.md has the limits, and the definition of the
+ * error (bar_ns). Times are in ns from the origin of the model; drift is a ratio. */
 #include "analyze/ranks/clock_checks.h"
 #include "analyze/ranks/rank_usual.h"
 
@@ -32,6 +36,8 @@ typedef struct fitting {
 
 /* ---- which clocks there are ------------------------------------------------------------------ */
 
+/* Ranks of one host have one clock; a rank whose trace does not name its host has one of its own. False: out of
+ * memory. */
 static bool add_clock(ka_rank_model *m, uint32_t rank, kb_map *hosts)
 {
     const ka_rank_facts *f = m->facts[rank];
@@ -88,8 +94,8 @@ static bool take_ends(fitting *f, const ka_instance *x)
     return true;
 }
 
-/* Both sides of a message end at about the same time, too, but that is less certain: messages only count
- * where there are too few collectives. */
+/* Both sides of a message end at about the same time, too, but that is less certain: messages only count where there
+ * are too few collectives. Sets shared_count, and by_messages if they count. */
 static void count_shared(ka_rank_model *m)
 {
     for (int round = 0; round < 2 && m->shared_count < KA_MIN_SHARED; round++) {
@@ -100,6 +106,7 @@ static void count_shared(ka_rank_model *m)
     }
 }
 
+/* Of more instances than MAX_SHARED, each n-th in the order of the list. False: out of memory. */
 static bool list_ends(fitting *f)
 {
     ka_rank_model *m = f->m;
@@ -121,7 +128,8 @@ static double multiply_vectors(const double *a, const double *b, uint32_t n)
     return sum;
 }
 
-/* Means of `value` of each instance's ends, weighted, into f->sums. */
+/* Residuals of all ends from the weighted mean of their instance, with clocks moved by `x` (NULL: not moved). Without
+ * `with_ends` the ends are 0, which makes it the linear part: what the method needs for its directions. */
 static void average_instances(fitting *f, const double *x, bool with_ends)
 {
     uint32_t clocks = (uint32_t)f->m->clocks.count;
@@ -150,7 +158,8 @@ static void remove_common(double *v, uint32_t n)
         v[i] -= mean;
 }
 
-/* Gradient of half the squares by the clocks, from the residuals at `x`. */
+/* Gradient of half the squares by the clocks, from the residuals at `x`. Weighting drifts as if a drift of 0 had been
+ * measured, too, keeps those of short runs from becoming arbitrary. */
 static void add_up_clocks(const fitting *f, const double *x, double *out)
 {
     uint32_t clocks = (uint32_t)f->m->clocks.count;
@@ -192,6 +201,8 @@ static void solve_squares(fitting *f)
     }
 }
 
+/* σ of the residuals, ns: 1.4826 * the median of their sizes is σ of a normal distribution. 1 ns more keeps it from
+ * 0. */
 static double measure_deviation(fitting *f)
 {
     double *all = malloc((f->ends.count + 1) * sizeof *all);
@@ -203,6 +214,8 @@ static double measure_deviation(fitting *f)
     return found;
 }
 
+/* Least squares, and again with less weight for ends that are far from the others. The deviation of the round before
+ * scales the pull of drifts to 0: 1 us in the first one. */
 static void fit_clocks(fitting *f)
 {
     double deviation_ns = 1000;
@@ -225,7 +238,8 @@ typedef struct rank_bias {
     double middle, most;
 } rank_bias;
 
-/* Residuals of ends in the order of ranks: what a rank's own clock differs from its host's. */
+/* Residuals of ends in the order of ranks: what a rank's own clock differs from its host's. `middle` and `most`: the
+ * median and the largest of their sizes. False: out of memory. */
 static bool find_biases(fitting *f, rank_bias *b)
 {
     const ka_rank_model *m = f->m;
@@ -254,6 +268,7 @@ static bool find_biases(fitting *f, rank_bias *b)
     return ok;
 }
 
+/* The error of a clock, as ranks.md defines it: of the fit, and of ranks that differ from their host. */
 static void set_bars(fitting *f, const rank_bias *b)
 {
     for (size_t i = 0; i < f->m->clocks.count; i++) {
@@ -303,6 +318,7 @@ static void set_clocks(fitting *f)
     }
 }
 
+/* The clock's correction of a moment, which is from the origin like the result. */
 static int64_t correct_time(const ka_rank_model *m, const ka_rank_clock *c, int64_t ns)
 {
     return ns + llround(c->offset_ns + c->drift * (double)(ns - m->middle_ns));
@@ -343,7 +359,8 @@ static bool allocate_fit(fitting *f)
     return f->sums && f->weights && f->x;
 }
 
-/* Which ranks have ends far from those of the others: shares of their ends. */
+/* Which ranks have ends far from those of the others: by MIN_FAR_NS, and by ten deviations, since no end stands out
+ * where all of them scatter. */
 #define MIN_FAR_NS 20000.0
 static void measure_far_ends(const fitting *f, ka_far_ends *far)
 {
@@ -355,6 +372,7 @@ static void measure_far_ends(const fitting *f, ka_far_ends *far)
     }
 }
 
+/* Fits, measures errors, moves all rows to the common clock, and checks the result. False: out of memory. */
 static bool fit_and_judge(fitting *f)
 {
     ka_rank_model *m = f->m;

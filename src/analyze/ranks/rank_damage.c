@@ -1,4 +1,6 @@
-/* Looks for damage in the collectives of a run, window by window. */
+/* Looks for damage in the collectives of a run, window by window: ranks that are absent, cut or of another run, numbers
+ * that are absent, shifted or out of order; calls that differ are found in damage_calls.c. Kinds are those of
+ * ka_damage_kind; "Instances" in ranks.md has the definitions. */
 #include "analyze/ranks/rank_damage.h"
 
 const char *ka_damage_name(ka_damage_kind kind)
@@ -44,6 +46,7 @@ static void report_of_member(ka_damage_search *s, ka_damage_kind kind, const ka_
 
 /* ---- who is there ---------------------------------------------------------------------------- */
 
+/* Adds a number of a member's row: ranges of the run and of the window, and descents, which should not occur. */
 static void note_number(ka_membership *x, uint32_t sequence)
 {
     x->first = KB_MIN(x->first, sequence);
@@ -56,6 +59,7 @@ static void note_number(ka_membership *x, uint32_t sequence)
     x->count++;
 }
 
+/* Notes the number of a row by its rank and group, which become a membership when first met. */
 static void add_member(ka_damage_search *s, uint32_t row)
 {
     const ka_comm *c = ka_model_row(s->m, row);
@@ -75,6 +79,8 @@ static void add_member(ka_damage_search *s, uint32_t row)
         note_number(&s->members.data[*slot = (uint32_t)*at], number);
 }
 
+/* Of the rows that are loaded. Ranks of another run have no groups here; how many collectives they have is
+ * counted all the same, for the report. */
 static void list_memberships(ka_damage_search *s)
 {
     for (size_t i = 0; i < s->members.count; i++)
@@ -89,7 +95,8 @@ static void list_memberships(ka_damage_search *s)
     }
 }
 
-/* Members in the order of groups. */
+/* Members in the order of groups: a counting sort, after which group_first[g] is where those of
+ * g begin. False: out of memory. */
 static bool sort_members(ka_damage_search *s)
 {
     size_t groups = s->m->groups.count;
@@ -132,7 +139,9 @@ static bool is_before_trace(const ka_rank_model *m, uint32_t rank, uint32_t step
     return m->late_step[rank] != UINT32_MAX && step != UINT32_MAX && step <= m->late_step[rank];
 }
 
-/* Members of the group that have numbers before and after, but not this one. */
+/* Members of the group that have numbers before and after, but not this one. Only numbers between the
+ * first and the last one of the member in this window count: what it lacks at the ends may be in another
+ * window, or is where its trace is cut. */
 static void find_hole(ka_damage_search *s, const ka_instance *x)
 {
     uint32_t first = s->group_first[x->group], end = s->group_first[x->group + 1];
@@ -176,7 +185,8 @@ typedef struct cut_rank {
 
 static uint32_t add_saturated(uint32_t a, uint32_t b) { return a > UINT32_MAX - b ? UINT32_MAX : a + b; }
 
-/* How many of the first, and of the last, numbers of their groups ranks lack. */
+/* How many of the first, and of the last, numbers of its groups each rank lacks, added up.
+ * Strangers do not say what a group has. */
 static void find_lacking_ranks(const ka_damage_search *s, const bool *is_stranger, cut_rank *cuts)
 {
     for (size_t g = 0; g < s->m->groups.count; g++) {
@@ -249,7 +259,8 @@ static double median_of(const cut_rank *cuts, uint32_t count, bool of_last, doub
     return ka_median(room, count);
 }
 
-/* Ranks that begin later, or end earlier, than most. */
+/* Ranks that begin later, or end earlier, than the median of the ranks by a tenth of the run, and lack numbers there: a
+ * rank with nothing to do at an end lacks none. Two ranks have no majority. */
 #define CUT_SHARE 0.1
 static void find_cut_ranks(ka_damage_search *s, const bool *is_stranger)
 {
@@ -280,6 +291,7 @@ static void find_cut_ranks(ka_damage_search *s, const bool *is_stranger)
 
 /* ---- numbers that are shifted ---------------------------------------------------------------- */
 
+/* Less than this is no shift and no shuffle: one record may be displaced, or one time be wrong. */
 #define MIN_DESCENTS       2u
 #define DESCENT_SHARE      0.25
 #define MIN_CONTRADICTIONS 3u
@@ -346,6 +358,7 @@ static void report_corrected(ka_damage_search *s)
     }
 }
 
+/* What is left of each member after shifts are explained: holes, and instances whose times contradict their numbers. */
 static void report_members(ka_damage_search *s)
 {
     report_corrected(s);

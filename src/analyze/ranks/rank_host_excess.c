@@ -38,7 +38,7 @@ typedef struct host_excess {
     double length_ns; /* of a block, on the average */
 } host_excess;
 
-/* Of all but one of sorted values. */
+/* Of all but one of sorted values. Linear between neighbours; `count` includes the one, and is 2 at least. */
 static double quantile_without(const double *sorted, size_t count, double value, double q)
 {
     size_t own = 0, end = count, below;
@@ -60,6 +60,7 @@ static size_t sort_values(double *values, size_t count)
 
 static bool is_counted(const host_excess *x, uint32_t row) { return x->usual->place[row] != KA_NONE; }
 
+/* The work before a row, ns: as replayed, or what it typically takes while that is looked at. */
 static int64_t work_of(const host_excess *x, uint32_t row)
 {
     return x->of_typical ? ka_model_row(x->m, row)->host_ns : x->replay->rows[row].work_ns;
@@ -67,6 +68,7 @@ static int64_t work_of(const host_excess *x, uint32_t row)
 
 /* ---- blocks: steps, or equal parts of the rows ----------------------------------------------- */
 
+/* Blocks are steps if their numbers span at most MAX_BLOCKS; else UNTIMED_BLOCKS equal parts of each rank's rows. */
 static void find_blocks(host_excess *x)
 {
     const ka_rank_model *m = x->m;
@@ -110,6 +112,8 @@ static double *cell_of(const host_excess *x, double *of, uint32_t rank, uint32_t
     return &of[(size_t)rank * x->block_count + block];
 }
 
+/* The work of each rank in each block, ns. A block without a row of the rank has NAN, which no comparison takes for
+ * 0. */
 static void sum_blocks(host_excess *x)
 {
     for (size_t i = 0; i < (size_t)x->m->rank_count * x->block_count; i++)
@@ -167,6 +171,8 @@ static void compare_with_itself(host_excess *x, uint32_t rank, uint32_t block)
         *cell_of(x, x->beyond, rank, block) = own - quantile_without(x->room, count, own, 0.5);
 }
 
+/* Sets by how much each rank of the role at hand is beyond the median of the others, block by block, ns: negative if it
+ * has less to do. Where it has no others, its own other blocks are taken for them. */
 static bool measure_beyond(host_excess *x)
 {
     for (uint32_t b = 0; b < x->block_count; b++) {
@@ -186,7 +192,8 @@ static bool measure_beyond(host_excess *x)
     return true;
 }
 
-/* Median of a rank's blocks, and the median of the distances from it. False: too few. */
+/* Median of a rank's blocks, and their spread: 1.4826 times the median distance from it, σ of a normal distribution.
+ * False: too few. */
 static bool describe_rank(const host_excess *x, uint32_t rank, double *median, double *spread, size_t *count)
 {
     *count = 0;
@@ -241,6 +248,8 @@ static double find_role_noise(const host_excess *x, uint32_t rank)
     return x->other_count > MIN_OTHERS ? quantile_without(x->others, x->other_count, fabs(x->typical[rank]), quantile) : 0;
 }
 
+/* Has the rank more to do than the others of its role? With steps, its median is also beyond SURE_ERRORS standard
+ * errors; that of a median is 1.2533 σ/√n, sqrt(π/2) times that of a mean. */
 static bool is_certain(const host_excess *x, uint32_t rank)
 {
     double median, spread, more, less;
@@ -254,6 +263,7 @@ static bool is_certain(const host_excess *x, uint32_t rank)
     return more > MORE_THAN_LESS * less;
 }
 
+/* By block, of all ranks: a step stands out only if no other step of any rank is nearly as far beyond. */
 static void find_most(host_excess *x)
 {
     for (uint32_t b = 0; b < x->block_count; b++) {
@@ -299,6 +309,7 @@ static int compare_placed(const void *left, const void *right)
     return kb_compare_doubles(&a->value, &b->value);
 }
 
+/* Equal for rows of a role that have the same number in their step, and the same operation. */
 static uint64_t place_of(const host_excess *x, uint32_t row, uint32_t nth)
 {
     uint64_t key[] = {x->m->role[x->m->rank_of[row]], nth, ka_role_op(ka_model_row(x->m, row))};
@@ -367,6 +378,7 @@ static bool compare_place(host_excess *x, place_list *p, size_t first, size_t en
     return ok;
 }
 
+/* A visitor: what is usual for a row is its own work without what the rank typically has more at this place. */
 static void take_more(host_excess *x, uint32_t row, uint64_t place, void *context)
 {
     const uint64_t *more = kb_map_find(&((place_list *)context)->more, key_of_more(place, x->m->rank_of[row]));
@@ -415,6 +427,7 @@ static void take_far_block(host_excess *x, uint32_t rank, uint32_t block)
             x->usual->row_work[row] = (double)work_of(x, row) * share;
 }
 
+/* The rank is not certain to have more: what it has is set as usual, so that nothing is beyond. */
 static void take_nothing(host_excess *x, uint32_t rank)
 {
     for (uint32_t row = first_row(x, rank); row < x->m->base[rank + 1]; row++)
@@ -451,6 +464,8 @@ static bool judge_typical(host_excess *x)
     return true;
 }
 
+/* A step far beyond all others comes first: it explains the rank's excess in this window, so that it is not also looked
+ * at in its typical step. False: out of memory. */
 static bool judge_role(host_excess *x)
 {
     bool some = false, of_typical = has_typical(x);

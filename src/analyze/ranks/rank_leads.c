@@ -1,4 +1,5 @@
-/* Finds the rank with the largest excess of each step, and the group with the slowest transfers. */
+/* Finds the rank with the largest excess of each step, and the group with the slowest transfers. A cause that leads in
+ * few steps is not one of the whole run: reports say in how many it leads ("What makes the run longer" in ranks.md). */
 #include "analyze/ranks/rank_leads.h"
 
 /* NULL: out of memory. */

@@ -1,4 +1,8 @@
-/* Transfers that take longer than those of groups that are alike. */
+/* Transfers that take longer than those of groups that are alike.
+ *
+ * A transfer is the time of a whole instance from its last arrival to its end, on its fastest rank, in
+ * ns. It is compared with the median of each group of its like: same kind of group, operation, size,
+ * members, and within a host or not. */
 #include "analyze/ranks/rank_links.h"
 #include "analyze/ranks/rank_usual.h"
 
@@ -17,7 +21,7 @@ typedef struct slow_search {
     uint64_t *layout;    /* by group: equal for groups whose members have the same distances; 0: not known yet */
 } slow_search;
 
-/* Does a group lie within one host? Transfers within and between hosts are not alike. */
+/* Are its members on several hosts? Transfers within and between hosts are not alike. */
 static bool spans_hosts(const ka_rank_model *m, const ka_instance *x)
 {
     for (uint32_t i = 1; i < x->count; i++)
@@ -26,6 +30,7 @@ static bool spans_hosts(const ka_rank_model *m, const ka_instance *x)
     return false;
 }
 
+/* The transfer of the rank that has the shortest one, ns: what the link takes at least. */
 static double least_transfer(const slow_search *s, const ka_instance *x)
 {
     int64_t least = INT64_MAX;
@@ -80,7 +85,8 @@ static uint64_t layout_of(slow_search *s, const ka_instance *x)
     return s->layout[x->group] = sum | 1;
 }
 
-/* Is the size of a message known? Calls of a group whose sizes are not known are compared with the same call of other steps. */
+/* Is the size of its rows known? A barrier needs none. Calls of a group whose sizes are not known are compared
+ * with the same call of other steps. */
 static bool has_size(const ka_rank_model *m, const ka_instance *x)
 {
     for (uint32_t i = 0; i < x->count; i++)
@@ -89,7 +95,9 @@ static bool has_size(const ka_rank_model *m, const ka_instance *x)
     return x->op == KA_OP_BARRIER;
 }
 
-/* Equal for transfers that should take as long as each other. False: there is nothing that they are known to be like. */
+/* Equal for transfers that should take as long as each other. Groups without a description must have the same layout;
+ * calls without a size, or of groups without a name, are compared within their group only. False: there is nothing
+ * that they are known to be like. */
 static bool hash_likeness(slow_search *s, size_t index, uint64_t *out)
 {
     const ka_rank_model *m = s->m;
@@ -111,6 +119,8 @@ static bool hash_likeness(slow_search *s, size_t index, uint64_t *out)
     return true;
 }
 
+/* Sets for each whole instance the group of its like (transfers) that it is in; KA_NONE: it is not
+ * compared. False: out of memory. */
 static bool place_transfers(slow_search *s, transfer_search *t)
 {
     const ka_rank_model *m = s->m;
@@ -156,7 +166,8 @@ static int compare_sized(const void *left, const void *right)
     return (a->index > b->index) - (a->index < b->index);
 }
 
-/* By the line of transfer over size of all that are alike: what each takes beyond one of mean size. */
+/* By the line of transfer over size of all that are alike: what each takes beyond one of mean size. Pools whose sizes
+ * differ too little for a line are compared as they are. */
 static bool find_size_parts(slow_search *s, const transfer_search *t)
 {
     const ka_rank_model *m = s->m;
@@ -298,6 +309,8 @@ static bool describe_transfers(const slow_search *s, transfer_search *t)
     return ok;
 }
 
+/* Sets `slow`, ns: what a transfer takes beyond what is usual, if it is far beyond, or if the median of its group is.
+ * In a slow group all that is longer than usual counts. */
 static void mark_slow_transfers(slow_search *s, const transfer_search *t)
 {
     for (size_t i = 0; i < s->m->instances.count; i++) {
@@ -310,6 +323,7 @@ static void mark_slow_transfers(slow_search *s, const transfer_search *t)
     }
 }
 
+/* Adds up transfers by group: usual and slow ones of groups that have a like, and those that could not be compared. */
 static void add_link_use(const slow_search *s, const transfer_search *t, ka_link_use *use)
 {
     for (size_t i = 0; i < s->m->instances.count; i++) {

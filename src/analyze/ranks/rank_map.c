@@ -1,4 +1,8 @@
-/* Makes the facts of a rank: its work in the order of launch, cut at collectives. */
+/* Makes the facts of a rank: its work in the order of launch, cut at collectives.
+ *
+ * A part is what happens between two collectives in the order of launch. Its lengths (ka_comm) are
+ * chosen so that the equations of rank_facts.h give the times of the trace exactly: time that nothing
+ * explains is counted as computation. */
 #include "analyze/ranks/host_calls.h"
 #include "analyze/ranks/only_group.h"
 #include "trace/import/import.h"
@@ -42,11 +46,13 @@ typedef struct mapping {
     bool no_memory;
 } mapping;
 
+/* When the host launched a work; KA_UNKNOWN_NUMBER: no call is recorded for it. */
 static int64_t launch_ns(const mapping *m, const ka_work *w)
 {
     return w->call == KA_NONE ? KA_UNKNOWN_NUMBER : m->s->slices[w->call].start_ns;
 }
 
+/* By launch; where that is not known by start, and of equal ones by start and place in the trace. */
 static int compare_launches(const void *left, const void *right, void *context)
 {
     const mapping *m = context;
@@ -101,7 +107,9 @@ static bool name_pair(const mapping *m, const ka_collective_args *c, ka_comm_gro
     return true;
 }
 
-/* The group of a collective. Without arguments those of a stream are taken for one group's. */
+/* The group of a collective; its id is equal on all ranks: of the name and members that the arguments give, or of the
+ * only group that the header lists. Without both, those of a stream are taken for one group's, and streams are numbered
+ * as they come: that is right if all ranks use them alike. */
 static ka_comm_group name_group(mapping *m, const ka_collective_args *c, uint32_t stream)
 {
     const kb_intern *texts = &m->reader.texts;
@@ -195,6 +203,8 @@ static void sum_rests(mapping *m)
         rest = m->pieces.data[i].cost_ns = ka_add_ns(rest, m->pieces.data[i].cost_ns);
 }
 
+/* Sets, for the collectives after which computation of this part began, the row that this computation is for, and how
+ * much of it was left at their end, ns. One that ended after the row was ready did not hold it up. */
 static void end_waits(mapping *m, const ka_comm *row, uint32_t index)
 {
     for (size_t i = 0; i < m->ended.count; i++) {
@@ -239,6 +249,7 @@ static void set_late(mapping *m, ka_comm *row, const ka_comm *before)
                              -(row->flags & KA_COMM_LATE_OWN ? row : before)->host_at_ns);
 }
 
+/* Was the row ready exactly when the computation after a collective that it waited for was done? */
 static bool is_binding(const mapping *m, const ka_comm *row)
 {
     for (size_t i = 0; i < m->ended.count; i++) {
@@ -270,6 +281,8 @@ static void end_part(mapping *m, ka_comm *row, uint32_t index)
 
 /* ---- the host -------------------------------------------------------------------------------- */
 
+/* Calls of the runtime or the driver that wait have "ynchronize" in their names:
+ * cudaStreamSynchronize, cuCtxSynchronize. */
 static bool waits_for_device(const ka_dataset *s, const ka_slice *slice)
 {
     kineto_string name = ka_name(s, slice->name);
@@ -299,8 +312,8 @@ static void find_step_work(const ka_dataset *s, ka_span *of)
 
 /* Steps that nearly all end just after their work: each ends with a call that waits for it, even if
  * the call was not recorded. */
-#define STEP_SYNC_NS    500000
-#define SYNC_SHARE 0.8
+#define STEP_SYNC_NS    500000 /* from the end of the last work to that of its step */
+#define SYNC_SHARE 0.8         /* of the steps with work: "nearly all" */
 static void list_step_ends(mapping *m)
 {
     const ka_dataset *s = m->s;
@@ -321,6 +334,8 @@ static void list_step_ends(mapping *m)
     free(of);
 }
 
+/* All times in which the host waited for the device: recorded calls, and the ends of steps, by end, since each
+ * belongs to the first launch after it. */
 static void list_syncs(mapping *m)
 {
     for (uint32_t i = 0; i < m->s->slice_count; i++) {
@@ -344,7 +359,9 @@ static int32_t find_last_ended(const mapping *m, uint32_t before, int64_t ns)
     return found;
 }
 
-/* From the launch before: the host's own time, and what it waited for. */
+/* From the launch before: the host's own time, and what it waited for. After a wait, the row that ended last before
+ * (sync_row) is what was waited for, and sync_ns is from its end to this launch; host_ns is the time since the
+ * launch before, without the waits. */
 static void set_host(mapping *m, ka_comm *row, uint32_t index)
 {
     const ka_comm *before = index ? &m->out->rows.data[index - 1] : NULL;
@@ -375,6 +392,8 @@ static void set_host(mapping *m, ka_comm *row, uint32_t index)
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
+/* Ends the part before a row, and appends it.
+ * @param stream of it; KA_NONE: it is the end of the rank. */
 static void append_row(mapping *m, ka_comm *row, uint32_t stream)
 {
     ka_rank_facts *f = m->out;
@@ -410,6 +429,8 @@ static uint32_t step_number(const ka_dataset *s, int32_t step)
     return step < 0 ? UINT32_MAX : (uint32_t)KB_MIN(s->steps[step].number, UINT32_MAX - 1);
 }
 
+/* Times of a collective before its part is ended. One that begins before the computation launched before it is done did
+ * not wait for it (KA_COMM_FREE), as of another stream. */
 static ka_comm begin_comm(const mapping *m, const ka_work *w)
 {
     int64_t launch = launch_ns(m, w);
@@ -454,6 +475,7 @@ static void append_part(mapping *m, const ka_collective_args *args, uint32_t str
     m->no_memory |= !kb_vec_push(&m->out->rows, row);
 }
 
+/* A collective, or the messages of a kernel: the first one has the times of the kernel, the others are parts of it. */
 #define MAX_MESSAGES 32
 static void see_collective(mapping *m, const ka_work *w)
 {
@@ -475,6 +497,7 @@ static int64_t last_launch(const mapping *m)
     return m->pieces.count ? m->pieces.data[m->pieces.count - 1].launch_ns : KA_UNKNOWN_NUMBER;
 }
 
+/* The end of a rank's work: a row without a group (KA_COMM_LAST), ready when the computation is done. */
 static void append_end(mapping *m)
 {
     const ka_rank_facts *f = m->out;
@@ -508,12 +531,15 @@ static int64_t find_only_device(const ka_dataset *s)
     return device;
 }
 
-/* Copies beside the computation do not belong to its chain. */
+/* Copies on streams of their own do not belong to the chain of computation; on the main stream they do,
+ * since computation waits for them. */
 static bool is_computation(const ka_work *w, uint32_t main_stream)
 {
     return w->type == KA_TYPE_COMPUTATION || w->stream == main_stream;
 }
 
+/* The stream with most computation. Sets begin and end of the work, and the latency of a launch: the least that any
+ * work took from its launch to its start, ns. */
 static uint32_t find_main_stream(const ka_dataset *s, ka_rank_facts *f)
 {
     int64_t *sums = calloc((size_t)s->stream_count + 1, sizeof *sums);

@@ -1,5 +1,8 @@
 /* Makes the rows of a rank that communicates without a device: a chain of computation on the host, cut where
- * it calls. What the host does between its waits is its work, whether it computes, loads data or sleeps. */
+ * it calls. What the host does between its waits is its work, whether it computes, loads data or sleeps.
+ *
+ * Rows are as on a device (rank_facts.h), but without launches: computation ends where the call begins. "Without a
+ * device" in ranks.md has the definitions. */
 #include "analyze/ranks/host_calls.h"
 
 uint32_t ka_keep_host_text(ka_host_calls *h, kineto_string text)
@@ -38,6 +41,7 @@ typedef struct host_map {
     KB_VEC(open_wait) open; /* rows that the host waited for, and that no part has ended with yet */
 } host_map;
 
+/* The times in which the program waited, united: work is what lies between them. False: out of memory. */
 static bool list_waits(host_map *m)
 {
     for (size_t i = 0; i < m->calls.list.count; i++) {
@@ -80,6 +84,7 @@ static void end_host_waits(host_map *m, const ka_comm *row, uint32_t index)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* The number of the step that a moment is in; UINT32_MAX: it is in none. */
 static uint32_t find_step_number(const ka_dataset *s, int64_t ns)
 {
     uint32_t low = 0, high = s->step_count;
@@ -93,8 +98,9 @@ static uint32_t find_step_number(const ka_dataset *s, int64_t ns)
     return low && ns < s->steps[low - 1].end_ns ? (uint32_t)KB_MIN(s->steps[low - 1].number, UINT32_MAX - 1) : UINT32_MAX;
 }
 
-/* A number by order: among calls of the same kind and size, since threads of one group may begin in another order
- * than that of issue. */
+/* A number by order: among calls of the same kind and size, since threads of one group may begin in another
+ * order than that of issue. The number is a hash of kind, size and count: it identifies the call within
+ * group and step, and has no order. */
 static uint32_t count_host_call(host_map *m, const ka_host_call *c, uint32_t step)
 {
     uint64_t op = ka_is_message(c->op) ? KA_OP_SEND_RECV : c->op, key[] = {c->group, step, op, c->elements};
@@ -104,6 +110,7 @@ static uint32_t count_host_call(host_map *m, const ka_host_call *c, uint32_t ste
     return (uint32_t)(kb_hash(number, sizeof number) % KA_NO_SEQUENCE);
 }
 
+/* The row before on the thread that executes it, which it waits for; KA_NO_COMM: there is none, or no other thread. */
 static int32_t follow_thread(host_map *m, uint32_t thread, uint32_t index)
 {
     bool created;
@@ -116,7 +123,8 @@ static int32_t follow_thread(host_map *m, uint32_t thread, uint32_t index)
     return before;
 }
 
-/* Appends a row, and ends the part before it. */
+/* Appends a row, and ends the part before it.
+ * @param waited_to_ns when the program went on after it; INT64_MIN: it did not wait. */
 static void append_host_row(host_map *m, ka_comm *row, int64_t waited_to_ns)
 {
     bool is_waited = waited_to_ns > INT64_MIN;

@@ -1,4 +1,8 @@
-/* Joins the rows of ranks to instances: by group and sequence number. */
+/* Joins the rows of ranks to instances: by group and sequence number.
+ *
+ * Each lane joins the rows of its ranks; then the instances of both lanes are joined by their keys. Instances are
+ * in the order of their first rows, until rank_model.c sorts them by arrival, and the rows of one in that of
+ * ranks, whatever the number of lanes. */
 #include "analyze/ranks/rank_model.h"
 
 /* ---- groups of all ranks --------------------------------------------------------------------- */
@@ -13,6 +17,7 @@ static uint32_t kind_of(const ka_rank_facts *f, const ka_comm_group *g, kb_map *
     return kind ? (uint32_t)*kind : 0;
 }
 
+/* The index of a group over all ranks, by its id. The rank that has it first gives name, description and size. */
 static uint32_t join_group(ka_rank_model *m, const ka_rank_facts *f, const ka_comm_group *g, kb_map *ids,
                            kb_map *kinds)
 {
@@ -68,7 +73,7 @@ bool ka_join_groups(ka_rank_model *m)
 
 /* ---- instances ------------------------------------------------------------------------------- */
 
-/* What was counted begins anew in each step. */
+/* What was counted begins anew in each step. Numbers of the trace occur once in their group. */
 uint64_t ka_instance_key(uint32_t group, uint32_t sequence, const ka_comm *c)
 {
     uint64_t key[] = {group, sequence, ka_is_counted(c) ? c->step : UINT64_MAX};
@@ -212,6 +217,8 @@ static bool make_instances(matching *w)
 /* Sizes of an all-to-all differ by what each rank has to send. */
 static bool must_agree(uint8_t op) { return op != KA_OP_ALL_TO_ALL && op != KA_OP_OTHER; }
 
+/* Two rows of an instance: the same operation, and the same size where it must be. Send and receive are alike:
+ * they are sides of one message. */
 static bool are_alike(const ka_comm *a, const ka_comm *b)
 {
     if (a->op != b->op && !(ka_is_message(a->op) && ka_is_message(b->op)))
@@ -219,6 +226,8 @@ static bool are_alike(const ka_comm *a, const ka_comm *b)
     return !must_agree(a->op) || a->elements == b->elements;
 }
 
+/* Sets what is known of an instance by its rows: that calls differ, that a rank has it twice, or else whether all
+ * members have a row. One row alone has no flag: nothing confirms it. */
 static void check_instance(ka_rank_model *m, ka_instance *x)
 {
     const ka_comm *first = ka_model_row(m, m->members[x->first]);
@@ -247,6 +256,7 @@ void ka_count_shared(const ka_rank_model *m, ka_shared *of)
     }
 }
 
+/* If no rank shares a number with another one, all may be of one run: then none is a stranger. */
 bool ka_find_strangers(const ka_shared *of, uint32_t count, bool *is_stranger)
 {
     bool some_share = false, some_do_not = false;

@@ -1,4 +1,6 @@
-/* Makes the model of ranks of their facts. */
+/* Makes the model of ranks of their facts: loads rows, joins them to instances (rank_match.c), corrects numbers
+ * (rank_numbers.c), aligns clocks (rank_clocks.c), finds roles (rank_roles.c), and sorts instances by arrival. Times of
+ * the model are in ns from origin_ns, on the common clock. */
 #include "analyze/ranks/rank_model.h"
 
 static void free_rows(ka_rank_model *m)
@@ -31,6 +33,8 @@ static bool allocate_rows(ka_rank_model *m)
     return m->rank_of && m->instance_of && m->group_of && m->start_ns && m->end_ns && m->members;
 }
 
+/* A ka_lane_work by ranks. Context rows of a window, and those of strangers, have no group, so that they join no
+ * instance. */
 static void list_rows(void *model, uint32_t lane, uint32_t first, uint32_t end)
 {
     ka_rank_model *m = model;
@@ -45,6 +49,7 @@ static void list_rows(void *model, uint32_t lane, uint32_t first, uint32_t end)
         }
 }
 
+/* The begin of the first work of all ranks that are compared, ns of the trace; 0: none has a collective. */
 static void find_origin(ka_rank_model *m)
 {
     m->origin_ns = INT64_MAX;
@@ -54,6 +59,7 @@ static void find_origin(ka_rank_model *m)
     m->origin_ns = m->origin_ns == INT64_MAX ? 0 : m->origin_ns;
 }
 
+/* A ka_lane_work by rows: times of the trace from the origin, before clocks are aligned. */
 static void place_rows(void *model, uint32_t lane, uint32_t first, uint32_t end)
 {
     ka_rank_model *m = model;
@@ -76,7 +82,9 @@ static int compare_arrivals(const void *left, const void *right)
 }
 
 #define LATE_NS 20000 /* beyond what clocks and ends differ by */
-/* When its last row begins and its first one ends, on the common clock, if there is one. */
+/* When its last row begins and its first one ends, on the common clock. Sets APART if its ranks have no common one, and
+ * TORN if a rank left before the last one came, where none can. An arrival after the first end is moved to it, but for
+ * messages and broadcasts of hosts, which may end before another row begins (ka_leaves_early). */
 static void time_instance(const ka_rank_model *m, ka_instance *x)
 {
     uint32_t domain = m->domain[m->rank_of[m->members[x->first]]];
@@ -205,6 +213,8 @@ bool ka_rank_model_open(const ka_rank_facts *const *facts, uint32_t count, ka_ra
     return ka_join_groups(m);
 }
 
+/* Numbers are corrected, clocks and roles found by the first rows that are loaded; later windows of the run use them.
+ * Rows are joined again if the correction has changed groups or numbers. */
 bool ka_rank_model_load(ka_rank_model *m)
 {
     for (uint32_t r = 0; r < m->rank_count; r++)

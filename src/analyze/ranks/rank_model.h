@@ -44,7 +44,7 @@ static inline bool ka_is_described(const ka_rank_group *g)
 typedef struct ka_rank_clock {
     kineto_string host;
     double offset_ns, drift, bar_ns;
-    double least_ns, most_ns; /* bounds of what is left to correct, by causality; NaN: none */
+    double least_ns, most_ns; /* bounds of what is left to correct, by causality; infinite: none */
     uint32_t rank_count, row_count;
     bool is_left_out; /* nothing connects it with the other hosts: its ranks are not compared with theirs */
 } ka_rank_clock;

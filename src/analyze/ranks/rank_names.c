@@ -1,4 +1,6 @@
-/* Lists ranks as ranges, as many as fit into a text. */
+/* Names ranks, groups, hosts, links and causes in texts for tables, headlines and notes. Ranks are listed
+ * as ranges, as many as fit into a text; long names of traces are cut. Texts are returned by value, so
+ * that no function allocates memory. */
 #include "analyze/ranks/rank_names.h"
 
 /* Ranges that are named; further ranks are counted. */
@@ -133,6 +135,7 @@ ka_rank_name ka_name_rank(const ka_rank_model *m, uint32_t rank)
     return name;
 }
 
+/* The host that all ranks of the group have; empty: there are several, or it is not known. */
 static kineto_string host_of_group(const ka_rank_model *m, uint32_t group, bool of_process_group)
 {
     kineto_string host = {"", 0};
@@ -242,6 +245,8 @@ static ka_link_text name_kind_of(const ka_rank_model *m, uint32_t group)
 }
 
 #define MAX_LONE 3u
+/* Names MAX_LONE kinds, those with most transfers. Times are of a step where the number of
+ * steps is known, else of the run. */
 bool ka_say_lone_links(const ka_rank_view *v, char *text, size_t size)
 {
     const ka_rank_causes *c = &v->causes;

@@ -4,7 +4,7 @@
 
 /* ---- ranks of another run -------------------------------------------------------------------- */
 
-/* Their rows are of no group of this run. */
+/* Their rows are of no group of this run. `changed`: rows are to be joined again. False: out of memory. */
 static bool leave_out_strangers(ka_rank_model *m, bool *changed)
 {
     ka_shared *of = calloc((size_t)m->rank_count + 1, sizeof *of);
@@ -31,7 +31,8 @@ typedef struct numbering {
     bool is_unordered;
 } numbering;
 
-/* A number that comes twice is another damage. */
+/* A number that comes twice is another damage. `count` is without it; `from` and `by` are those of the first jump
+ * only. */
 static void add_number(numbering *n, uint32_t sequence)
 {
     if (n->count && sequence == n->last)

@@ -4,6 +4,8 @@
 #include "analyze/ranks/rank_path.h"
 #include "analyze/ranks/rank_waits.h"
 
+/* What the walk has come to at `row`: its end, its begin, the end of the computation before it (ready), its launch;
+ * AT_START: the walk is done. "Critical path" in ranks.md says what each of them waited for. */
 typedef enum walk_state { AT_END, AT_BEGIN, AT_READY, AT_HOST, AT_START } walk_state;
 
 typedef struct walk {
@@ -153,6 +155,7 @@ static ka_path_kind computation_of(const walk *w)
     return w->m->facts[w->m->rank_of[w->row]]->on_host ? KA_PATH_HOST : KA_PATH_DEVICE;
 }
 
+/* The latest of computation, launch and stream is what the row waited for; of equal ones the first in this order. */
 static void pass_begin(walk *w)
 {
     ka_begin_parts b = ka_find_begin_parts(w->m, w->row);
@@ -170,6 +173,8 @@ static void pass_begin(walk *w)
     }
 }
 
+/* Computation was done when the launch that held it up allowed it, or the result of a collective, or the computation
+ * before it: the latest one decides. */
 static void pass_ready(walk *w)
 {
     const ka_rank_model *m = w->m;
@@ -193,6 +198,8 @@ static void pass_ready(walk *w)
     }
 }
 
+/* The launch came after a wait for the device, or after the launch before it; rows without a known launch are passed
+ * over. */
 static void pass_host(walk *w)
 {
     const ka_rank_model *m = w->m;
@@ -291,6 +298,7 @@ static void add_path_part(ka_path_share *s, const ka_path_part *part, bool is_ho
     s->ambiguous += part->is_ambiguous;
 }
 
+/* Each part counts once in the run, and once for its rank and role, or for its group if it is a transfer. */
 bool ka_share_rank_path(const ka_rank_model *m, const ka_rank_path *p, ka_path_shares *s)
 {
     *s = (ka_path_shares){0};

@@ -1,5 +1,9 @@
 /* Computes when everything ends from the lengths of the parts (rank_facts.h has the equations), instance
- * after instance in the order of arrival: what a row waits for came before it. */
+ * after instance in the order of arrival: what a row waits for came before it.
+ *
+ * Each run starts with the lengths in ka_replay_row, and computes host, ready, begin and end of all rows, in ns from
+ * the origin. What the equations do not explain of a row, from all that it waited for to its begin, is kept as its
+ * gap_ns, so that unchanged lengths give the recorded times. */
 #include "analyze/ranks/rank_replay.h"
 
 /* KA_NONE, too, of rows that are not in the window. */
@@ -37,6 +41,7 @@ static int64_t earliest_begin(const ka_replay_row *x, int64_t ready, int64_t lau
     return at == INT64_MIN ? ready : at; /* nothing is known of what it waited for */
 }
 
+/* When the last rank of the row's instance began; a row that waits for no other rank has its own begin. */
 static int64_t arrival_of(const ka_rank_model *m, uint32_t row)
 {
     const ka_instance *x = whole_instance(m, row);
@@ -60,6 +65,7 @@ static int64_t kernel_arrival(const ka_rank_model *m, uint32_t row)
     return arrival;
 }
 
+/* The lengths of the trace. Of hosts host_ns is no length of the replay, but what work typically takes. */
 static void take_lengths(ka_replay *r, uint32_t row)
 {
     ka_replay_row *x = &r->rows[row];
@@ -85,6 +91,7 @@ static int64_t recorded_end(const ka_rank_model *m, uint32_t row)
     return row == KA_NONE ? INT64_MIN : m->end_ns[row];
 }
 
+/* Sets all that a replay needs of a row: its lengths, the rows that it waits for, its transfer and its gap. */
 static void take_row(ka_replay *r, uint32_t rank, uint32_t row)
 {
     const ka_rank_model *m = r->m;
@@ -224,6 +231,8 @@ static int64_t next_host(const ka_replay *r, uint32_t row, bool is_first)
     return x->sync_row == KA_NONE ? host : KB_MAX(host, r->rows[x->sync_row].end + x->sync_ns);
 }
 
+/* When the computation before a row is done: after the row before, what it waited for, and its launch
+ * (rank_facts.h). */
 static int64_t next_ready(const ka_replay *r, uint32_t row, bool is_first)
 {
     const ka_replay_row *x = &r->rows[row];
@@ -260,6 +269,7 @@ static void note_last(ka_replay *r, uint32_t rank, int64_t ns)
         r->last[domain] = KB_MAX(r->last[domain], ns);
 }
 
+/* Ends a message or a collective; the kernel of several messages ends with the last of them. Passes the end on. */
 static void end_row(ka_replay *r, uint32_t row, int64_t arrival)
 {
     ka_replay_row *x = &r->rows[row];
@@ -289,6 +299,7 @@ static void advance_rank(ka_replay *r, uint32_t rank, uint32_t row)
     }
 }
 
+/* The begin of a row, after `host` and `ready` of all rows of its rank up to it. */
 static void begin_row(ka_replay *r, uint32_t row)
 {
     ka_replay_row *x = &r->rows[row];

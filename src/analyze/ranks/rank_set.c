@@ -1,4 +1,7 @@
-/* Keeps the facts of ranks until they are compared. */
+/* Keeps the facts of ranks until they are compared.
+ *
+ * Ranks are added as traces are read; the first request makes the view of all of them, and adding another rank drops
+ * it. */
 #include "analyze/ranks/rank_set.h"
 
 static void forget_view(ka_rank_set *set)
@@ -79,6 +82,7 @@ static kineto_status compare_dumps(const ka_rank_source *sources, uint32_t count
 
 #define SET_BYTES ((size_t)1 << 30) /* the rows are in memory already: it need not be bounded as tightly */
 
+/* Traces are compared with traces; without traces, dumps are. With both, dumps are compared by themselves. */
 static kineto_status compare_set(ka_rank_set *set, ka_rank_source *sources)
 {
     uint32_t count = (uint32_t)set->ranks.count, traces = 0;

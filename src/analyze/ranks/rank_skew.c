@@ -1,4 +1,7 @@
-/* Splits the time of each collective on each rank into waiting and transfer, and finds what made it begin late. */
+/* Splits the time of each collective on each rank into waiting and transfer, and finds what made it begin late.
+ *
+ * "Waiting and transfer" in ranks.md has the definitions. All times are in ns; if clocks are refused, those of each
+ * host. */
 #include "analyze/ranks/rank_skew.h"
 #include "analyze/ranks/rank_waits.h"
 
@@ -68,6 +71,8 @@ static void find_lateness(const ka_rank_model *m, const ka_waited_rows *w, uint3
         s->queued_ns = ka_add_ns(b.stream_ns, -before_stream);
 }
 
+/* wait_ns and transfer_ns add up to the time of the row exactly: an arrival outside of it, by errors of the clocks, is
+ * moved to its begin or its end. */
 static ka_row_skew measure_row(const ka_rank_model *m, const ka_waited_rows *w, arrivals a, uint32_t row)
 {
     ka_row_skew s = {.row = row, .instance = m->instance_of[row], .start_ns = start_of(m, row), .end_ns = end_of(m, row)};
@@ -144,6 +149,7 @@ static ka_skew_sum *sum_of_group(summing *u, uint32_t group)
     return &u->out->groups.data[*at];
 }
 
+/* A visitor of rows: adds to the sums of the rank and of the group. An instance counts with the row that came last. */
 static bool add_row(void *context, const ka_row_skew *s)
 {
     summing *u = context;
@@ -222,6 +228,7 @@ static bool add_up_kinds(const ka_rank_model *m, ka_rank_skews *s)
     return ok;
 }
 
+/* How many ranks each group has, and which came last most often. Both lists are sorted by group. */
 static void count_ranks(ka_rank_skews *s)
 {
     for (size_t i = 0, k = 0; i < s->groups.count; i++) {
@@ -274,7 +281,7 @@ void ka_rank_skews_free(ka_rank_skews *s)
 
 /* ---- in words -------------------------------------------------------------------------------- */
 
-#define DOMINANT_SHARE (2.0 / 3)
+#define DOMINANT_SHARE (2.0 / 3) /* of the time of collectives; as ranks.md defines it */
 
 /* 1: arrival skew, -1: transfer, 0: both. */
 static int classify_wait(double wait_ns, double transfer_ns)
@@ -283,6 +290,7 @@ static int classify_wait(double wait_ns, double transfer_ns)
     return wait_ns >= DOMINANT_SHARE * all ? 1 : transfer_ns >= DOMINANT_SHARE * all ? -1 : 0;
 }
 
+/* Inconclusive if the errors of the clocks, moved from one part to the other, change the answer. */
 const char *ka_name_skew(const ka_skew_sum *group)
 {
     double wait = (double)group->times.wait_ns, transfer = (double)group->times.transfer_ns;

@@ -1,9 +1,14 @@
-/* What is usual: medians over the ranks of a role, and for work after an all-to-all a line by what was received. */
+/* What is usual: medians over the ranks of a role, and for work after an all-to-all a line by what was received.
+ *
+ * Lengths are in ns. What is usual at a place of a role is the median of its ranks, of two the smaller one, so
+ * that one slow rank does not make itself usual ("Roles" in ranks.md). Values belong to places, but for
+ * row_work, which has one for each row. */
 #include "analyze/ranks/rank_usual.h"
 
 /* ---- which rows are alike -------------------------------------------------------------------- */
 
-/* Rows of one role at the same place of the same step. */
+/* Rows of one role at the same place of the same step. Rows without a certain place in their step (ka_rank_model.odd)
+ * are not compared. False: out of memory. */
 static bool place_alike(ka_usual *u)
 {
     const ka_rank_model *m = u->m;
@@ -182,7 +187,8 @@ static int compare_loads(const void *left, const void *right)
     return (a->index > b->index) - (a->index < b->index);
 }
 
-/* Rows after an all-to-all of their rank, up to the next collective of another kind or two. */
+/* The computation between an all-to-all of a rank and its next row, with what the rank received. A pool has the same
+ * role, place in the step and next operation, in all steps. @return how many. */
 static size_t list_loads(const ka_usual *u, const ka_replay *r, ka_sized *list)
 {
     const ka_rank_model *m = u->m;
@@ -203,6 +209,8 @@ static size_t list_loads(const ka_usual *u, const ka_replay *r, ka_sized *list)
 }
 
 #define MAX_SIZES 128u
+/* The estimate of Theil and Sen: of at most MAX_SIZES values, evenly taken, the median slope of all pairs whose sizes
+ * differ by more than 2 %; smaller differences would divide noise by nearly nothing. A slope is never negative. */
 bool ka_fit_sizes(const ka_sized *list, size_t count, double *slope, double *rest)
 {
     static const double least_change = 1.02;

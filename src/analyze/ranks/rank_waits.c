@@ -1,4 +1,6 @@
-/* Finds what a row waited for: computation, launches, its stream, results of other collectives. */
+/* Finds what a row waited for: computation, launches, its stream, results of other collectives. Used where the trace is
+ * explained as it is (waiting, critical path); rank_replay.c has the same equations for changed lengths. Needs the rows
+ * of the whole run: indices of rows are those of the rank. */
 #include "analyze/ranks/rank_waits.h"
 
 uint32_t ka_main_row(const ka_rank_model *m, uint32_t row)
@@ -13,6 +15,7 @@ static uint32_t row_of_rank(const ka_rank_model *m, uint32_t row, int32_t of)
     return m->base[m->rank_of[row]] + (uint32_t)of;
 }
 
+/* When the computation that needed the result of a collective was done, if nothing else held it up. */
 static int64_t waited_until(const ka_rank_model *m, uint32_t row)
 {
     return m->end_ns[row] + ka_model_row(m, row)->wait_ns;

@@ -33,6 +33,8 @@ typedef struct windowing {
 
 /* ---- one window ------------------------------------------------------------------------------ */
 
+/* Sets what reports say of the whole run: that some collectives could be compared, and that some were matched by
+ * order. */
 static void note_view(ka_rank_view *v)
 {
     const ka_rank_model *m = &v->model;
@@ -163,7 +165,8 @@ static void take_steps(void *context, uint32_t lane, uint32_t first, uint32_t en
     }
 }
 
-/* Steps that all ranks have read to their end. @return rows; 0: there are none. */
+/* Steps that all ranks have read to their end. @return rows; 0: there are none. Less than a fourth of what is read is
+ * too little: then windows are cut by time. */
 static uint32_t cut_at_step(windowing *w)
 {
     uint32_t taken = 0, held = 0;
@@ -179,7 +182,8 @@ static uint32_t cut_at_step(windowing *w)
     return w->step != UINT32_MAX && taken > held / 4 ? taken : 0;
 }
 
-/* Between the last row that a rank has read and what ends before it. */
+/* Between the last row that a rank has read and what ends before it. With a margin, so that errors of the
+ * clocks do not cut an instance. */
 static int64_t find_cut(const windowing *w, uint32_t r)
 {
     const rank_buffer *b = &w->buffers[r];

@@ -42,7 +42,7 @@ static size_t list_placed_rows(const ka_rank_model *m, uint32_t rank, const doub
     return count;
 }
 
-/* What comes once at each place. */
+/* What comes once at each place. Places that fewer than MIN_STEPS steps have say nothing. */
 static void find_parts(const placed_row *list, size_t count, double *part)
 {
     for (size_t i = 0, next; i < count; i = next) {
@@ -53,7 +53,8 @@ static void find_parts(const placed_row *list, size_t count, double *part)
     }
 }
 
-/* The least sum of a step that is set apart; 0: there is none. `sums`: of all steps; sorted. */
+/* The least sum of a step that is set apart; 0: there is none. `sums`: of all steps; sorted. At most half of the
+ * steps can be far from the others. */
 static double find_far_sum(double *sums, size_t count, double least)
 {
     double found = 0;

@@ -81,6 +81,7 @@ static uint32_t count_items(kineto_string list)
     return count;
 }
 
+/* Members of "[0, 1, 2]", as a list or a text: one more than there are commas, and none in "[]". */
 static uint32_t count_commas(kineto_string list)
 {
     uint32_t items = 0;
@@ -112,6 +113,7 @@ static bool read_groups(dump *d, kineto_string config)
     return !s.problem;
 }
 
+/* The group of pg_config with this name; NULL: entries may be of groups that the dump does not list. */
 static const process_group *find_group(const dump *d, kineto_string name)
 {
     for (size_t i = 0; i < d->groups.count; i++)
@@ -120,7 +122,7 @@ static const process_group *find_group(const dump *d, kineto_string name)
     return NULL;
 }
 
-/* A rank of the group in the world. */
+/* A rank of the group (0 … size - 1) in the world: entries of messages count ranks within their group. */
 static int64_t read_world_rank(const process_group *g, int64_t rank)
 {
     kineto_string found = g && rank >= 0 ? read_item(g->ranks, (size_t)rank) : (kineto_string){"", 0};
@@ -134,7 +136,7 @@ static const char *const entry_keys[KEYS] = {
     "profiling_name", "process_group", "collective_seq_id", "p2p_seq_id", "input_sizes", "output_sizes", "input_dtypes", "state",
     "time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns", "is_p2p", "record_id", "frames"};
 
-/* Elements of all tensors of a list of sizes. */
+/* Elements of all tensors of a list of sizes, as "[[1024, 8], [8]]"; INT64_MAX: more than that. */
 static int64_t count_dump_elements(kineto_string sizes)
 {
     int64_t all = 0;
@@ -164,6 +166,9 @@ static void put_peers(dump *d, kineto_string name, const process_group *g)
     kb_json_put_int(&d->j, "Dst Rank", read_world_rank(g, to));
 }
 
+/* The arguments that Kineto gives a kernel of NCCL (record_param_comms), from the fields of the entry: "process_group"
+ * is [name, description]; messages count in "p2p_seq_id", collectives in "collective_seq_id". "State" and "Record" are
+ * the recorder's: "scheduled", "started" or "completed", and the number of the entry. */
 static void put_arguments(dump *d, const kineto_string *e, kineto_string name, const process_group *g)
 {
     bool is_p2p = e[IS_P2P].size && e[IS_P2P].data[0] == 't';
@@ -187,7 +192,9 @@ static void put_arguments(dump *d, const kineto_string *e, kineto_string name, c
     kb_json_put_int(&d->j, "Record", read_dump_number(e[RECORD], 0));
 }
 
-/* Of one that did not start, the time at which it was enqueued, without a length. */
+/* One entry as a complete event ("X") of a kernel. Times are those of the entry; of one that did not start, the time at
+ * which it was enqueued, without a length. Each group has a stream of its own (7 and its index); entries of groups that
+ * the dump does not list share stream 7. */
 static void put_entry(dump *d, const kineto_string *e)
 {
     kineto_string whole = inside_of(e[NAME]), name = whole;
@@ -261,6 +268,8 @@ static void put_ledger(dump *d)
     kb_json_object_end(&d->j);
 }
 
+/* What the header of a trace of Kineto says of the job, as far as a dump knows it: groups, and at least as many
+ * ranks. */
 static void put_header(dump *d)
 {
     kb_json_put_string(&d->j, "recorder", kb_string(RECORDER));
@@ -347,6 +356,7 @@ bool kt_is_of_flight_recorder(const kineto_trace *trace)
 
 bool kt_is_flight_recorder_pickle(kineto_string head) { return kt_is_pickle(head); }
 
+/* By the keys near the begin of the file: those of a dump, without those of a trace. */
 bool kt_is_flight_recorder_json(kineto_string head)
 {
     return !kb_string_contains(head, "\"traceEvents\"") && kb_string_contains(head, "\"entries\"") &&

@@ -1,6 +1,9 @@
 /* A perf.data file as a trace: the samples of CPU time as rows of sampled functions, and, if it has
  * switches, rows of thread states, as ckineto's own source "cpu" makes them. Copied stacks (perf record
- * --call-graph dwarf) are unwound here. */
+ * --call-graph dwarf) are unwound here.
+ *
+ * Records come from perf_file.c in the order of time, so that each is applied to what is known of
+ * processes and threads at its time (timeline.h). Times are ns of the clock of the recording. */
 #include "trace/import/directory.h"
 #include "trace/import/import.h"
 #include "trace/import/perf_events.h"
@@ -67,7 +70,9 @@ static bool copy_registers(const perf_import *p, const kt_perf_sample *sample, k
     return copy->instruction != 0;
 }
 
-/* The addresses of a call chain: first those of the kernel, then those of the program. */
+/* The addresses of a call chain: first those of the kernel, then those of the program. Markers between
+ * them say whose the next ones are; frames of a guest are not read. Kernel addresses after those of the
+ * program are skipped, since kernel_count is the number of the first frames. */
 static void copy_chain(const kt_perf_sample *sample, uint64_t *frames, kt_build_sample *out)
 {
     bool in_kernel = false, in_guest = false;
@@ -112,6 +117,8 @@ static void find_stack(perf_import *p, kt_timeline_thread *thread, const kt_perf
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
+/* A sample of the tracepoint sched_switch: one thread loses the CPU, another one gets it. Thread 0 is
+ * the idle task of a CPU, and has no states. */
 static void apply_sched_switch(perf_import *p, const kt_perf_sample *sample)
 {
     uint32_t prev, next;
@@ -130,6 +137,7 @@ static void apply_sched_switch(perf_import *p, const kt_perf_sample *sample)
     }
 }
 
+/* A sample of sched_waking or sched_wakeup: a thread that was blocked can run from here on, and waits for a CPU. */
 static void apply_waking(perf_import *p, const kt_perf_sample *sample)
 {
     uint32_t tid;
@@ -142,6 +150,8 @@ static void apply_waking(perf_import *p, const kt_perf_sample *sample)
         kt_timeline_wake(&p->timeline, thread, sample->time_ns);
 }
 
+/* The CPU time that a sample stands for, ns: its period, which is ns for clocks, and a count of cycles
+ * or the like for other events (perf_events.c). 0: it is beyond all times. */
 static uint64_t cpu_time_of(const perf_import *p, const kt_perf_sample *sample)
 {
     double ns = (double)sample->period * p->events.of_attr[sample->attr].ns_per_unit;
@@ -204,6 +214,9 @@ typedef struct perf_mapping {
     kineto_string build_id, name;
 } perf_mapping;
 
+/* PERF_RECORD_MMAP: pid, tid, address, length, offset in the file, path. MMAP2 has 24 bytes more before
+ * the protection: device and inode, or, if misc says so, size and bytes of the build id. False:
+ * malformed, data, or of the kernel. */
 static bool parse_mapping(const perf_import *p, const uint8_t *record, perf_mapping *out)
 {
     enum { HAS_BUILD_ID = 1 << 14, MAX_ID_BYTES = 20 };
@@ -263,6 +276,7 @@ static void apply_comm(perf_import *p, const uint8_t *record, uint64_t time_ns)
                          header.misc & PERF_RECORD_MISC_COMM_EXEC, time_ns);
 }
 
+/* PERF_RECORD_FORK and PERF_RECORD_EXIT: pid, ppid, tid, ptid, time. An id of -1 is no thread. */
 static void apply_life(perf_import *p, const uint8_t *record, uint64_t time_ns)
 {
     struct perf_event_header header = kt_perf_header(record);
@@ -277,6 +291,8 @@ static void apply_life(perf_import *p, const uint8_t *record, uint64_t time_ns)
         kt_timeline_fork(&p->timeline, pid, tid, ppid, time_ns);
 }
 
+/* PERF_RECORD_SWITCH of perf record --switch-events. With the tracepoint, which says more, it is not
+ * needed. */
 static void apply_switch(perf_import *p, const uint8_t *record)
 {
     struct perf_event_header header = kt_perf_header(record);
@@ -292,6 +308,7 @@ static void apply_switch(perf_import *p, const uint8_t *record)
         kt_timeline_switch_in(thread, id.cpu, id.time_ns);
 }
 
+/* LOST has the id of the event before the count, LOST_SAMPLES the count alone. */
 static void apply_lost(perf_import *p, const uint8_t *record)
 {
     struct perf_event_header header = kt_perf_header(record);
@@ -360,7 +377,8 @@ static kineto_status create_symbols(perf_import *p, const kt_timeline_process *p
 }
 
 /* Times of the file are those of the scheduler's clock, from the start of the machine, unless the file
- * has a moment of both clocks (perf record -k). */
+ * has a moment of both clocks (perf record -k). HEADER_CLOCK_DATA has version, clock, and the wall
+ * clock and this clock at one moment, in ns. */
 static void set_clock(perf_import *p)
 {
     kineto_string data = p->file.features[KT_PERF_CLOCK_DATA];
@@ -372,6 +390,7 @@ static void set_clock(perf_import *p)
         p->timeline.s->fit.ns0 = (int64_t)(wall_ns - clock_ns);
 }
 
+/* From the first record with a time to the last one: records of what was there before have time 0. */
 static void set_window(perf_import *p)
 {
     const kt_perf_file *file = &p->file;

@@ -67,6 +67,7 @@ static const kt_perf_part *find_part(const perf_reading *r, const uint8_t *at)
     return &r->parts[0];
 }
 
+/* KINETO_E_FORMAT that names the byte and, of a directory, the file. */
 static kineto_status fail_at(const perf_reading *r, const uint8_t *at, const char *problem)
 {
     if (r->in_decompressed)
@@ -83,6 +84,8 @@ static kineto_status fail_at(const perf_reading *r, const uint8_t *at, const cha
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
+/* The fields of struct perf_event_attr that are used, in their order. Older
+ * files have fewer: the rest is 0. */
 static kt_perf_attr parse_attr(kt_perf_cursor c)
 {
     kt_perf_attr a = {.clock = -1};
@@ -139,6 +142,8 @@ static bool find_section(const kt_perf_file *file, uint64_t offset, uint64_t siz
     return true;
 }
 
+/* Each item is an attribute of attr_size bytes, of which the last 16 are offset and size of its list of
+ * ids; ids tell whose sample a record is. */
 static kineto_status read_attr_section(perf_reading *r, uint64_t offset, uint64_t size,
                                        uint64_t attr_size)
 {
@@ -171,7 +176,8 @@ static kineto_string take_feature_text(kt_perf_cursor *c)
                 : (kineto_string){"", 0};
 }
 
-/* One record of the list of build ids: pid, id, path. */
+/* One record of the list of build ids: header, pid, 20 bytes of id and 4 of padding, path. Newer
+ * versions of perf write the size of the id into the first byte of padding, and set a bit of misc. */
 static bool add_build_id(kt_perf_file *file, const uint8_t *at)
 {
     enum { HAS_SIZE = 1 << 15, ID_ROOM = 24, USUAL_BYTES = 20 };
@@ -291,7 +297,9 @@ static bool reserve_decompressed(kt_perf_file *file, size_t bytes)
     return true;
 }
 
-/* All compressed records of a part are one stream. */
+/* All compressed records of a part are one stream. The output may be at most MAX_COMPRESSION times as
+ * large as all files, and FREE_DECOMPRESSED: a damaged or malicious file must not fill the memory.
+ * Records in it are read later, when the buffer does not move any more. */
 static kineto_status decompress_record(perf_reading *r, const uint8_t *data, size_t bytes)
 {
     kt_perf_file *file = r->file;
@@ -377,7 +385,8 @@ static void read_event_update(kt_perf_file *file, const uint8_t *at, size_t size
         file->attrs.data[*attr].name = kt_perf_rest_text(&c);
 }
 
-/* Data that follow a record, besides its size. */
+/* Data that follow a record, besides its size. PERF_RECORD_AUXTRACE is followed by its hardware trace,
+ * and the records of a pipe with tracepoints by their formats (TRACING_DATA), padded to 8 bytes. */
 static uint64_t size_after_record(perf_reading *r, const uint8_t *at, size_t size, const uint8_t *end)
 {
     struct perf_event_header header = kt_perf_header(at);
@@ -398,7 +407,8 @@ static uint64_t size_after_record(perf_reading *r, const uint8_t *at, size_t siz
     return 0;
 }
 
-/* Lists a record of the kernel, with its time. One without an id has the time of the one before. */
+/* Lists a record of the kernel, with its time. One without an id has the time of the one before. In a
+ * sample the time is a field, other records end with it where sample_id_all is set. */
 static kineto_status list_record(perf_reading *r, const uint8_t *at)
 {
     kt_perf_file *file = r->file;
@@ -472,6 +482,9 @@ static kineto_status read_record(perf_reading *r, const uint8_t *at, size_t size
     }
 }
 
+/* Records one after the other. An end inside a record is that of a recording that was
+ * interrupted: what is before it counts, and is_cut is reported. A size below that of the
+ * header would not end: it is refused. */
 static kineto_status read_records(perf_reading *r, const uint8_t *at, const uint8_t *end)
 {
     while (at < end) {
@@ -522,6 +535,9 @@ static kineto_status sort_records(perf_reading *r)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/* The header after its magic: size, size of an attribute, then offset and size of the
+ * attributes and of the records, 8 bytes each. perf writes the size of the records last: 0 is a
+ * recording that was not finished. */
 static kineto_status read_file_with_sections(perf_reading *r)
 {
     kt_perf_file *file = r->file;

@@ -173,7 +173,9 @@ static void get_memo(machine *m, uint64_t at)
         fail_at(m, "the pickle takes a value that was not stored");
 }
 
-/* Numbers, texts and words. False: it is none. */
+/* Numbers, texts and words, by the names of pickletools: NONE N, NEWTRUE 0x88, NEWFALSE 0x89; BININT1 K, BININT2 M,
+ * BININT J, LONG1 0x8a, BINFLOAT G (big endian); SHORT_BINUNICODE 0x8c, SHORT_BINSTRING U, SHORT_BINBYTES C,
+ * BINUNICODE X, BINSTRING T, BINBYTES B, BINUNICODE8 0x8d. False: it is none of these. */
 static bool run_scalar(machine *m, unsigned char op)
 {
     switch (op) {
@@ -192,7 +194,8 @@ static bool run_scalar(machine *m, unsigned char op)
     }
 }
 
-/* Lists (also tuples) and dictionaries. False: it is none. */
+/* Lists (also tuples) and dictionaries: EMPTY_LIST ], EMPTY_TUPLE ), EMPTY_DICT }; APPEND a, SETITEM s, APPENDS e,
+ * SETITEMS u; LIST l, TUPLE t, DICT d; TUPLE1 to TUPLE3 from 0x85. False: it is none of these. */
 static bool run_container(machine *m, unsigned char op)
 {
     size_t count = m->stack.count;
@@ -210,7 +213,8 @@ static bool run_container(machine *m, unsigned char op)
     }
 }
 
-/* The memo, marks and the end. False: it is none of these. */
+/* The memo, marks and the end: PROTO 0x80 and FRAME 0x95, whose numbers are not needed; MARK (, STOP ., POP 0;
+ * BINPUT q, LONG_BINPUT r, MEMOIZE 0x94; BINGET h, LONG_BINGET j. False: it is none of these. */
 static bool run_control(machine *m, unsigned char op)
 {
     switch (op) {

@@ -113,6 +113,8 @@ static kineto_status add_library(directory_import *u, kineto_string line, uint64
                : KINETO_E_MEMORY;
 }
 
+/* A line is a kind and "key=value" pairs. TASK: a thread; FORK: a process that fork() made; SESS: a
+ * program was executed; DLOP: dlopen() loaded a library. Other lines are skipped. */
 static kineto_status apply_task_line(directory_import *u, kineto_string line, kineto_error *err)
 {
     uint64_t time_ns = kt_line_time(find_task_value(line, " timestamp="));
@@ -180,7 +182,8 @@ static void select_session(directory_import *u, uint32_t pid, uint64_t time_ns)
 
 /* ---- records of a thread --------------------------------------------------------------------- */
 
-/* False: it is none. */
+/* Time in 8 bytes, then from the lowest bit: type (2), has data (1), magic (3), depth (10), address (48).
+ * Of an event the address is its number, of lost records how many. False: it is no record. */
 static bool parse_record(const char *at, uftrace_record *out)
 {
     uint64_t word;
@@ -334,7 +337,8 @@ static kineto_status read_thread(directory_import *u, const char *file, uint32_t
 
 /* ---- events of the scheduler ----------------------------------------------------------------- */
 
-/* Records end with pid, tid and time. */
+/* Records of the kernel as in perf.data: switches, names and ends of threads. They end with pid, tid and
+ * time (sample_id_all). */
 static void apply_cpu_record(directory_import *u, struct perf_event_header header, const char *at,
                              uint32_t cpu)
 {
@@ -392,6 +396,8 @@ static kineto_string find_info_value(kineto_string text, const char *key)
     return (kineto_string){"", 0};
 }
 
+/* The header of `info`: magic in 8 bytes, version in 4, its size in 2, then byte
+ * order and class of the ELF file. */
 static kineto_status check_header(kineto_string info, kineto_error *err)
 {
     uint32_t version;
