@@ -122,13 +122,19 @@ static void report_call(ka_damage_search *s, ka_damage_kind kind, const ka_insta
                                          .sequence = number, .count = 1});
 }
 
-/* Whether some, but not all of the members are unusual. */
-static bool tells_apart(ka_damage_search *s, usual_calls *u, const ka_instance *x, bool by_size)
+/* Whether some, but not all of the members with the operation `op` (KA_OP_COUNT: of all) are unusual. */
+static bool tells_apart(ka_damage_search *s, usual_calls *u, const ka_instance *x, uint8_t op)
 {
-    uint32_t unusual = 0;
-    for (uint32_t i = 0; i < x->count; i++)
-        unusual += is_unusual(s, u, s->m->members[x->first + i], by_size);
-    return unusual && unusual < x->count;
+    bool by_size = op != KA_OP_COUNT;
+    uint32_t unusual = 0, members = 0;
+    for (uint32_t i = 0; i < x->count; i++) {
+        uint32_t row = s->m->members[x->first + i];
+        if (by_size && ka_model_row(s->m, row)->op != op)
+            continue;
+        members++;
+        unusual += is_unusual(s, u, row, by_size);
+    }
+    return unusual && unusual < members;
 }
 
 /* Of the members with the operation `op`, or of all (KA_OP_COUNT), those that differ. Most of them are right; if there is no
@@ -142,7 +148,7 @@ static void report_odd_calls(ka_damage_search *s, usual_calls *u, const ka_insta
         most = k->list[i].op == op ? KB_MAX(most, k->list[i].count) : most;
     for (uint32_t i = 0; i < KA_OP_COUNT && !by_size; i++)
         most = KB_MAX(most, k->of_op[i]);
-    bool is_tie = 2 * most <= members, is_told = is_tie && tells_apart(s, u, x, by_size);
+    bool is_tie = 2 * most <= members, is_told = is_tie && tells_apart(s, u, x, op);
     for (uint32_t i = 0; i < x->count; i++) {
         uint32_t row = m->members[x->first + i];
         const ka_comm *c = ka_model_row(m, row);

@@ -72,15 +72,6 @@ typedef struct dump {
     bool no_memory;
 } dump;
 
-/* How many numbers a list has. */
-static uint32_t count_items(kineto_string list)
-{
-    uint32_t count = 0;
-    while (count < UINT32_MAX && read_item(list, count).size)
-        count++;
-    return count;
-}
-
 /* Members of "[0, 1, 2]", as a list or a text: one more than there are commas, and none in "[]". */
 static uint32_t count_commas(kineto_string list)
 {
@@ -136,20 +127,33 @@ static const char *const entry_keys[KEYS] = {
     "profiling_name", "process_group", "collective_seq_id", "p2p_seq_id", "input_sizes", "output_sizes", "input_dtypes", "state",
     "time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns", "is_p2p", "record_id", "frames"};
 
+/* Elements of a tensor of the shape "[64, 1000]"; 1 of "[]", INT64_MAX if that is more than a number holds. */
+static int64_t multiply_dims(kineto_string shape)
+{
+    kt_scan s = kt_scan_of(shape);
+    kineto_string dim;
+    int64_t elements = 1;
+    bool first = true;
+    if (kt_scan_peek(&s) != '[' || !kt_scan_open(&s, '['))
+        return elements;
+    while (kt_scan_more(&s, &first, '[') && kt_scan_value(&s, &dim))
+        if (__builtin_mul_overflow(elements, KB_MAX(read_dump_number(dim, 1), 0), &elements))
+            return INT64_MAX;
+    return elements;
+}
+
 /* Elements of all tensors of a list of sizes, as "[[1024, 8], [8]]"; INT64_MAX: more than that. */
 static int64_t count_dump_elements(kineto_string sizes)
 {
+    kt_scan s = kt_scan_of(sizes);
+    kineto_string shape;
     int64_t all = 0;
-    uint32_t tensors = count_items(sizes);
-    for (uint32_t i = 0; i < tensors; i++) {
-        kineto_string shape = read_item(sizes, i);
-        int64_t elements = 1;
-        for (uint32_t k = 0; read_item(shape, k).size; k++)
-            if (__builtin_mul_overflow(elements, KB_MAX(read_dump_number(read_item(shape, k), 1), 0), &elements))
-                return INT64_MAX;
-        if (__builtin_add_overflow(all, elements, &all))
+    bool first = true;
+    if (kt_scan_peek(&s) != '[' || !kt_scan_open(&s, '['))
+        return 0;
+    while (kt_scan_more(&s, &first, '[') && kt_scan_value(&s, &shape))
+        if (__builtin_add_overflow(all, multiply_dims(shape), &all))
             return INT64_MAX;
-    }
     return all;
 }
 
