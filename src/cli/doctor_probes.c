@@ -318,27 +318,33 @@ static void probe_vendor_libraries(kc_probe_result *f, const char *const *names,
         kc_probe_answer(f, KC_PROBE_NOTE, "found: %s; %s", found, without);
 }
 
-/* The plug-in reports what it would find when a recording starts. */
-static void probe_cuda(kc_probe_result *f)
+/* A plug-in reports what it would find when a recording starts. @param states  the verdict for each of
+ * its answers: works, not installed, broken. */
+static void probe_gpu_plugin(kc_probe_result *f, const char *file, const char *function,
+                             const kc_probe_verdict states[3])
 {
     char path[PATH_MAX], text[400] = "";
-    if (!kc_find_plugin("ckineto-cuda.so", path, sizeof path)) {
-        kc_probe_answer(f, KC_PROBE_BROKEN,
-                        "ckineto-cuda.so was not found next to the command or in %s",
+    if (!kc_find_plugin(file, path, sizeof path)) {
+        kc_probe_answer(f, KC_PROBE_BROKEN, "%s was not found next to the command or in %s", file,
                         CKINETO_PLUGINDIR);
         return;
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    void *address = library ? dlsym(library, "ckineto_cuda_look") : NULL;
+    void *address = library ? dlsym(library, function) : NULL;
     int (*inspect)(char *, size_t);
     memcpy(&inspect, &address, sizeof inspect);
     if (!address) {
         kc_probe_answer(f, KC_PROBE_BROKEN, "%.390s", dlerror());
         return;
     }
-    static const kc_probe_verdict states[] = {KC_PROBE_OK, KC_PROBE_ABSENT, KC_PROBE_BROKEN};
     int state = inspect(text, sizeof text);
     kc_probe_answer(f, state >= 0 && state < 3 ? states[state] : KC_PROBE_BROKEN, "%s", text);
+}
+
+static void probe_cuda(kc_probe_result *f)
+{
+    static const kc_probe_verdict states[] = {KC_PROBE_OK, KC_PROBE_ABSENT, KC_PROBE_BROKEN};
+    probe_gpu_plugin(f, "ckineto-cuda.so", "ckineto_cuda_look", states);
 }
 
 /* Only reports the libraries: there is no source for ROCm yet. */
@@ -346,6 +352,13 @@ static void probe_rocm(kc_probe_result *f)
 {
     static const char *const names[] = {"libamdhip64.so", "librocprofiler-sdk.so", NULL};
     probe_vendor_libraries(f, names, "this version has no source for ROCm");
+}
+
+/* A note, not ok: the source has not been tested on hardware. */
+static void probe_xpu(kc_probe_result *f)
+{
+    static const kc_probe_verdict states[] = {KC_PROBE_NOTE, KC_PROBE_ABSENT, KC_PROBE_BROKEN};
+    probe_gpu_plugin(f, "ckineto-xpu.so", "ckineto_xpu_look", states);
 }
 
 static void probe_nvtx(kc_probe_result *f) { probe_library(f, "ckineto-nvtx.so"); }
@@ -453,6 +466,7 @@ const kc_probe kc_probes[] = {
     {"cpu timers", probe_timers, false, false},
     {"cuda", probe_cuda, false, true},
     {"rocm", probe_rocm, false, true},
+    {"xpu", probe_xpu, false, true},
     {"nvtx", probe_nvtx, false, false},
     {"itt", probe_itt, false, false},
     {"roctx", probe_roctx, false, false},
