@@ -32,6 +32,7 @@ FILES = (
     NATIVE + "lib/ckineto/ckineto-sim.so",
     NATIVE + "lib/ckineto/ckineto-opencl.so",
     NATIVE + "lib/ckineto/ckineto-cuda.so",
+    NATIVE + "lib/ckineto/ckineto-xpu.so",
     NATIVE + "lib/ckineto/ckineto-nvtx.so",
     NATIVE + "lib/ckineto/ckineto-itt.so",
     NATIVE + "lib/ckineto/ckineto-openmp.so", NATIVE + "lib/ckineto/libckineto-gomp.so",

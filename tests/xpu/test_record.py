@@ -55,7 +55,7 @@ def check_all():
         check(len(p2p) == 6 and p2p[0]["args"]["fromDevice"] == 0 and p2p[0]["args"]["toDevice"] == 1, f"{r.words}: {p2p[:1]}")
         driver = count(r.events("xpu_driver"))
         check(driver.get("zeCommandQueueSynchronize", 0) == (6 if version >= 11 else 0), f"{r.words}: {driver}")
-        syncs = r.events("xpu_sync", "cuda_sync")
+        syncs = r.events("xpu_sync")
         check(len(syncs) == (6 if version >= 12 else 0), f"{r.words}: {len(syncs)} waits")
         if syncs:
             check(syncs[0]["name"] == "zeCommandQueueSynchronize" and
