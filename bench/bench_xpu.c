@@ -48,6 +48,8 @@ static void write_buffer(uint32_t first, uint64_t start)
                               .queue = (void *)(uintptr_t)(0x1000 + n % QUEUES * 64),
                               .context = buffer,
                               .name = names[n % NAMES],
+                              .source_file = "/src/xpu/sycl/ElementwiseKernels.cpp",
+                              .source_line = n % NAMES,
                               .kernel_id = n,
                               .correlation = n + 1,
                               .thread = 77,

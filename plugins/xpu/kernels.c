@@ -23,21 +23,20 @@ static void describe_kernel(const cp_set_key *key, const xp_kernel_record *r, cp
     xp_value_handle(out, "context", xp_get_key(key, CONTEXT), scratch->context);
     cp_value_uint(out, "sycl queue", xp_get_key(key, SYCL_QUEUE));
     xp_value_handle(out, "l0 queue", xp_get_key(key, QUEUE), scratch->queue);
-    if (!r->source_file)
+    if (!r->source_file || !*r->source_file)
         return;
     cp_value_bytes(out, "source_file_name", KINETO_PLUGIN_VALUE_STRING, r->source_file,
                    strlen(r->source_file));
     cp_value_uint(out, "source_line_number", r->source_line);
 }
 
-/* Texts of PTI stay where they are, so that a pointer stands for one. */
 static cp_set_key make_kernel_key(const xp_kernel_record *r, int32_t device)
 {
     cp_set_key key = {{XP_SET_KERNEL, [DEVICE] = (uint32_t)device, [LINE] = (uint32_t)r->source_line}};
     xp_put_key(&key, CONTEXT, (uintptr_t)r->context);
     xp_put_key(&key, SYCL_QUEUE, r->sycl_queue);
     xp_put_key(&key, QUEUE, (uintptr_t)r->queue);
-    xp_put_key(&key, FILE_NAME, (uintptr_t)r->source_file);
+    xp_put_key(&key, FILE_NAME, xp_hash_text(r->source_file));
     return key;
 }
 

@@ -42,8 +42,8 @@ enum { XP_CLASS_GPU_CORE = 1 };
 #define XP_OLDEST_VERSION XP_VERSION(0u, 10u)
 #define XP_VERSION_API    XP_VERSION(0u, 11u) /* calls have numbers, not names */
 
-/* The number that stands for no SYCL queue, and others like it: too large for a stream. */
-#define XP_MAX_QUEUE_ID INT32_MAX
+/* SYCL counts its queues. Larger numbers stand for none. */
+#define XP_MAX_QUEUE_ID (1u << 20)
 
 typedef struct xp_kernel_record {
     uint32_t kind;

@@ -82,20 +82,40 @@ void xp_deliver_activity(xp_decoder *d, KinetoPlugin_Activity *a, const cp_value
         d->tally[XP_TALLY_NOT_DELIVERED]++;
 }
 
-/* Queues of the driver are few: the last ones are found first. Further ones share the last number. */
-static uint32_t number_driver_queue(xp_decoder *d, const void *queue)
+/* Queues of the driver are few: the last ones are found first. -1: unknown. */
+static int32_t find_driver_queue(const xp_decoder *d, const void *queue)
 {
     for (uint32_t i = d->queue_count; i-- > 0;)
-        if (d->queues[i] == queue)
-            return i;
-    if (d->queue_count < XP_QUEUES)
-        d->queues[d->queue_count++] = queue;
-    return d->queue_count - 1;
+        if (d->queues[i].queue == queue)
+            return (int32_t)i;
+    return -1;
+}
+
+/* Further queues than the table has share the last number. */
+static uint32_t number_driver_queue(xp_decoder *d, const void *queue, uint32_t stream)
+{
+    int32_t i = find_driver_queue(d, queue);
+    if (i >= 0)
+        return d->queues[i].stream;
+    if (d->queue_count == XP_QUEUES)
+        return d->queues[XP_QUEUES - 1].stream;
+    d->queues[d->queue_count].queue = queue;
+    d->queues[d->queue_count++].stream = stream;
+    return stream;
 }
 
 uint32_t xp_stream_of(xp_decoder *d, uint64_t sycl_queue, const void *queue)
 {
-    return sycl_queue <= XP_MAX_QUEUE_ID ? (uint32_t)sycl_queue : number_driver_queue(d, queue);
+    if (sycl_queue > XP_MAX_QUEUE_ID)
+        return number_driver_queue(d, queue, d->queue_count);
+    (void)number_driver_queue(d, queue, (uint32_t)sycl_queue);
+    return (uint32_t)sycl_queue;
+}
+
+uint32_t xp_stream_of_fill(xp_decoder *d, uint64_t sycl_queue, const void *queue)
+{
+    int32_t i = find_driver_queue(d, queue);
+    return i >= 0 ? d->queues[i].stream : xp_stream_of(d, sycl_queue, queue);
 }
 
 void xp_value_handle(cp_values *v, const char *key, uint64_t handle, char text[24])

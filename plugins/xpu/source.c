@@ -158,8 +158,8 @@ static bool enable_all_views(char why[CP_TEXT_BYTES])
 static bool is_pti_taken(void)
 {
     enum { VIEW_OF_PROCESSORS = 2 };
-    if (s.has_callbacks || xp_pti.enable(VIEW_OF_PROCESSORS) == XP_NO_CALLBACKS_SET)
-        return false;
+    if (s.has_callbacks || xp_pti.enable(VIEW_OF_PROCESSORS) != XP_NOT_IMPLEMENTED)
+        return false; /* without a GPU everything is refused like this */
     return xp_pti.local_available && xp_pti.local_available() != XP_NOT_IMPLEMENTED;
 }
 

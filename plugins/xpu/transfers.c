@@ -14,8 +14,8 @@ typedef struct transfer {
     uint32_t peer; /* the device that the copy goes to, if it is another one; else NO_PEER */
     const void *queue, *context;
     const char *call;
-    uint64_t operation, start, end, bytes, sycl_queue;
-    uint32_t correlation;
+    uint64_t operation, start, end, bytes;
+    uint32_t correlation, stream;
 } transfer;
 
 static void describe_transfer(const cp_set_key *key, const transfer *t, cp_values *out,
@@ -25,7 +25,7 @@ static void describe_transfer(const cp_set_key *key, const transfer *t, cp_value
         cp_value_bytes(out, "l0 call", KINETO_PLUGIN_VALUE_STRING, t->call, strlen(t->call));
     cp_value_int(out, "device", t->device);
     xp_value_handle(out, "context", xp_get_key(key, CONTEXT), context);
-    cp_value_uint(out, "sycl queue", t->sycl_queue);
+    cp_value_uint(out, "sycl queue", t->stream);
     xp_value_handle(out, "l0 queue", xp_get_key(key, QUEUE), queue);
     if (t->peer != NO_PEER) {
         cp_value_int(out, "fromDevice", t->device);
@@ -37,9 +37,9 @@ static cp_set_key make_transfer_key(const transfer *t)
 {
     cp_set_key key = {{XP_SET_TRANSFER, [DEVICE] = (uint32_t)t->device, [PEER] = t->peer}};
     xp_put_key(&key, CONTEXT, (uintptr_t)t->context);
-    xp_put_key(&key, SYCL_QUEUE, t->sycl_queue);
+    xp_put_key(&key, SYCL_QUEUE, t->stream);
     xp_put_key(&key, QUEUE, (uintptr_t)t->queue);
-    xp_put_key(&key, CALL, (uintptr_t)t->call);
+    xp_put_key(&key, CALL, xp_hash_text(t->call));
     return key;
 }
 
@@ -62,7 +62,7 @@ static void deliver_transfer(xp_decoder *d, KinetoPlugin_Activity *a, const tran
         cp_value_double(&v, "memory bandwidth (GB/s)", (double)t->bytes / (double)(t->end - t->start));
     a->pName = name;
     a->nameSize = (uint32_t)strlen(name);
-    xp_place_on_device(d, a, t->device, xp_stream_of(d, t->sycl_queue, t->queue), t->correlation);
+    xp_place_on_device(d, a, t->device, t->stream, t->correlation);
     xp_deliver_activity(d, a, &v);
 }
 
@@ -100,7 +100,7 @@ void xp_read_copy(xp_decoder *d, const xp_copy_record *r)
         return;
     transfer t = {.device = xp_device_of(d, r->uuid), .peer = NO_PEER, .queue = r->queue,
                   .context = r->context, .call = r->name, .operation = r->operation, .start = r->start,
-                  .end = r->end, .bytes = r->bytes, .sycl_queue = r->sycl_queue,
+                  .end = r->end, .bytes = r->bytes, .stream = xp_stream_of(d, r->sycl_queue, r->queue),
                   .correlation = r->correlation};
     write_copy_name(r->type, r->from, r->to, name);
     deliver_transfer(d, &a, &t, name);
@@ -116,7 +116,7 @@ void xp_read_p2p(xp_decoder *d, const xp_p2p_record *r)
     transfer t = {.device = xp_device_of(d, r->from_uuid),
                   .peer = (uint32_t)xp_device_of(d, r->to_uuid), .queue = r->queue,
                   .context = r->context, .call = r->name, .operation = r->operation, .start = r->start,
-                  .end = r->end, .bytes = r->bytes, .sycl_queue = r->sycl_queue,
+                  .end = r->end, .bytes = r->bytes, .stream = xp_stream_of(d, r->sycl_queue, r->queue),
                   .correlation = r->correlation};
     write_copy_name(r->type, r->from, r->to, name);
     deliver_transfer(d, &a, &t, name);
@@ -130,7 +130,7 @@ void xp_read_fill(xp_decoder *d, const xp_fill_record *r)
         return;
     transfer t = {.device = xp_device_of(d, r->uuid), .peer = NO_PEER, .queue = r->queue,
                   .context = r->context, .call = r->name, .operation = r->operation, .start = r->start,
-                  .end = r->end, .bytes = r->bytes, .sycl_queue = r->sycl_queue,
+                  .end = r->end, .bytes = r->bytes, .stream = xp_stream_of_fill(d, r->sycl_queue, r->queue),
                   .correlation = r->correlation};
     snprintf(name, sizeof name, "Memset (%llu -> %s)", (unsigned long long)r->value,
              get_memory_name(r->type));

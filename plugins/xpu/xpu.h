@@ -96,7 +96,10 @@ typedef struct xp_decoder {
         uint32_t group, api;
         xp_text name;
     } * apis; /* [XP_API_SLOTS] */
-    const void *queues[XP_QUEUES]; /* of programs without SYCL; the index is the stream's number */
+    struct {
+        const void *queue;
+        uint32_t stream;
+    } queues[XP_QUEUES]; /* of the driver */
     uint32_t queue_count;
     uint64_t delivered, tally[XP_TALLY_COUNT];
     uint64_t reported, reported_dropped;
@@ -126,6 +129,9 @@ void xp_place_on_thread(xp_decoder *d, KinetoPlugin_Activity *a, uint32_t thread
 void xp_deliver_activity(xp_decoder *d, KinetoPlugin_Activity *a, const cp_values *values);
 /** The stream of a record: its SYCL queue, or in programs without SYCL a number for the driver's. */
 uint32_t xp_stream_of(xp_decoder *d, uint64_t sycl_queue, const void *queue);
+/** The stream of a fill, in which some versions do not set the SYCL queue: that of other work on the
+ * driver's queue, if there was any. */
+uint32_t xp_stream_of_fill(xp_decoder *d, uint64_t sycl_queue, const void *queue);
 
 /* Kinds of value sets: the first word of a key. */
 enum { XP_SET_KERNEL = 1, XP_SET_TRANSFER };
@@ -137,6 +143,16 @@ static inline void xp_put_key(cp_set_key *key, size_t at, uint64_t value)
 static inline uint64_t xp_get_key(const cp_set_key *key, size_t at)
 {
     return key->words[at] | (uint64_t)key->words[at + 1] << 32;
+}
+/** A hash of a text, for keys: PTI stores the same text anew for each record. 0: none. */
+static inline uint64_t xp_hash_text(const char *text)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    if (!text || !*text)
+        return 0;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash;
 }
 /** A handle as Kineto writes it; `text` must live until the values are delivered. */
 void xp_value_handle(cp_values *v, const char *key, uint64_t handle, char text[24]);

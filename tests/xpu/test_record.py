@@ -28,7 +28,8 @@ def check_add():
         check([c["name"] for c in copies] == ["Memcpy M2D (MEMORY(Unknown) -> DEVICE)"] and
               copies[0]["args"]["bytes"] == 4096 and copies[0]["args"]["l0 call"] == "zeCommandListAppendMemoryCopy" and
               abs(copies[0]["args"]["memory bandwidth (GB/s)"] - 4.096) < 0.01, f"{r.words}: {copies}")
-        check([f["name"] for f in fills] == ["Memset (7 -> DEVICE)"], f"{r.words}: {fills}")
+        # Some versions do not set the queue of a fill: it is that of other work on the driver's queue.
+        check([(f["name"], f["tid"]) for f in fills] == [("Memset (7 -> DEVICE)", 0)], f"{r.words}: {fills}")
         calls = r.events("xpu_runtime")
         expected = {"urEnqueueKernelLaunch": 30, "urEnqueueUSMMemcpy": 1, "urEnqueueUSMFill": 1}
         check(count(calls) == expected, f"{r.words}: {count(calls)}")

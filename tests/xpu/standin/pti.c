@@ -454,18 +454,24 @@ static int is_nth(const char *name, uint64_t n)
 static uint64_t sycl_queue(const si_work *w) { return number("plain", 0) ? UINT64_MAX - 1 : w->queue; }
 static void *queue_of(const si_work *w) { return (void *)(uintptr_t)(0x1000 + 16 * w->queue); }
 
+/* As in PTI, each record has a text of its own, which stays. */
+static const char *copy_text(const char *text)
+{
+    return text ? strdup(text) : NULL;
+}
+
 static void insert_kernel(const pending_work *p, uint64_t start, uint64_t end)
 {
     static uint64_t kernels;
     const si_work *w = &p->work;
     uint64_t n = ++kernels;
     si_kernel_v2 r = {.kind = is_nth("unknown", n) ? 77 : VIEW_KERNEL, .queue = queue_of(w), .context = &lock,
-                      .name = is_nth("nameless", n) ? NULL : w->name, .id = n, .correlation = w->correlation,
+                      .name = is_nth("nameless", n) ? NULL : copy_text(w->name), .id = n, .correlation = w->correlation,
                       .thread = w->thread, .append = p->append, .start = is_nth("timeless", n) ? 0 : start,
                       .end = end, .submit = p->append + 100, .task_begin = p->append - 100,
                       .enqk_begin = p->append - 50, .node = n, .sycl_queue = sycl_queue(w), .invocation = 1};
     size_t size = record_size(r.kind);
-    r.source_file = w->value == 1 ? "kernels.cpp" : NULL;
+    r.source_file = copy_text(w->value == 1 ? "kernels.cpp" : "");
     r.line = w->value == 1 ? 42 : 0;
     r.uuid[0] = (uint8_t)(w->gpu + 1);
     if (is_nth("short", n))
@@ -480,7 +486,7 @@ static void insert_transfer(const pending_work *p, uint64_t start, uint64_t end)
     uint64_t op = ++operations;
     if (w->view == VIEW_COPY) {
         si_copy_v2 r = {.kind = VIEW_COPY, .type = 2, .src = 0, .dst = 2, .queue = queue_of(w),
-                        .context = &lock, .name = driver_calls[CALL_COPY], .op = op,
+                        .context = &lock, .name = copy_text(driver_calls[CALL_COPY]), .op = op,
                         .correlation = w->correlation, .thread = w->thread, .append = p->append,
                         .start = start, .end = end, .submit = p->append + 100, .bytes = w->bytes,
                         .sycl_queue = sycl_queue(w)};
@@ -488,7 +494,7 @@ static void insert_transfer(const pending_work *p, uint64_t start, uint64_t end)
         insert_record(w->thread, &r, record_size(VIEW_COPY));
     } else if (w->view == VIEW_P2P) {
         si_p2p_v2 r = {.kind = VIEW_P2P, .type = 10, .src = 2, .dst = 2, .queue = queue_of(w),
-                       .context = &lock, .name = driver_calls[CALL_COPY], .op = op,
+                       .context = &lock, .name = copy_text(driver_calls[CALL_COPY]), .op = op,
                        .correlation = w->correlation, .thread = w->thread, .append = p->append,
                        .start = start, .end = end, .submit = p->append + 100, .bytes = w->bytes,
                        .sycl_queue = sycl_queue(w)};
@@ -497,10 +503,10 @@ static void insert_transfer(const pending_work *p, uint64_t start, uint64_t end)
         insert_record(w->thread, &r, record_size(VIEW_P2P));
     } else {
         si_fill_v2 r = {.kind = VIEW_FILL, .type = 2, .queue = queue_of(w), .context = &lock,
-                        .name = driver_calls[CALL_FILL], .op = op, .correlation = w->correlation,
+                        .name = copy_text(driver_calls[CALL_FILL]), .op = op, .correlation = w->correlation,
                         .thread = w->thread, .append = p->append, .start = start, .end = end,
                         .submit = p->append + 100, .bytes = w->bytes, .value = w->value,
-                        .sycl_queue = sycl_queue(w)};
+                        .sycl_queue = version() < 1000 ? 0x7f001234u : w->queue};
         r.uuid[0] = (uint8_t)(w->gpu + 1);
         insert_record(w->thread, &r, record_size(VIEW_FILL));
     }
