@@ -1,6 +1,5 @@
 /* The check of `ckineto doctor`: would recording work on this machine? The command finds
- * ckineto_xpu_look by name in the plug-in. No driver is started: files of the kernel's driver and PTI's
- * library are looked at. */
+ * ckineto_xpu_look by name in the plug-in, in a process of its own: PTI starts Level Zero to answer. */
 #include "xpu.h"
 
 #include <dirent.h>
@@ -80,7 +79,11 @@ int ckineto_xpu_look(char *text, size_t size)
         return LOOK_ABSENT;
     }
     xp_version v = xp_pti.version();
-    snprintf(text, size, "PTI %u.%u.%u; tested against a stand-in, untested on hardware", v.major, v.minor,
-             v.patch);
-    return LOOK_USABLE;
+    bool has_gpu = !xp_pti.local_available || xp_pti.local_available() != XP_NOT_IMPLEMENTED;
+    snprintf(text, size,
+             has_gpu ? "PTI %u.%u.%u; tested against a stand-in, untested on hardware"
+                     : "PTI %u.%u.%u finds no GPU: install Level Zero's loader and Intel's driver for it "
+                       "(libze1, libze-intel-gpu1)",
+             v.major, v.minor, v.patch);
+    return has_gpu ? LOOK_USABLE : LOOK_BROKEN;
 }

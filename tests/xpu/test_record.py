@@ -104,8 +104,8 @@ def check_entry():
 
 
 def check_doctor():
-    def line(**env):
-        out = subprocess.run([CKINETO, "doctor"], env=environment(**env), stdout=subprocess.PIPE,
+    def line(script="", **env):
+        out = subprocess.run([CKINETO, "doctor"], env=environment(script, **env), stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, timeout=120).stdout.decode()
         return [l for l in out.splitlines() if " xpu " in f" {l} "][:1] or [out]
     found = line()[0]
@@ -113,6 +113,7 @@ def check_doctor():
     check("no Intel GPU" in line(CKINETO_XPU_ROOT="/nowhere")[0], "doctor without a GPU")
     absent = line(LD_LIBRARY_PATH="/nowhere", VIRTUAL_ENV="", CONDA_PREFIX="")[0]
     check("PTI was not found" in absent, f"doctor without PTI: {absent}")
+    check("finds no GPU" in line("gpus=0")[0], "doctor without the driver of Level Zero")
     bare = Machine(node=False)
     check("is missing" in line(CKINETO_XPU_ROOT=bare.root)[0], "doctor in a container without devices")
     if os.geteuid() != 0:
