@@ -147,10 +147,14 @@ static inline uint64_t xp_get_key(const cp_set_key *key, size_t at)
 /** A hash of a text, for keys: PTI stores the same text anew for each record. 0: none. */
 static inline uint64_t xp_hash_text(const char *text)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    if (!text || !*text)
-        return 0;
-    for (; *text; text++)
+    size_t size = text ? strlen(text) : 0;
+    uint64_t hash = size, word;
+    for (; size >= sizeof word; size -= sizeof word, text += sizeof word) {
+        memcpy(&word, text, sizeof word);
+        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    for (; size; size--, text++)
         hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
     return hash;
 }
