@@ -194,7 +194,7 @@ static bool may_use_level_zero(void)
 __attribute__((constructor)) static void register_if_preloaded(void)
 {
     char why[CP_TEXT_BYTES];
-    const char *list = getenv("LD_PRELOAD");
+    const char *list = secure_getenv("LD_PRELOAD");
     if (!list || !strstr(list, "ckineto-xpu.so") || !may_use_level_zero() || !xp_libs_open(why))
         return;
     const KinetoPlugin_Registry *registry = kineto_plugin_registry();

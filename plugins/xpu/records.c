@@ -156,7 +156,7 @@ static uint32_t check_record(xp_decoder *d, const record_place *r)
     return 0;
 }
 
-static void read_record(xp_decoder *d, uint32_t kind, const void *r)
+static void read_view_record(xp_decoder *d, uint32_t kind, const void *r)
 {
     switch (kind) {
     case XP_VIEW_KERNEL:
@@ -233,7 +233,7 @@ static void read_batch(xp_decoder *d, const record_place *places, size_t count)
             store_operator(d, checked[i].at);
     }
     for (size_t i = 0; i < count; i++)
-        read_record(d, checked[i].kind, checked[i].at);
+        read_view_record(d, checked[i].kind, checked[i].at);
 }
 
 /* Reports to the host how many activities there were and how many had no time. The host counts those
