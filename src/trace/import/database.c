@@ -222,9 +222,10 @@ bool kt_rows_open(kt_rows *rows, kt_database *d, const char *table, const char *
 bool kt_rows_next(kt_rows *rows)
 {
     kt_database *d = rows->database;
-    int code = d->status || !rows->statement ? SQLITE_DONE : sqlite3_step(rows->statement);
+    int code = d->status || !rows->statement || rows->has_ended ? SQLITE_DONE : sqlite3_step(rows->statement);
     if (code == SQLITE_ROW && rows->count++ < rows->limit)
         return true;
+    rows->has_ended = true; /* SQLite would begin anew */
     return code == SQLITE_DONE ? false
                                : fail_database(d, code == SQLITE_ROW ? SQLITE_CORRUPT : code, rows->table);
 }

@@ -51,6 +51,7 @@ typedef struct kt_rows {
     uint64_t count, limit;
     uint64_t bad; /* rows that kt_rows_skip left out */
     bool is_here[KT_MAX_COLUMNS];
+    bool has_ended; /* there is no further row, or none that can be read */
 } kt_rows;
 
 /** Begins to read a table. A column of the list that the table lacks has NULL in all rows.
