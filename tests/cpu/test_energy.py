@@ -119,7 +119,7 @@ class Energy(unittest.TestCase):
         table = self.table()
         self.assertEqual(set(table), {"CPU package 0", "DRAM of CPU package 0"})
         for row in table.values():
-            self.assertAlmostEqual(row["mean_watts"], 1, delta=0.02)
+            self.assertAlmostEqual(row["mean_watts"], 1, delta=0.1)
         self.assertRegex(text, r"energy: not measured.*1")
         self.assertIn("Platform energy (Platform) did not grow", text)
         self.assertNotIn("Platform", self.names.values())
@@ -136,13 +136,14 @@ class Energy(unittest.TestCase):
         self.assertIn("CKINETO_ENERGY is on or off, not 'perhaps'", done.stderr)
 
     def test_a_program_that_runs_already(self):
-        file = self.put_zone("intel-rapl:0", "package-0", 1000000)
-        with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(.3)\n" + PROGRAM, file]) as program:
-            done = self.run_command("record", "-v", "-o", self.path, "--energy", "--pid", str(program.pid))
-        if "cannot be watched" in done.stderr:
+        self.put_pmu(pkg=CLOCK)
+        with subprocess.Popen(["sleep", "60"]) as program:
+            done = self.run_command("record", "-v", "-o", self.path, "--energy", "--seconds", "0.5", "--pid", str(program.pid))
+            program.kill()
+        if "energy: not available here" in done.stdout + done.stderr or "cannot be watched" in done.stderr:
             self.skipTest(done.stderr)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertLessEqual(self.table()["CPU package 0"]["joules"], 2.5)
+        self.assertAlmostEqual(self.table()["CPU package 0"]["mean_watts"], 1, delta=0.1)
 
     def test_a_machine_without_counters(self):
         self.assertIn("energy: not available here", self.record("true"))
