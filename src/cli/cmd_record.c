@@ -4,6 +4,7 @@
  * it runs unrecorded, and a trace that cannot be written leaves the raw recording for `ckineto
  * recover`. */
 #include "cli/cli.h"
+#include "cli/launch/energy.h"
 #include "cli/launch/environment.h"
 #include "cli/launch/job.h"
 #include "cli/launch/perf_maps.h"
@@ -42,6 +43,7 @@ static bool uses_mpi; /* by --mpi, or as it seems */
 static kc_texts plugin_files;
 static kc_plugins plugins;
 static kc_watch watch;
+static kc_energy energy;
 static kc_on_demand_options on_demand_options = {.ring_mb = 64};
 
 static const kc_option option_list[] = {
@@ -103,6 +105,9 @@ static const kc_option option_list[] = {
     {"page-faults", 0, KC_FLAG, &watch.page_faults, NULL,
      "record where memory is touched that the kernel has to map first, or\n"
      "to read"},
+    {"energy", 0, KC_FLAG, &energy.is_wanted, NULL,
+     "record the energy of the processors, by their own counters (RAPL);\n"
+     "needs root or CAP_PERFMON"},
     {"pid", 0, KC_NUMBER, &running_pid, "PID",
      "watch a program that runs already, and what it has started, in place\n"
      "of PROGRAM: threads and CPU samples, until it ends or Ctrl-C"},
@@ -314,7 +319,7 @@ static kineto_status parse_record_options(ks_collector_options *c, const char *p
         return kc_usage_error(verb,
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
-    if (parse_mpi_option(program) || check_record_numbers() || kc_watch_parse(&watch) ||
+    if (parse_mpi_option(program) || check_record_numbers() || kc_watch_parse(&watch) || kc_energy_parse(&energy, verb) ||
         parse_buffer_policy(&c->policy) || parse_cpu_budget(&c->cost_limit_ppm) ||
         kc_waits_parse(&waits, verb))
         return KINETO_E_ARGUMENT;
@@ -340,6 +345,8 @@ static kineto_status parse_record_options(ks_collector_options *c, const char *p
         c->kinds |= KINETO_KIND_BIT(KINETO_KIND_MEMORY);
     if (waits.option.given)
         c->kinds |= KINETO_KIND_BIT(KINETO_KIND_BLOCKING_CALL);
+    if (energy.is_wanted)
+        c->kinds |= KINETO_KIND_BIT(KINETO_KIND_COUNTER);
     on_demand_options.kinds = c->kinds;
     return status;
 }
@@ -562,6 +569,7 @@ static int record_program(const ks_collector_options *collector_options, char **
         goto done;
     kc_watch_prepare(&watch, c, collector_options->kinds, &child);
     child.output_fd = live.view ? kc_record_live_open_output() : -1;
+    kc_energy_start(&energy, c);
     status = kc_child_start(argv, &child, &err);
     if (status) {
         result = child.done ? choose_exec_status(argv[0], &err) : KC_EXIT_OWN_FAILURE;
@@ -581,6 +589,7 @@ static int record_program(const ks_collector_options *collector_options, char **
         ks_collector_account(c, (uint32_t)child.pid);
     collect_until_done(c, &child, UINT64_MAX);
     kc_watch_finish(&watch);
+    kc_energy_finish(&energy, c);
     result = live.is_top ? kc_child_exit_status(&child) : write_trace(c, &child, argv, &keep);
     goto done;
 unrecorded:
@@ -595,6 +604,7 @@ done:
     if (status && child.done)
         suggest_interpreter(argv[0], &err);
     kc_watch_finish(&watch);
+    kc_energy_finish(&energy, c);
     kc_record_live_close(&live);
     kc_record_live_show_output(child.output_fd);
     ks_collector_destroy(c, keep);
@@ -616,7 +626,7 @@ static kineto_status check_running_options(int operands, uint64_t *length_ns)
         python || watch.timers_option.given || plugin_files.count)
         return kc_usage_error(verb,
                               "nothing can be loaded into a program that runs: with --pid only "
-                              "--cpu, --off-cpu, --page-faults, --budget and options of the output can be used; "
+                              "--cpu, --off-cpu, --page-faults, --energy, --budget and options of the output can be used; "
                               "to trace a process that has ckineto in it: ckineto trigger --pid");
     if (seconds && (end == seconds || *end || !(length > 0 && length <= 1e6)))
         return kc_usage_error(verb, "--seconds is a number above 0, not '%s'", seconds);
@@ -652,8 +662,10 @@ static int record_running(const ks_collector_options *collector_options, uint64_
     if (status == KINETO_OK && live.is_wanted)
         status = kc_record_live_start(&live, c, collector_options, name_running_program(), &err);
     if (status == KINETO_OK) {
+        kc_energy_start(&energy, c);
         collect_until_done(c, &program, length_ns);
         kc_watch_finish(&watch);
+        kc_energy_finish(&energy, c);
         program.done = true;
         result = live.is_top ? 0 : write_trace(c, &program, NULL, &keep);
     } else {

@@ -2,9 +2,11 @@
  * machine. Probes that load drivers or plug-ins run in a child process (cmd_doctor.c). */
 #include "cli/doctor_probes.h"
 #include "cli/install_paths.h"
+#include "cli/launch/energy.h"
 #include "cli/launch/environment.h"
 #include "cli/launch/plugins.h"
 #include "cli/print.h"
+#include "cpu/energy.h"
 #include "cpu/source.h"
 #include "record/perf.h"
 #include "session/session.h"
@@ -370,6 +372,29 @@ static void probe_threads(kc_probe_result *f)
                         kt_dwarf_is_read() ? "" : "; without inlined functions (built without libdw)");
 }
 
+/* Counters of energy: the processor renews them every millisecond, virtual machines often never. */
+static void probe_cpu_energy(kc_probe_result *f)
+{
+    ku_energy_counters all;
+    kineto_error err;
+    char list[300];
+    kineto_status status = ku_energy_open(kc_energy_sysfs(), &all, &err);
+    if (status) {
+        kc_probe_answer(f, status == KINETO_E_PERMISSION ? KC_PROBE_NOTE : KC_PROBE_ABSENT, "%.400s", err.message);
+        return;
+    }
+    usleep(100000);
+    for (uint32_t i = 0; i < all.count; i++)
+        (void)ku_energy_read(&all, i);
+    if (ku_energy_list(&all, true, list, sizeof list)) {
+        kc_probe_answer(f, KC_PROBE_OK, "%s; with record --energy", list);
+    } else {
+        (void)ku_energy_list(&all, false, list, sizeof list);
+        kc_probe_answer(f, KC_PROBE_ABSENT, "counters that do not count here, as in virtual machines: %s", list);
+    }
+    ku_energy_close(&all);
+}
+
 /* Counters that operators can carry, see docs/reference/stacks.md. */
 static void probe_perf_events(kc_probe_result *f)
 {
@@ -433,6 +458,7 @@ const kc_probe kc_probes[] = {
     {"mpi", probe_mpi_hook, false, false},
     {"waits hook", probe_waits_hook, false, false},
     {"cpu timers", probe_timers, false, false},
+    {"cpu energy", probe_cpu_energy, false, false},
     {"cuda", probe_cuda, false, true},
     {"nccl", probe_nccl, false, true},
     {"rocm", probe_rocm, false, true},

@@ -321,7 +321,8 @@ static void look_for_missed_threads(ku_source *s)
     s->next_look_ns = now_ns + (uint64_t)KB_SECOND_NS;
     size_t known = s->missed.count;
     (void)ku_attach_visit_threads(s->options.pid, look_for_missed_thread, s);
-    memmove(s->missed.data, s->missed.data + known, (s->missed.count - known) * sizeof *s->missed.data);
+    if (known)
+        memmove(s->missed.data, s->missed.data + known, (s->missed.count - known) * sizeof *s->missed.data);
     s->missed.count -= known;
 }
 

@@ -39,6 +39,18 @@ static void put_energy(const ka_dataset *s, ka_table *t, const ka_meter *m, kine
         ka_put_none(t);
 }
 
+/* A row for everything; of a program without ranges, what is between the first sample and the last one. */
+static void put_all_energy(const ka_dataset *s, ka_table *t, const ka_meter *m)
+{
+    int64_t start_ns = s->start_ns, end_ns = s->end_ns;
+    const ka_samples *samples = &m->series[m->series[KA_METER_ENERGY].count ? KA_METER_ENERGY : KA_METER_POWER];
+    if (start_ns >= end_ns && samples->count) {
+        start_ns = samples->data[0].ns;
+        end_ns = samples->data[samples->count - 1].ns;
+    }
+    put_energy(s, t, m, kb_string("all"), start_ns, end_ns);
+}
+
 /* Table energy: each step with each meter that has samples before its middle and after it. */
 kineto_status ka_analyze_energy(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
@@ -50,13 +62,14 @@ kineto_status ka_analyze_energy(const ka_dataset *s, kineto_analysis *a, kineto_
             if (s->steps[j].slice != KA_NONE)
                 put_energy(s, t, &all.data[i], ka_name(s, s->slices[s->steps[j].slice].name),
                     s->steps[j].start_ns, s->steps[j].end_ns);
-        put_energy(s, t, &all.data[i], kb_string("all"), s->start_ns, s->end_ns);
+        put_all_energy(s, t, &all.data[i]);
         if (all.data[i].restarted)
             ka_note(t, "a counter of energy restarted: what was used between the samples before "
                        "and behind that is not in the sums");
     }
     if (!ka_table_rows(t))
-        ka_note(t, "no samples of power or energy: record with --plugin-config cuda.nvml_ms=100");
+        ka_note(t, "no samples of power or energy: record with --plugin-config cuda.nvml_ms=100, "
+                   "for processors with --energy");
     ka_meters_free(&all);
     return ok ? KINETO_OK : kb_fail_memory(err, NULL);
 }

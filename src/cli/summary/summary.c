@@ -140,6 +140,9 @@ static void count_activity(summary_build *c, kineto_row row)
     c->s->steps += t == TABLE_HOST && kt_step_list_find(&c->step_rows, row, a.name_id);
 }
 
+/* A package of the host's processor, which has counters of energy (src/cpu/energy.c), but does no work of a device. */
+static bool is_processor(const kineto_process *p) { return kb_string_is(p->label, "CPU"); }
+
 /* Fill track_device and the list of devices. False: out of memory. */
 static bool map_tracks_to_devices(summary_build *c)
 {
@@ -153,7 +156,7 @@ static bool map_tracks_to_devices(summary_build *c)
         kineto_trace_track(c->trace, i, &track);
         kineto_trace_process(c->trace, track.process, &process);
         c->track_device[i] = UINT32_MAX;
-        if (!process.is_device)
+        if (!process.is_device || is_processor(&process))
             continue;
         bool created = false;
         uint64_t *at = kb_map_insert(&by_process, track.process, c->s->devices.count, &created);
