@@ -44,3 +44,4 @@ FUNCTION(dev_memory_usage_get, (uint32_t i, uint32_t k, uint64_t *v), (void)i; (
 FUNCTION(dev_memory_total_get, (uint32_t i, uint32_t k, uint64_t *v), (void)i; (void)k; *v = 5000)
 FUNCTION(dev_temp_metric_get, (uint32_t i, uint32_t s, uint32_t m, int64_t *v), (void)i; (void)s; (void)m;
          *v = 56000)
+FUNCTION(dev_metrics_throttle_status_get, (uint32_t i, uint32_t *v), (void)i; *v = 0)
