@@ -74,7 +74,7 @@ def record_rocm():
     libraries = os.path.join(standin, "lib")
     for way, script in (("all", "version=10300 kernel_us=2000 peer=1"), ("add", "version=10300 kernel_us=20000")):
         yield record([os.path.join(standin, "rocm_client"), way, "12"], "--plugin-config",
-                     "rocm.memory=on rocm.hsa=on rocm.smi_ms=5", CKINETO_ROCM_STANDIN=script,
+                     "rocm.memory=on rocm.hsa=on rocm.smi_ms=5", CKINETO_ROCM_STANDIN=script, CKINETO_SMI_STANDIN="slowdown=1",
                      CKINETO_ROCM_SMI_LIBRARY=os.path.join(libraries, "librocm_smi64.so.7"), LD_LIBRARY_PATH=libraries)
 
 

@@ -25,7 +25,7 @@ OpenCL, Vulkan and NCCL use one set of kinds, names, arguments and units: those 
 finding suits all. SYCL programs are recorded by the source of the interface that their runtime uses: OpenCL here.
 
 A dash is a value that the source does not report, because its interface does not have it. Analyses do not guess it: a rule that needs
-it is skipped with the words "not reported" (`ckineto analyze --findings --json`: `not judged`, `because`).
+it is skipped with the words "not reported" (`ckineto analyze --findings`).
 
 The tables are made by the test `docs.devices_table` from traces that the sources write, of CUDA, ROCm and NCCL on stand-ins for the
 vendors' libraries, of OpenCL and Vulkan on drivers for processors: `DEVICES_TABLE=write ctest --preset dev -R docs.devices_table`
