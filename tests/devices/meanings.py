@@ -37,12 +37,17 @@ KERNELS = {
     "priority": "of the stream (CUDA 13.1 and later)",
     "channel": "of the hardware that work came through",
     "channel_type": "of the hardware that work came through",
+    "sycl queue": "number of the queue (Kineto's key)", "l0 queue": "handle", "kernel_id": "of the launch",
+    "sycl_node_id": "of the node of SYCL's graph of tasks", "sycl_invocation_id": "of the invocation of that node",
+    "sycl_task_begin_rel_to_start": "us from the start of the work to the begin of the task (negative)",
+    "sycl_enqk_begin_rel_to_start": "us from the start of the work to the begin of the enqueueing (negative)",
+    "source_file_name": "of the kernel's submission", "source_line_number": "of the kernel's submission",
     "kernels": "kernels in one activity, if they have no times of their own",
     "timing": "`host`: times of the host, from the submission to its seen end",
 }
 
 COPIES = {
-    "kind": "direction, HtoD",
+    "kind": "direction, HtoD", "l0 call": "function of Level Zero", "memory opration id": "of the copy (Kineto's spelling)",
     "bytes": "size; absent where the interface does not tell it",
     "memory bandwidth (GB/s)": "bytes / ns",
     "fromDevice": "of a copy between devices", "inDevice": "that copies", "toDevice": "of a copy between devices",
@@ -54,7 +59,8 @@ WAITS = {
     "wait_on_stream": "of the recording that is waited for, -1: unknown",
     "wait_on_cuda_event_record_corr_id": "of the recording, or of the submission that signals",
     "wait_on_cuda_event_id": "the event", "event_id": "the event",
-    "host function": "name of the function that the stream waits for",
+    "Type": "what is waited for", "Context_handle": "", "Queue_handle": "", "Event_handle": "", "Number_wait_events": "",
+    "Return_code": "", "host function": "name of the function that the stream waits for",
 }
 
 MEMORY = {

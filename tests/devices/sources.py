@@ -78,6 +78,20 @@ def record_rocm():
                      CKINETO_ROCM_SMI_LIBRARY=os.path.join(libraries, "librocm_smi64.so.7"), LD_LIBRARY_PATH=libraries)
 
 
+def record_xpu():
+    standin = need("XPU_STANDIN")
+    with tempfile.TemporaryDirectory(prefix="ckineto-devices-") as root:
+        os.makedirs(os.path.join(root, "sys/class/drm/renderD128/device"))
+        os.makedirs(os.path.join(root, "dev/dri"))
+        for path, text in (("sys/class/drm/renderD128/device/vendor", "0x8086\n"), ("dev/dri/renderD128", "")):
+            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                file.write(text)
+        for way in ("add", "all"):
+            yield record([os.path.join(standin, "xpu_client"), way, "12"], "--plugin-config", "xpu.driver=on xpu.times=on",
+                         CKINETO_XPU_ROOT=root, CKINETO_XPU_STANDIN="version=1002",
+                         LD_LIBRARY_PATH=os.path.join(standin, "lib"))
+
+
 def record_opencl():
     client = need("OPENCL_CLIENT")
     for way in ("all", "extensions"):
@@ -95,7 +109,8 @@ def record_nccl():
     yield record([client, "6", "train"], "--plugin-config", "nccl.proxy=on nccl.steps=on nccl.net=on", SIM=need("SIM"))
 
 
-SOURCES = {"CUDA": record_cuda, "ROCm": record_rocm, "OpenCL": record_opencl, "Vulkan": record_vulkan, "NCCL": record_nccl}
+SOURCES = {"CUDA": record_cuda, "ROCm": record_rocm, "XPU": record_xpu, "OpenCL": record_opencl, "Vulkan": record_vulkan,
+           "NCCL": record_nccl}
 
 
 def record_all():
