@@ -327,6 +327,7 @@ static void probe_nccl(kc_probe_result *f)
     ask_plugin(f, "libnccl-profiler-ckineto.so", "ckineto_nccl_look", KC_PROBE_OK);
 }
 static void probe_rocm(kc_probe_result *f) { ask_plugin(f, "ckineto-rocm.so", "ckineto_rocm_look", KC_PROBE_NOTE); }
+static void probe_xpu(kc_probe_result *f) { ask_plugin(f, "ckineto-xpu.so", "ckineto_xpu_look", KC_PROBE_NOTE); }
 
 static void probe_nvtx(kc_probe_result *f) { probe_library(f, "ckineto-nvtx.so"); }
 static void probe_itt(kc_probe_result *f) { probe_library(f, "ckineto-itt.so"); }
@@ -435,6 +436,7 @@ const kc_probe kc_probes[] = {
     {"cuda", probe_cuda, false, true},
     {"nccl", probe_nccl, false, true},
     {"rocm", probe_rocm, false, true},
+    {"xpu", probe_xpu, false, true},
     {"nvtx", probe_nvtx, false, false},
     {"itt", probe_itt, false, false},
     {"roctx", probe_roctx, false, false},

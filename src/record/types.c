@@ -135,7 +135,7 @@ static uint8_t spelling_of_row(int row)
     return row >= KINETO_KIND_COUNT ? (uint8_t)(row + 1) : 0;
 }
 
-/* RUNTIME and DRIVER calls are spelled as tools know them from the vendor ("xpu_runtime"). Without
+/* Calls and synchronisation are spelled as tools know them from the vendor ("xpu_runtime"). Without
  * a vendor's name they are CUDA's, as in the proposal of the interface. */
 static uint8_t spelling_of_call(const char *vendor, const char *call)
 {
@@ -155,6 +155,8 @@ uint8_t kr_type_spelling(uint32_t index, const char *vendor)
         return spelling_of_call(vendor ? vendor : "", "runtime");
     if (index == KINETO_PLUGIN_PROFILE_EVENT_TYPE_DRIVER)
         return spelling_of_call(vendor ? vendor : "", "driver");
+    if (index == KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_SYNC)
+        return spelling_of_call(vendor ? vendor : "", "sync");
     return index < OWN_INDEX ? spelling_of_row(row_of_number(index)) : 0;
 }
 

@@ -11,6 +11,8 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
+import slow_tests  # noqa: E402
 
 if not os.environ.get("CKINETO"):
     print("run by ctest, which says where the command is: skipped")
@@ -168,7 +170,7 @@ class Answers(unittest.TestCase):
 
     def test_a_slow_link_that_nothing_shows_is_not_denied(self):
         """Of each program, links and network cards: a run without a cause says that no link is slow only if its links can be compared."""
-        for program in "ddp", "fsdp", "hsdp", "ep", "tpep", "tpd", "decode":
+        for program in ("ddp", "fsdp", "hsdp", "ep", "tpep", "tpd", "decode") if slow_tests.WANTED else ("fsdp", "tpd"):
             for plant in "nic:host=1,factor=3", "link:hosts=0+1,factor=3":
                 with self.subTest((program, plant)), tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
                     run = self.make(folder, "--program", program, "--plant", plant)
@@ -181,7 +183,8 @@ class Answers(unittest.TestCase):
     def test_old_traces_name_no_groups_so_that_none_is_slow(self):
         """PyTorch before 2.2 writes neither groups nor sizes. Three seeds here, each program; more were run by hand."""
         programs = "ddp", "fsdp", "hsdp", "ep", "tpep", "tpd", "pp1f1b", "decode"
-        for program, seed in [(program, seed) for program in programs for seed in (51, 71)] + [("ddp", 72)]:
+        seeds = (51, 71) if slow_tests.WANTED else (51,)
+        for program, seed in [(program, seed) for program in programs for seed in seeds] + [("ddp", 72)]:
             sizes = ["--set", "ranks=16" if seed == 51 else "ranks=8"] if program in ("ddp", "fsdp", "hsdp") else []
             with self.subTest((program, seed)), tempfile.TemporaryDirectory(prefix="ckineto-ranks-") as folder:
                 run = self.make(folder, "--old", "--program", program, "--seed", str(seed), *sizes)

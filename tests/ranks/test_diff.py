@@ -13,6 +13,8 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
+import slow_tests  # noqa: E402
 COMMAND = os.environ.get("CKINETO")
 SIZE = ["--program", "tpd", "--set", "tp=2", "--set", "pp=2", "--set", "dp=6", "--set", "steps=4", "--set", "layers=3"]
 HYBRID = ["--program", "hsdp", "--set", "ranks=16", "--set", "ranks_per_host=4"]
@@ -116,6 +118,7 @@ class Diff(unittest.TestCase):
         for before, after in (("nothing", "again"), ("nothing", "stepped")):
             self.assertRegex(self.diff(before, after), "^(No difference|Slower|Faster|Undecided)")
 
+    @slow_tests.slow
     def test_noise_is_no_row(self):
         for before, after in (("nothing", "again"), ("nothing", "nothing"), ("slow5", "slow5")):
             self.assertEqual(self.rows(before, after), [], (before, after))

@@ -15,6 +15,8 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
+import slow_tests  # noqa: E402
 CKINETO = os.environ.get("CKINETO")
 TABLES = "rank_causes,rank_clocks,rank_damage"
 RULES_OF_RANKS = "communication.imbalance,communication.slow_link,mpi.late_sender,mpi.late_receiver"
@@ -128,6 +130,7 @@ class Facts(unittest.TestCase):
                     self.assertEqual(done.returncode, 1, gate)
                     self.assertTrue("facts --findings" in done.stderr or "saves" in done.stderr, done.stderr)
 
+    @slow_tests.slow
     def test_facts_with_findings_have_all_of_them(self):
         for name in SETS:
             facts, joined = self.facts(name, self.path("g-" + name), "--findings"), self.path("g-" + name + ".ckrun")

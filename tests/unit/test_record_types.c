@@ -208,7 +208,9 @@ static void calls_are_spelled_as_their_vendor_does(void **state)
     assert_string_equal(spelling(14, ""), "mtia_ccp_events");
     assert_string_equal(spelling(19, ""), "hpu_op");
     assert_string_equal(spelling(24, ""), "privateuse1_driver");
-    static const uint32_t neutral[] = {1, 4, 6, 10, 15, 16, 18, 21, 22};
+    assert_string_equal(spelling(16, "xpu"), "xpu_sync");
+    assert_string_equal(spelling(16, "spyre"), ""); /* plain "cuda_sync" */
+    static const uint32_t neutral[] = {1, 4, 6, 10, 15, 18, 21, 22};
     for (size_t i = 0; i < KB_COUNT(neutral); i++)
         assert_string_equal(spelling(neutral[i], "xpu"), "");
     assert_string_equal(spelling(0, ""), "");

@@ -35,6 +35,7 @@ FILES = (
     NATIVE + "lib/ckineto/ckineto-vulkan.json",
     NATIVE + "lib/ckineto/ckineto-cuda.so",
     NATIVE + "lib/ckineto/ckineto-rocm.so",
+    NATIVE + "lib/ckineto/ckineto-xpu.so",
     NATIVE + "lib/ckineto/ckineto-nvtx.so",
     NATIVE + "lib/ckineto/ckineto-itt.so",
     NATIVE + "lib/ckineto/ckineto-openmp.so", NATIVE + "lib/ckineto/libckineto-gomp.so",

@@ -5,6 +5,7 @@
 #include "cli/install_paths.h"
 #include "format/timers.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <unistd.h>
@@ -289,6 +290,42 @@ static kineto_status enter_roctx(const kc_entry_options *o, kc_entry_note *note,
     return KINETO_OK;
 }
 
+/* ---- Intel GPUs, whose PTI has no variable that names a tool --------------------------------- */
+
+static bool is_intel_render_node(const char *folder, const char *name)
+{
+    char path[2 * PATH_MAX], text[16] = "";
+    snprintf(path, sizeof path, "%s/%s/device/vendor", folder, name);
+    FILE *file = strncmp(name, "renderD", 7) == 0 ? fopen(path, "re") : NULL;
+    bool is_intel = file && fgets(text, sizeof text, file) && strncmp(text, "0x8086", 6) == 0;
+    if (file)
+        fclose(file);
+    return is_intel;
+}
+
+static bool has_intel_gpu(void)
+{
+    const char *root = kb_setting("CKINETO_XPU_ROOT");
+    char folder[PATH_MAX];
+    bool found = false;
+    snprintf(folder, sizeof folder, "%s/sys/class/drm", root ? root : "");
+    DIR *list = opendir(folder);
+    for (struct dirent *e; list && !found && (e = readdir(list)) != NULL;)
+        found = is_intel_render_node(folder, e->d_name);
+    if (list)
+        closedir(list);
+    return found;
+}
+
+/* Done where there is a GPU; what prevents it is noted only. */
+static void preload_xpu(kc_entry_note *note, void *context)
+{
+    kineto_error why;
+    if (has_intel_gpu() &&
+        preload_library("Intel GPUs", "ckineto-xpu.so", false, &why) != KINETO_OK)
+        note(context, "xpu", "cannot be loaded into the program", why.message);
+}
+
 /* What keeps OpenMP's runtimes from loading our tool, or from using it. */
 static void note_openmp_tools(const char *libraries, kc_entry_note *note, void *context)
 {
@@ -444,6 +481,8 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = set_python_path(options, note, context, err);
     if (status == KINETO_OK)
         status = enter_roctx(options, note, context, err);
+    if (status == KINETO_OK)
+        preload_xpu(note, context);
     if (status == KINETO_OK && options->memory)
         status = preload_memory_hook(options->memory_bytes, err);
     if (status == KINETO_OK && options->openmp)

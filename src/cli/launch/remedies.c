@@ -27,7 +27,7 @@ static const remedy remedies[] = {
      "it uses OpenCL, and the loader has not loaded ckineto's layer: see 'ckineto doctor', line opencl"},
     {"libcuda.so", CALLS, NULL, "it uses CUDA, and nothing of it was recorded: see 'ckineto doctor', line cuda"},
     {"libamdhip64.so", CALLS, NULL, "it uses ROCm, and nothing of it was recorded: see 'ckineto doctor', line rocm"},
-    {"libze_loader.so", CALLS, NULL, "it uses Level Zero, for which this version has no source"},
+    {"libze_loader.so", CALLS, NULL, "it uses Level Zero, and nothing of it was recorded: see 'ckineto doctor', line xpu"},
     {"libvulkan.so", CALLS, NULL,
      "it uses Vulkan, and nothing of it was recorded: see 'ckineto doctor', line vulkan"},
 };
