@@ -21,13 +21,13 @@ NO = "–"
 HEAD = """# What each source of device work reports
 
 This page is for users who compare traces of different devices, and for authors of sources and analyses. Sources for CUDA, ROCm,
-OpenCL, Vulkan and NCCL use one set of kinds, names, arguments and units: those of Kineto for CUDA, so that one table and one
-finding suits all. SYCL programs are recorded by the source of the interface that their runtime uses: OpenCL here.
+Intel GPUs (XPU), OpenCL, Vulkan and NCCL use one set of kinds, names, arguments and units: those of Kineto for CUDA, so that one table and one
+finding suits all. SYCL programs are recorded by the source of the interface that their runtime uses: Level Zero (XPU) or OpenCL.
 
 A dash is a value that the source does not report, because its interface does not have it. Analyses do not guess it: a rule that needs
 it is skipped with the words "not reported" (`ckineto analyze --findings`).
 
-The tables are made by the test `docs.devices_table` from traces that the sources write, of CUDA, ROCm and NCCL on stand-ins for the
+The tables are made by the test `docs.devices_table` from traces that the sources write, of CUDA, ROCm, XPU and NCCL on stand-ins for the
 vendors' libraries, of OpenCL and Vulkan on drivers for processors: `DEVICES_TABLE=write ctest --preset dev -R docs.devices_table`
 writes them. What needs other hardware is not in them: waits of Vulkan's queues for each other (`cuda_sync`) need a second queue.
 
@@ -50,6 +50,9 @@ writes them. What needs other hardware is not in them: waits of Vulkan's queues 
 | ROCm | `cid` instead of `cbid`, `kind` of a copy | Kineto's keys for HIP |
 | ROCm | copies are on stream 0; fills are kernels | rocprofiler-sdk reports no queue of copies, HIP fills with kernels |
 | ROCm | `numSms` counts compute units, `registers per thread` vector registers | Kineto's keys for HIP; no counterpart |
+| XPU | no `grid`, `block`, registers and shared memory | PTI does not report them |
+| XPU | `context` is a handle in text; waits are `xpu_sync`, calls `xpu_runtime`, `xpu_driver` | Kineto's keys for XPUs |
+| XPU | directions are `M2D`, `D2M`, `D2D`, and S for shared memory | PTI's words, as in Kineto |
 | OpenCL | no `grid` and `block` where the driver chose the size of groups: `global size` | OpenCL does not report the choice |
 | OpenCL | a command buffer is one kernel, without `graph id` | its commands have no times |
 | OpenCL, Vulkan | calls are `runtime`, not `cuda_runtime` | the name is the vendor's |
