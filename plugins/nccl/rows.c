@@ -87,7 +87,7 @@ static void describe_call(row *r, const nc_facts *f, uint64_t end)
     } else {
         set_name(r, f->func->call, f->func->call_size);
         add_row_number(r, "count", (int64_t)f->count);
-        add_item(r, "stream", KINETO_PLUGIN_VALUE_UINT, f->value);
+        add_item(r, "stream handle", KINETO_PLUGIN_VALUE_UINT, f->value);
     }
     if (f->is_captured)
         add_item(r, "captured", KINETO_PLUGIN_VALUE_BOOL, 1);
@@ -133,7 +133,7 @@ bool nc_deliver_launch(const nc_launch *l)
             describe_operation(&r, &l->first);
         if (l->operations > 1)
             add_row_number(&r, "operations", l->operations);
-        add_item(&r, "stream", KINETO_PLUGIN_VALUE_UINT, l->launch.value);
+        add_item(&r, "stream handle", KINETO_PLUGIN_VALUE_UINT, l->launch.value);
         emit_row(builder, &r);
     }
     nc_builder_leave();

@@ -15,6 +15,7 @@
 typedef struct activity_metadata {
     KinetoPlugin_Metadata items[MAX_METADATA];
     uint32_t count;
+    int64_t groups[3];
 } activity_metadata;
 
 /* The next item, to be filled; MAX_METADATA covers all that describe_work adds. */
@@ -40,6 +41,34 @@ static void add_ints_metadata(activity_metadata *m, const char *key, const int64
     item->count = count;
 }
 
+static int64_t divide_up(int64_t items, int64_t group)
+{
+    return items > 0 && group > 0 ? (items - 1) / group + 1 : items;
+}
+
+/* A grid counts groups, as those of all sources. Where the driver chose the size of a group only the number of
+ * items is known. */
+static void describe_sizes(activity_metadata *m, const co_work *work)
+{
+    for (uint32_t i = 0; i < work->dims; i++)
+        m->groups[i] = divide_up(work->global[i], work->local[i]);
+    if (work->has_local) {
+        add_ints_metadata(m, "grid", m->groups, work->dims);
+        add_ints_metadata(m, "block", work->local, work->dims);
+    } else {
+        add_ints_metadata(m, "global size", work->global, work->dims);
+    }
+    if (work->has_offset)
+        add_ints_metadata(m, "global offset", work->offset, work->dims);
+}
+
+/* Microseconds from the start of the work, as Kineto has them of Level Zero; 0: the driver does not know. */
+static void add_time_before(activity_metadata *m, const char *key, cl_ulong time, cl_ulong start)
+{
+    if (time)
+        add_metadata(m, key, KINETO_PLUGIN_VALUE_DOUBLE)->d = (double)(int64_t)(time - start) / 1000.0;
+}
+
 /* The arguments of the activity, under the keys of Kineto's GPU activities. */
 static void describe_work(activity_metadata *m, const co_work *work, int64_t duration_ns, bool bad)
 {
@@ -47,15 +76,10 @@ static void describe_work(activity_metadata *m, const co_work *work, int64_t dur
     if (work->context >= 0)
         add_int_metadata(m, "context", work->context);
     add_int_metadata(m, "stream", work->queue);
-    add_int_metadata(m, "queued", (int64_t)work->queued);
-    add_int_metadata(m, "submitted", (int64_t)work->submitted);
-    if (work->dims) {
-        add_ints_metadata(m, "grid", work->global, work->dims);
-        if (work->has_local)
-            add_ints_metadata(m, "block", work->local, work->dims);
-        if (work->has_offset)
-            add_ints_metadata(m, "global offset", work->offset, work->dims);
-    }
+    add_time_before(m, "queued_rel_to_start", work->queued, work->start);
+    add_time_before(m, "submitted_rel_to_start", work->submitted, work->start);
+    if (work->dims)
+        describe_sizes(m, work);
     if (work->kernels)
         add_int_metadata(m, "kernels", work->kernels);
     if (work->bytes) {

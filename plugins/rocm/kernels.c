@@ -40,7 +40,7 @@ typedef struct launch_scratch {
 static void describe_launch(const cp_set_key *key, cp_values *out, launch_scratch *scratch)
 {
     const uint32_t *w = key->words;
-    cp_value_uint(out, "device", w[DEVICE]);
+    cp_value_int(out, "device", (int32_t)w[DEVICE]);
     cp_value_uint(out, "stream", w[STREAM]);
     if (w[FLAGS] & KNOWN_SYMBOL) {
         cp_value_uint(out, "registers per thread", w[REGISTERS]);

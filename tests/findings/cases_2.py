@@ -60,12 +60,37 @@ def grid(blocks, block=256, registers=32, length=2000, **given):
     return p.trace
 
 
-def kernels_that_say_nothing():
-    made = grid(1)
+def kernels_without(*keys, blocks=1):
+    """As of a source that does not report these arguments."""
+    made = grid(blocks)
     for event in made.events:
-        for key in ("grid", "block", "blocks per SM"):
+        for key in keys:
             event.get("args", {}).pop(key, None)
     return made
+
+
+def kernels_that_say_nothing():
+    return kernels_without("grid", "block", "blocks per SM")
+
+
+def devices_without(*keys, blocks=900):
+    """As of a source that does not report these properties."""
+    made = grid(blocks)
+    for device in made.top["deviceProperties"]:
+        for key in keys:
+            del device[key]
+    return made
+
+
+# Of a source that does not report what a rule needs: the rule, the trace, and a word of the reason.
+NOT_REPORTED = [
+    ("kernel.low_occupancy", kernels_that_say_nothing, "grid of kernels"),
+    ("kernel.low_occupancy", lambda: kernels_without("est. achieved occupancy %", blocks=10240), "occupancy % of kernels"),
+    ("kernel.low_occupancy", lambda: devices_without("numSms", blocks=20), "numSms of the device"),
+    ("kernel.tail_wave", kernels_that_say_nothing, "grid and block of kernels"),
+    ("kernel.tail_wave", lambda: kernels_without("block", blocks=900), "grid and block of kernels"),
+    ("kernel.tail_wave", lambda: devices_without("maxThreadsPerMultiprocessor"), "maxThreadsPerMultiprocessor of the device"),
+]
 
 
 # ---- memory ----
@@ -369,6 +394,10 @@ MORE = [
     ("a device without kernels", "precision.tensor_cores", lambda: steps([400] * 4, vendor=None), "not judged"),
     ("pictures have three channels", "kernel.unaligned_shapes", lambda: convolution(3, 64), "quiet"),
     ("kernels that say nothing of blocks", "kernel.low_occupancy", kernels_that_say_nothing, "not judged"),
+    ("too few blocks, and no occupancy", "kernel.low_occupancy",
+     lambda: kernels_without("est. achieved occupancy %", blocks=20), "found"),
+    ("a wave of kernels without occupancy", "kernel.tail_wave",
+     lambda: kernels_without("est. achieved occupancy %", blocks=900), "found"),
     ("short kernels", "kernel.low_occupancy", lambda: grid(20, length=6), "quiet"),
     ("many waves", "kernel.tail_wave", lambda: grid(20 * 864 + 10), "quiet"),
     ("calls of a pool", "memory.allocator_churn",

@@ -334,6 +334,16 @@ class Needs(FindingsTest):
             self.assertIn(words, because["input.synchronized_loader"])
 
 
+    def test_what_a_source_does_not_report_is_said(self):
+        part = importlib.import_module("cases_2")
+        for rule, make, words in part.NOT_REPORTED:
+            with self.subTest(rule=rule, words=words):
+                said = {r["id"]: r for r in self.look(make)["rules"]}[rule]
+                self.assertEqual(said["judgement"], "not judged")
+                self.assertRegex(said["because"], "^not reported: ")
+                self.assertIn(words, said["because"])
+
+
 class Text(FindingsTest):
     def test_times_are_from_the_start_of_the_trace(self):
         part = importlib.import_module("cases_1")

@@ -82,7 +82,7 @@ static void every_command_is_delivered_once(void **state)
     const fake_activity *kernel = fake_host_activity(4), *copy = fake_host_activity(5);
     assert_string_equal(kernel->name, "work");
     assert_int_equal(kernel->type, KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL);
-    assert_int_equal(kernel->grid[0], 64);
+    assert_int_equal(kernel->grid[0], 8); /* 64 items in groups of 8 */
     assert_int_equal(kernel->grid[2], 1);
     assert_true(kernel->has_block);
     assert_int_equal(kernel->flow, kernel->correlation);

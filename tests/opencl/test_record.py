@@ -60,9 +60,13 @@ check_way("exit_running", status=5)
 
 every = check_way("all")
 check({e["cat"] for e in every} == {"kernel", "gpu_memcpy", "gpu_memset"}, "all: kinds")
-one = next(e for e in every if e["cat"] == "kernel" and e["args"]["grid"] == [32, 4, 2])
+one = next(e for e in every if e["cat"] == "kernel" and e["args"].get("grid") == [4, 4, 2])
 check(one["args"]["block"] == [8, 1, 1], f"all: {one}")
-check(any(e["args"].get("global offset") == [16, 0, 0] for e in every), "all: no offset")
+chosen = [e for e in every if e["args"].get("global offset") == [16, 0, 0]]
+check(chosen and all(e["args"]["global size"] == [32, 1, 1] and "grid" not in e["args"] for e in chosen),
+      f"all: the driver chose the groups: {chosen}")
+check(all(e["args"]["queued_rel_to_start"] <= e["args"]["submitted_rel_to_start"] <= 0 for e in every),
+      "all: times before the start")
 check(all(e["args"].get("bytes") == 4096 for e in every if "WriteBuffer)" in e["name"]),
       "all: bytes")
 

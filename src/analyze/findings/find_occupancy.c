@@ -41,8 +41,9 @@ typedef struct kernels {
     limits *of;      /* by stream */
     ka_factors x;
     ka_amount found;
-    uint64_t stated; /* kernels with recorded launch sizes */
+    uint64_t stated; /* kernels of which all is reported that the rule needs */
     uint64_t checked;
+    uint64_t with_occupancy, without_occupancy; /* products and such have no need of it */
     uint32_t worst; /* index of work */
     double worst_ns, worst_value;
 } kernels;
@@ -176,6 +177,14 @@ static bool is_occupancy_candidate(const ka_finder *f, const ka_work *w)
            ka_is_in_steps(f, w->step);
 }
 
+/* Kernels of products need few threads to be busy: a low occupancy is normal for them. */
+static bool is_computing_kernel(const ka_finder *f, const ka_work *w)
+{
+    uint8_t family = f->s->class_of[w->name].family;
+    return family == KA_FAMILY_GEMM || family == KA_FAMILY_CONVOLUTION ||
+           family == KA_FAMILY_ATTENTION;
+}
+
 /* Names whose kernels are long enough and take enough of all. */
 static void choose_kernel_names(ka_finder *f, kernels *k, ka_amount *of)
 {
@@ -218,8 +227,23 @@ static void free_kernel_fills(kernels *k)
 typedef double fill_factor(const ka_finder *f, const ka_work *w, const launch *l, const limits *of,
                      double *value);
 
+/* One of both rules: its factor, its finding, and what it needs, also in words. `occupancy`: it is of use. */
+typedef struct fill_rule {
+    fill_factor *factor_of;
+    void (*say)(ka_finder *f, const kernels *k, int64_t saved);
+    bool (*is_stated)(const launch *l, const limits *of);
+    const char *needed;
+    bool occupancy;
+} fill_rule;
+
+static void count_occupancy(const ka_finder *f, kernels *k, const ka_work *w, const launch *l)
+{
+    k->with_occupancy += l->occupancy >= 0;
+    k->without_occupancy += l->occupancy < 0 && !is_computing_kernel(f, w);
+}
+
 /* Applies the rule's factor to all kernels with a wanted name. */
-static void measure_kernel_fill(ka_finder *f, kernels *k, fill_factor *factor_of)
+static void measure_kernel_fill(ka_finder *f, kernels *k, const fill_rule *rule)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->work_count; i++) {
@@ -230,9 +254,11 @@ static void measure_kernel_fill(ka_finder *f, kernels *k, fill_factor *factor_of
         launch l = read_launch_shape(s->trace, w->row, of);
         double value = 0, factor = 1, saved;
         k->checked++;
-        k->stated += l.blocks > 0 && of->units > 0;
-        if (l.blocks > 0 && of->units > 0)
-            factor = factor_of(f, w, &l, of, &value);
+        count_occupancy(f, k, w, &l);
+        if (rule->is_stated(&l, of)) {
+            k->stated++;
+            factor = rule->factor_of(f, w, &l, of, &value);
+        }
         if (factor >= 1)
             continue;
         saved = (1 - factor) * (double)ka_work_ns(w);
@@ -247,39 +273,42 @@ static void measure_kernel_fill(ka_finder *f, kernels *k, fill_factor *factor_of
     }
 }
 
-/* Skips the rule, and returns false, if kernels were checked and none had launch sizes. */
-static bool is_launch_known(ka_finder *f, const kernels *k)
+/* Where readers find which source reports what. */
+#define WHERE " (docs/reference/devices.md: what each source reports)"
+
+/* Skips the rule, and returns false, if kernels were checked and none says what is needed. */
+static bool is_launch_known(ka_finder *f, const kernels *k, const fill_rule *rule)
 {
     if (k->stated || !k->checked)
         return true;
-    ka_skip_rule(f, "kernels do not say how many blocks they have, or the device how many "
-                       "multiprocessors");
+    ka_skip_rule(f, "not reported: %s" WHERE, rule->needed);
     return false;
 }
 
-/* The common part of both rules; `say` reports if the savings are significant. */
-static void find_kernels_that(ka_finder *f, fill_factor *factor_of,
-                              void (*say)(ka_finder *f, const kernels *k, int64_t saved))
+/* A rule that found nothing is no proof if it lacked half of what it looks at. */
+static void say_or_skip(ka_finder *f, const kernels *k, const fill_rule *rule)
+{
+    int64_t saved = k->found.count ? ka_saved_with(f, &k->x) : 0;
+    if (ka_is_significant(f, saved, MIN_PERCENT))
+        rule->say(f, k, saved);
+    else if (rule->occupancy && k->without_occupancy && !k->with_occupancy)
+        ka_skip_rule(f, "not reported: est. achieved occupancy %% of kernels; only their numbers of blocks were "
+                        "checked" WHERE);
+}
+
+/* The common part of both rules. */
+static void find_kernels_that(ka_finder *f, const fill_rule *rule)
 {
     kernels k;
     if (list_kernel_fills(f, &k)) {
-        measure_kernel_fill(f, &k, factor_of);
-        int64_t saved = is_launch_known(f, &k) && k.found.count ? ka_saved_with(f, &k.x) : 0;
-        if (ka_is_significant(f, saved, MIN_PERCENT))
-            say(f, &k, saved);
+        measure_kernel_fill(f, &k, rule);
+        if (is_launch_known(f, &k, rule))
+            say_or_skip(f, &k, rule);
     }
     free_kernel_fills(&k);
 }
 
 /* ---- too few blocks -------------------------------------------------------------------------- */
-
-/* Kernels of products need few threads to be busy: a low occupancy is normal for them. */
-static bool is_computing_kernel(const ka_finder *f, const ka_work *w)
-{
-    uint8_t family = f->s->class_of[w->name].family;
-    return family == KA_FAMILY_GEMM || family == KA_FAMILY_CONVOLUTION ||
-           family == KA_FAMILY_ATTENTION;
-}
 
 /* Fewer blocks than multiprocessors: the share that is filled, at least MIN_FACTOR, as the
  * time does not fall in proportion. *value: blocks per multiprocessor. */
@@ -344,9 +373,13 @@ static void report_low_occupancy(ka_finder *f, const kernels *k, int64_t saved)
     ka_show_work(f, x, k->chosen, 1);
 }
 
+static bool has_blocks(const launch *l, const limits *of) { return l->blocks > 0 && of->units > 0; }
+
 void ka_find_low_occupancy(ka_finder *f)
 {
-    find_kernels_that(f, factor_of_filling, report_low_occupancy);
+    static const fill_rule rule = {factor_of_filling, report_low_occupancy, has_blocks,
+                                   "grid of kernels, or numSms of the device", true};
+    find_kernels_that(f, &rule);
 }
 
 /* ---- the last wave --------------------------------------------------------------------------- */
@@ -358,8 +391,6 @@ static double factor_of_full_waves(const ka_finder *f, const ka_work *w, const l
 {
     (void)f;
     (void)w;
-    if (l->threads < 1 || of->threads < 1)
-        return 1;
     double waves = l->blocks / (of->units * count_resident_blocks(l, of)), whole = ceil(waves);
     double loss = (whole - waves) / whole;
     *value = waves;
@@ -390,4 +421,15 @@ static void report_tail(ka_finder *f, const kernels *k, int64_t saved)
     ka_show_work(f, x, k->chosen, 1);
 }
 
-void ka_find_tail_wave(ka_finder *f) { find_kernels_that(f, factor_of_full_waves, report_tail); }
+static bool has_waves(const launch *l, const limits *of)
+{
+    return has_blocks(l, of) && l->threads >= 1 && of->threads >= 1;
+}
+
+void ka_find_tail_wave(ka_finder *f)
+{
+    static const fill_rule rule = {factor_of_full_waves, report_tail, has_waves,
+                                   "grid and block of kernels, or numSms and maxThreadsPerMultiprocessor of the device",
+                                   false};
+    find_kernels_that(f, &rule);
+}

@@ -32,7 +32,7 @@ static const struct {
     {KA_NEEDS_STEPS, "two steps",
      "the trace has fewer than two steps: call step() once per iteration",
      "the trace has fewer than two steps: --step-pattern says which ranges are steps"},
-    {KA_NEEDS_LIMITS, "device properties", "the trace does not say what its devices can do", NULL},
+    {KA_NEEDS_LIMITS, "device properties", "not reported: properties of devices (deviceProperties)", NULL},
     {KA_NEEDS_RANKS, "several ranks", "one rank cannot be compared: name the traces of all ranks", NULL},
     {KA_NEEDS_THREADS, "states of threads",
      "the trace has no states of threads: 'ckineto record' has them on Linux", NULL},

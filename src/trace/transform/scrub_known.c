@@ -241,6 +241,7 @@ static bool is_format_key(kineto_string key)
         "kernel_backend|num_warps|num_stages|num_ctas|cuda_sync_kind|event_id|wait_on_stream|"
         "wait_on_cuda_event_record_corr_id|wait_on_cuda_event_id|fromDevice|inDevice|"
         "toDevice|fromContext|inContext|toContext|graph id|graph node id|priority|channel|"
+        "global size|global offset|queued_rel_to_start|submitted_rel_to_start|stream handle|"
         "channel_type|finished|started|arguments lost|Collective name|Group size|dtype|"
         "Process Group Name|Process Group Description|Process Group Ranks|Global rank start|"
         "Global rank stride|Src Rank|Dst Rank|Seq|Is asynchronized op|seq_num|sqid|host_ctx|"

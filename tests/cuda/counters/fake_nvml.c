@@ -2,6 +2,7 @@
 #include "fake_nvml.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -42,6 +43,8 @@ static int number_of(cp_nvml_device device)
 cp_nvml_result nvmlInit_v2(void)
 {
     cp_nvml_result result = called(FAKE_NVML_init);
+    if (!f->gpus && getenv(FAKE_NVML_FIRST_UUID))
+        f->gpus = 1;
     f->users += result == CP_NVML_SUCCESS;
     return result;
 }
@@ -72,7 +75,11 @@ cp_nvml_result nvmlDeviceGetHandleByIndex_v2(unsigned index, cp_nvml_device *dev
 cp_nvml_result nvmlDeviceGetUUID(cp_nvml_device device, char *text, unsigned size)
 {
     BEGIN(uuid, device);
-    snprintf(text, size, FAKE_UUID_FORMAT, (unsigned)n);
+    const char *first = n == 0 ? getenv(FAKE_NVML_FIRST_UUID) : NULL;
+    if (first)
+        snprintf(text, size, "%s", first);
+    else
+        snprintf(text, size, FAKE_UUID_FORMAT, (unsigned)n);
     return result;
 }
 

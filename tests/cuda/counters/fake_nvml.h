@@ -30,5 +30,7 @@ typedef struct fake_nvml {
 /* GPU i: "GPU-0000000i-1111-2222-3333-444444444444"; its instance the same with a 9 at its end. */
 #define FAKE_UUID_FORMAT     "GPU-%08x-1111-2222-3333-444444444444"
 #define FAKE_INSTANCE_FORMAT "MIG-%08x-1111-2222-3333-444444444449"
+/* For programs that set nothing: an environment variable with the UUID of the only GPU. */
+#define FAKE_NVML_FIRST_UUID "FAKE_NVML_FIRST_UUID"
 
 #endif

@@ -725,8 +725,9 @@ void si_copy_done(const si_ids *ids, int operation, int gpu, uint64_t bytes, uin
              ids->external[SERVICE_COPY], 0);
     put8(r, 40, start);
     put8(r, 48, end);
+    int source = si_number("peer", 0) ? 1 - gpu : gpu;
     put8(r, 56, operation == 3 ? 7000 : 7001 + (uint64_t)gpu);
-    put8(r, 64, operation == 2 ? 7000 : 7001 + (uint64_t)gpu);
+    put8(r, 64, operation == 2 ? 7000 : 7001 + (uint64_t)source);
     put8(r, 72, bytes);
     emit(SERVICE_COPY, services[SERVICE_COPY].kind, r);
 }

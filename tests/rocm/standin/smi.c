@@ -1,5 +1,5 @@
 /* The stand-in for librocm_smi64: two GPUs at the places that those of the fake SDK have.
- * CKINETO_SMI_STANDIN="fail=FUNCTION:STATUS missing=1": as in standin.h. */
+ * CKINETO_SMI_STANDIN="fail=FUNCTION:STATUS missing=1 slowdown=1": as in standin.h. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -44,3 +44,13 @@ FUNCTION(dev_memory_usage_get, (uint32_t i, uint32_t k, uint64_t *v), (void)i; (
 FUNCTION(dev_memory_total_get, (uint32_t i, uint32_t k, uint64_t *v), (void)i; (void)k; *v = 5000)
 FUNCTION(dev_temp_metric_get, (uint32_t i, uint32_t s, uint32_t m, int64_t *v), (void)i; (void)s; (void)m;
          *v = 56000)
+
+/* Only with the word "slowdown": most GPUs do not tell. */
+SMI(dev_metrics_throttle_status_get)(uint32_t i, uint32_t *v);
+SMI(dev_metrics_throttle_status_get)(uint32_t i, uint32_t *v)
+{
+    const char *script = getenv("CKINETO_SMI_STANDIN");
+    (void)i;
+    *v = 0;
+    return script && strstr(script, "slowdown") ? 0 : 2;
+}
