@@ -51,6 +51,6 @@ int ckineto_nccl_look(char *text, size_t size)
         snprintf(text, size, "permission: %s; make the file readable", refused);
         return BROKEN;
     }
-    snprintf(text, size, "not found: %s, %s (a program may bring its own, as PyTorch does)", names[0], names[1]);
+    snprintf(text, size, "not found: %s, %s (a program that brings its own, as PyTorch does, is recorded from NCCL 2.23 on)", names[0], names[1]);
     return NOT_FOUND;
 }

@@ -22,8 +22,8 @@ static const kc_option option_list[] = {
 static const kc_options options = {
     "info",
     "[options] TRACE...",
-    "Print a summary of a trace of ckineto, Kineto or PyTorch: its window, processes,\n"
-    "devices, the longest activities, and losses. Of several files, or those in a\n"
+    "Print a summary of a trace of ckineto, Kineto, PyTorch or another tool: its window,\n"
+    "processes, devices, the longest activities, and losses. Of several files, or those in a\n"
     "directory: a table with their ranks and hosts, and findings about the set.",
     "ckineto info trace.json\n"
     "ckineto info --json=facts.json run/",

@@ -138,6 +138,7 @@ class Same(unittest.TestCase):
                 found, expected = tables("own.sqlite"), tables(trace)
                 for table in expected:
                     self.assertEqual(found[table], expected[table], table)
+                self.assertEqual([line for line in ledger("own.sqlite") if line.startswith("ckineto database")], [])
 
     def test_compressed_and_piped(self):
         for name in (NSYS["2023.4"], ROCPD["3.0"], "rocprof.json"):

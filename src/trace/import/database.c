@@ -377,7 +377,7 @@ static kineto_status import_tables(kt_database *d, const kt_import_source *sourc
         return kt_import_own_database(d, source, out, err);
     kt_database_list(d, names, sizeof names);
     return kb_fail(err, KINETO_E_FORMAT,
-                   "expected an export of Nsight Systems or a database of rocprofv3, and this is an SQLite database "
+                   "expected an export of Nsight Systems, or a database of rocprofv3 or ckineto, and this is an SQLite database "
                    "with %s%s", names[0] ? "the tables " : "no tables", names);
 }
 
