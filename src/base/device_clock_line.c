@@ -10,9 +10,6 @@
  * time is bounded. */
 enum { MAX_GROUPS = 64 };
 
-/* A line shorter than this does not change the rate of a clock that seems to count nanoseconds. */
-#define SHORT_NS 1e6
-
 static int compare_host_times(const void *left, const void *right)
 {
     const kb_clock_point *a = left, *b = right;
@@ -63,7 +60,7 @@ void kb_clock_line_fit(kb_clock_line *line, kb_clock_point *points, size_t count
     double host = (double)kb_length_ns(a->ns, b->ns), device = device_units(a->device, b->device);
     double doubt = a->doubt_ns + b->doubt_ns;
     *line = (kb_clock_line){a->device, a->ns, 1.0, KB_MAX(device, 0), a->doubt_ns, b->doubt_ns};
-    bool has_rate = device > 0 && (host >= SHORT_NS || fabs(host - device) > doubt);
+    bool has_rate = device > 0 && fabs(host - device) > doubt; /* else nanoseconds fit both points */
     if (has_rate && host / device > 1e-6 && host / device < 1e9) /* plausible for a clock */
         line->rate = host / device;
     line->doubt1_ns += device > 0 ? fabs(host - device * line->rate) : 0;
