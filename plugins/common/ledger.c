@@ -17,3 +17,11 @@ void cp_note(const KinetoPlugin_TraceBuilder *b, const char *reason, uint64_t co
     va_end(args);
     (void)b->addLedgerLine(b->pTraceBuilderHandle, reason, count, is_loss, detail);
 }
+
+void cp_note_counts(const KinetoPlugin_TraceBuilder *b, const cp_reason *reasons, const uint64_t *counts,
+                    size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (counts[i] && reasons[i].text)
+            cp_note(b, reasons[i].text, counts[i], reasons[i].is_loss, "%s", "");
+}

@@ -15,7 +15,7 @@
 #define CP_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define CP_TEXT_BYTES   320 /* a message for the user, with its NUL */
 
-/* ---- threads.c, ledger.c ---------------------------------------------------------------------- */
+/* ---- threads.c, ledger.c, loaded_library.c ------------------------------------------------------------------- */
 
 /** Start a thread that handles none of the program's signals; `name` has up to 15 bytes. @return 0
  * or an errno. */
@@ -30,6 +30,18 @@ int64_t cp_monotonic_ns(void);
 __attribute__((format(printf, 5, 6))) void cp_note(const KinetoPlugin_TraceBuilder *builder,
                                                    const char *reason, uint64_t count, bool is_loss,
                                                    const char *format, ...);
+/** A reason of a source's own, for records that became no activity or an incomplete one. */
+typedef struct cp_reason {
+    const char *text; /* NULL: the host reports it */
+    bool is_loss;     /* and it is not counted elsewhere */
+} cp_reason;
+/** Write a line for each reason that was counted. */
+void cp_note_counts(const KinetoPlugin_TraceBuilder *builder, const cp_reason *reasons,
+                    const uint64_t *counts, size_t count);
+
+/** Open the library whose file is `stem`, ".so" and any version, if the program has loaded it from any folder; else NULL.
+ *  The caller closes it. */
+void *cp_open_loaded(const char *stem);
 
 /* ---- ticker.c -------------------------------------------------------------------------------- */
 

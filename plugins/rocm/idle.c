@@ -13,7 +13,7 @@
 /* hipStreamQuery of the HIP library that the program has loaded; NULL: it uses none. */
 static int (*find_stream_query(void))(void *)
 {
-    void *library = rp_open_loaded("libamdhip64");
+    void *library = cp_open_loaded("libamdhip64");
     void *address = library ? dlsym(library, "hipStreamQuery") : NULL;
     int (*query)(void *);
     memcpy(&query, &address, sizeof query);

@@ -14,34 +14,6 @@
 rp_sdk_api rp_sdk;
 static uint32_t sdk_version;
 
-/* ---- loaded libraries ------------------------------------------------------------------------ */
-
-typedef struct loaded_library {
-    const char *stem;
-    char path[PATH_MAX]; /* "": not loaded */
-} loaded_library;
-
-/* Callback of dl_iterate_phdr: "libx.so" or "libx.so.1" of any folder. */
-static int match_library_stem(struct dl_phdr_info *info, size_t size, void *data)
-{
-    loaded_library *l = data;
-    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
-    size_t length = strlen(l->stem);
-    (void)size;
-    if (!slash || strncmp(slash + 1, l->stem, length) != 0 ||
-        strncmp(slash + 1 + length, ".so", 3) != 0)
-        return 0;
-    snprintf(l->path, sizeof l->path, "%s", info->dlpi_name);
-    return 1;
-}
-
-void *rp_open_loaded(const char *stem)
-{
-    loaded_library l = {.stem = stem};
-    (void)dl_iterate_phdr(match_library_stem, &l);
-    return l.path[0] ? dlopen(l.path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
-}
-
 /* The library that holds this address; NULL: none, or the program itself. */
 static void *open_library_of(const void *address)
 {
@@ -95,7 +67,7 @@ static void *find_sdk(const void *caller, char why[CP_TEXT_BYTES])
         return handle;
     if (wanted && *wanted)
         return open_named_sdk(wanted, why);
-    handle = rp_open_loaded("librocprofiler-sdk");
+    handle = cp_open_loaded("librocprofiler-sdk");
     return handle ? handle : open_installed_sdk(why);
 }
 

@@ -6,8 +6,6 @@
 
 #define RP_OLDEST_VERSION 500u
 
-/** The library "stem.so…" that the program has loaded; NULL: it has not. */
-void *rp_open_loaded(const char *stem);
 
 /* ---- idle.c ---------------------------------------------------------------------------------- */
 /** Wait until the default stream has no work, a few seconds at most. False: it is still busy. */

@@ -169,18 +169,13 @@ bool rp_decoder_init(rp_decoder *d, const KinetoPlugin_TraceBuilder *builder, co
 
 void rp_decoder_finish(rp_decoder *d)
 {
-    static const struct {
-        const char *text;
-        bool is_loss;
-    } reasons[] = {
+    static const cp_reason reasons[] = {
 #define RP_X(name, loss, text) {text, loss},
         RP_TALLY_MAP(RP_X)
 #undef RP_X
     };
     report_activities(d);
-    for (size_t i = 0; i < CP_COUNT(reasons); i++)
-        if (d->tally[i] && reasons[i].text)
-            cp_note(d->builder, reasons[i].text, d->tally[i], reasons[i].is_loss, "%s", "");
+    cp_note_counts(d->builder, reasons, d->tally, CP_COUNT(reasons));
 }
 
 void rp_decoder_free(rp_decoder *d)

@@ -145,6 +145,30 @@ vl_instance *vl_instance_of(void *handle);
 
 /* ---- devices.c ------------------------------------------------------------------------------- */
 
+/* Commands of command buffers that are timed, or tell which work is. */
+#define VL_RECORDED_COMMAND_MAP(X)                                                                 \
+    X(CmdExecuteCommands)                                                                          \
+    X(CmdBindPipeline)                                                                             \
+    X(CmdDispatch)                                                                                 \
+    X(CmdDispatchBase)                                                                             \
+    X(CmdDispatchBaseKHR)                                                                          \
+    X(CmdDispatchIndirect)                                                                         \
+    X(CmdCopyBuffer)                                                                               \
+    X(CmdCopyBuffer2)                                                                              \
+    X(CmdCopyBuffer2KHR)                                                                           \
+    X(CmdCopyImage)                                                                                \
+    X(CmdCopyImage2)                                                                               \
+    X(CmdCopyImage2KHR)                                                                            \
+    X(CmdCopyBufferToImage)                                                                        \
+    X(CmdCopyBufferToImage2)                                                                       \
+    X(CmdCopyBufferToImage2KHR)                                                                    \
+    X(CmdCopyImageToBuffer)                                                                        \
+    X(CmdCopyImageToBuffer2)                                                                       \
+    X(CmdCopyImageToBuffer2KHR)                                                                    \
+    X(CmdFillBuffer)                                                                               \
+    X(CmdUpdateBuffer)                                                                             \
+    X(CmdClearColorImage)
+
 /* Functions of the device below this layer. */
 #define VL_DEVICE_FUNCTIONS(X)                                                                     \
     X(DestroyDevice)                                                                               \
@@ -190,27 +214,7 @@ vl_instance *vl_instance_of(void *handle);
     X(CmdWriteTimestamp)                                                                           \
     X(CmdCopyQueryPoolResults)                                                                     \
     X(CmdPipelineBarrier)                                                                          \
-    X(CmdExecuteCommands)                                                                          \
-    X(CmdBindPipeline)                                                                             \
-    X(CmdDispatch)                                                                                 \
-    X(CmdDispatchBase)                                                                             \
-    X(CmdDispatchBaseKHR)                                                                          \
-    X(CmdDispatchIndirect)                                                                         \
-    X(CmdCopyBuffer)                                                                               \
-    X(CmdCopyBuffer2)                                                                              \
-    X(CmdCopyBuffer2KHR)                                                                           \
-    X(CmdCopyImage)                                                                                \
-    X(CmdCopyImage2)                                                                               \
-    X(CmdCopyImage2KHR)                                                                            \
-    X(CmdCopyBufferToImage)                                                                        \
-    X(CmdCopyBufferToImage2)                                                                       \
-    X(CmdCopyBufferToImage2KHR)                                                                    \
-    X(CmdCopyImageToBuffer)                                                                        \
-    X(CmdCopyImageToBuffer2)                                                                       \
-    X(CmdCopyImageToBuffer2KHR)                                                                    \
-    X(CmdFillBuffer)                                                                               \
-    X(CmdUpdateBuffer)                                                                             \
-    X(CmdClearColorImage)                                                                          \
+    VL_RECORDED_COMMAND_MAP(X)                                                                     \
     X(GetCalibratedTimestampsEXT)
 
 #define VL_MAX_FAMILIES 16u
@@ -531,27 +535,7 @@ bool vl_profiler_has_begun(void);
     X(AllocateMemory)                                                                              \
     X(FreeMemory)                                                                                  \
     X(MapMemory)                                                                                   \
-    X(CmdExecuteCommands)                                                                          \
-    X(CmdBindPipeline)                                                                             \
-    X(CmdDispatch)                                                                                 \
-    X(CmdDispatchBase)                                                                             \
-    X(CmdDispatchBaseKHR)                                                                          \
-    X(CmdDispatchIndirect)                                                                         \
-    X(CmdCopyBuffer)                                                                               \
-    X(CmdCopyBuffer2)                                                                              \
-    X(CmdCopyBuffer2KHR)                                                                           \
-    X(CmdCopyImage)                                                                                \
-    X(CmdCopyImage2)                                                                               \
-    X(CmdCopyImage2KHR)                                                                            \
-    X(CmdCopyBufferToImage)                                                                        \
-    X(CmdCopyBufferToImage2)                                                                       \
-    X(CmdCopyBufferToImage2KHR)                                                                    \
-    X(CmdCopyImageToBuffer)                                                                        \
-    X(CmdCopyImageToBuffer2)                                                                       \
-    X(CmdCopyImageToBuffer2KHR)                                                                    \
-    X(CmdFillBuffer)                                                                               \
-    X(CmdUpdateBuffer)                                                                             \
-    X(CmdClearColorImage)
+    VL_RECORDED_COMMAND_MAP(X)
 
 /* The function type that a pointer type of Vulkan points to. */
 #define VL_TYPE_OF(pointer) __typeof__(*(pointer)0)

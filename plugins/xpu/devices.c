@@ -27,7 +27,7 @@ typedef struct ze_functions {
 /* False: the program has not loaded Level Zero, or it lacks a function. */
 static bool find_level_zero(ze_functions *out)
 {
-    void *library = xp_open_loaded("libze_loader");
+    void *library = cp_open_loaded("libze_loader");
     static const struct {
         const char *name;
         size_t offset;

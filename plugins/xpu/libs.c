@@ -14,34 +14,6 @@
 xp_pti_api xp_pti;
 static uint32_t pti_version;
 
-/* ---- loaded libraries ------------------------------------------------------------------------ */
-
-typedef struct loaded_stem {
-    const char *stem;
-    char path[PATH_MAX]; /* "": not loaded */
-} loaded_stem;
-
-/* Callback of dl_iterate_phdr: "libx.so" or "libx.so.1" of any folder. */
-static int match_loaded_stem(struct dl_phdr_info *info, size_t size, void *data)
-{
-    loaded_stem *l = data;
-    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
-    size_t length = strlen(l->stem);
-    (void)size;
-    if (!slash || strncmp(slash + 1, l->stem, length) != 0 ||
-        strncmp(slash + 1 + length, ".so", 3) != 0)
-        return 0;
-    snprintf(l->path, sizeof l->path, "%s", info->dlpi_name);
-    return 1;
-}
-
-void *xp_open_loaded(const char *stem)
-{
-    loaded_stem l = {.stem = stem};
-    (void)dl_iterate_phdr(match_loaded_stem, &l);
-    return l.path[0] ? dlopen(l.path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
-}
-
 /* ---- PTI ------------------------------------------------------------------------------------- */
 
 static const char *const pti_names[] = {"libpti_view.so.1", "libpti_view.so.0", "libpti_view.so"};
@@ -112,7 +84,7 @@ static void *find_pti(char why[CP_TEXT_BYTES])
     const char *wanted = secure_getenv(VARIABLE);
     if (wanted && *wanted)
         return open_named_pti(wanted, why);
-    void *handle = xp_open_loaded("libpti_view");
+    void *handle = cp_open_loaded("libpti_view");
     handle = handle ? handle : open_installed_pti();
     if (!handle)
         snprintf(why, CP_TEXT_BYTES,

@@ -184,7 +184,7 @@ static bool may_use_level_zero(void)
     if (slash && strncmp(slash + 1, "python", 6) == 0)
         return true;
     for (size_t i = 0; i < CP_COUNT(stems); i++)
-        if (xp_open_loaded(stems[i]))
+        if (cp_open_loaded(stems[i]))
             return true;
     return false;
 }
@@ -209,7 +209,7 @@ __attribute__((visibility("default"))) xp_status ptiViewSetCallbacks(xp_request_
  * program has loaded, in whatever scope. */
 xp_status ptiViewSetCallbacks(xp_request_fn *request, xp_complete_fn *complete)
 {
-    void *library = xp_open_loaded("libpti_view");
+    void *library = cp_open_loaded("libpti_view");
     void *address = library ? dlsym(library, "ptiViewSetCallbacks") : NULL;
     xp_status (*real)(xp_request_fn *, xp_complete_fn *);
     memcpy(&real, &address, sizeof real);

@@ -294,18 +294,13 @@ bool xp_decoder_init(xp_decoder *d, const KinetoPlugin_TraceBuilder *builder, co
 
 void xp_decoder_finish(xp_decoder *d)
 {
-    static const struct {
-        const char *text;
-        bool is_loss;
-    } reasons[] = {
+    static const cp_reason reasons[] = {
 #define XP_X(name, loss, text) {text, loss},
         XP_TALLY_MAP(XP_X)
 #undef XP_X
     };
     report_xpu_activities(d);
-    for (size_t i = 0; i < CP_COUNT(reasons); i++)
-        if (d->tally[i] && reasons[i].text)
-            cp_note(d->builder, reasons[i].text, d->tally[i], reasons[i].is_loss, "%s", "");
+    cp_note_counts(d->builder, reasons, d->tally, CP_COUNT(reasons));
 }
 
 void xp_decoder_free(xp_decoder *d)

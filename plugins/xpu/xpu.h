@@ -35,8 +35,6 @@ extern xp_pti_api xp_pti;
 bool xp_libs_open(char why[CP_TEXT_BYTES]);
 /** XP_VERSION of the library, 0 before it is open. */
 uint32_t xp_pti_version(void);
-/** The handle of a library "stem.so…" that the program has loaded; NULL: it has not. */
-void *xp_open_loaded(const char *stem);
 /** Write what PTI refused, and why, as far as it says. */
 void xp_explain(xp_status status, const char *doing, char why[CP_TEXT_BYTES]);
 
