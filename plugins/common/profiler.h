@@ -5,6 +5,7 @@
 
 #include <ckineto/plugin.h>
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 /* True if parameters have all members up to `last`, the last one of the first version of the
@@ -53,6 +54,27 @@ plugin_live_builder(const KinetoPlugin_ProfilerStart_Params *params)
     bool has_all =
         builder && KINETO_PLUGIN_HAS(builder, KinetoPlugin_TraceBuilder, addHeaderMetadata);
     return has_all ? builder : NULL;
+}
+
+/** Register with the first host of several that load the library; others get 0 and nothing.
+ * @param announce  called before, with what the profiler needs of this host; may be NULL.
+ * @return what KinetoPlugin_register does. */
+static inline int plugin_register_once(const KinetoPlugin_Registry *registry,
+                                       const KinetoPlugin_ProfilerInterface *profiler,
+                                       atomic_bool *registered,
+                                       void (*announce)(const KinetoPlugin_Registry *registry))
+{
+    bool before = false;
+    if (!registry || !KINETO_PLUGIN_HAS(registry, KinetoPlugin_Registry, registerProfiler))
+        return -1;
+    if (!atomic_compare_exchange_strong(registered, &before, true))
+        return 0;
+    if (announce)
+        announce(registry);
+    int status = registry->registerProfiler(registry->pRegistryHandle, profiler);
+    if (status != 0)
+        atomic_store(registered, false);
+    return status;
 }
 
 #endif

@@ -290,16 +290,7 @@ static void announce_kind(const KinetoPlugin_Registry *registry)
 /* Called when NCCL makes its first communicator, or by a host that loads plug-ins; the first one registers. */
 int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
 {
-    bool before = false;
-    if (!registry || !KINETO_PLUGIN_HAS(registry, KinetoPlugin_Registry, registerProfiler))
-        return -1;
-    if (!atomic_compare_exchange_strong(&is_registered, &before, true))
-        return 0;
-    announce_kind(registry);
-    int status = registry->registerProfiler(registry->pRegistryHandle, &nccl_interface);
-    if (status != 0)
-        atomic_store(&is_registered, false);
-    return status;
+    return plugin_register_once(registry, &nccl_interface, &is_registered, announce_kind);
 }
 
 /* Threads that held a lock, or were inside the builder, do not exist in the child. */

@@ -244,16 +244,7 @@ KINETO_API int KinetoPlugin_register(const KinetoPlugin_Registry *registry);
  * directory; either may come first, and only the first one registers. */
 int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
 {
-    bool before = false;
-
-    if (!registry || !KINETO_PLUGIN_HAS(registry, KinetoPlugin_Registry, registerProfiler))
-        return -1;
-    if (!atomic_compare_exchange_strong(&registered, &before, true))
-        return 0;
-    int status = registry->registerProfiler(registry->pRegistryHandle, &opencl_interface);
-    if (status != 0)
-        atomic_store(&registered, false);
-    return status;
+    return plugin_register_once(registry, &opencl_interface, &registered, NULL);
 }
 
 void co_profiler_register(void)
