@@ -2,12 +2,12 @@
  * is stopped twice, or long after, is recognised. A slot keeps its facts after its event has ended, until it is reused,
  * because NCCL starts the parts of a collective after it has stopped it.
  *
- * The ring is larger than what NCCL has open at once, also with a proxy that lags behind by hundreds of collectives, so that
+ * The ring is larger than what NCCL has open at once, also with a proxy that is late by hundreds of collectives, so that
  * a parent is hardly ever reused before its parts come. If it is, they are recorded without their collective.
  *
  * Phases: FREE → FILLING → OPEN → CLOSING → FREE, or OPEN → AWAITING (stopped, channels run) → CLOSING → FREE. Only
  * the thread that changes a phase to FILLING or CLOSING writes or delivers. Facts are words that are read without a lock:
- * a reader compares the generation before and after, and whoever sees a new word (release) sees the new generation. */
+ * a reader compares the generation before and after, and a thread that sees a new word (release) sees the new generation. */
 #include "nccl.h"
 
 #include <string.h>

@@ -68,7 +68,7 @@ static uint64_t read_clock(clockid_t id)
 static uint64_t read_raw_clock(void) { return read_clock(CLOCK_MONOTONIC_RAW); }
 static uint64_t read_utc_clock(void) { return read_clock(CLOCK_REALTIME); }
 
-/* PTI converts times of the device to a clock of the user's choice: the one that nobody sets.
+/* PTI converts times of the device to a clock of the user's choice: the one that cannot be set.
  * Otherwise they are in UTC. */
 static int32_t choose_pti_clock(void)
 {

@@ -7,7 +7,7 @@
  */
 #include "analyze/ranks/host_calls.h"
 
-#define INTERRUPTED_PARTS 8u /* one of so many pieces is taken to be whole: the shortest ones */
+#define INTERRUPTED_PARTS 8u /* one of this many pieces is taken to be whole: the shortest ones */
 
 typedef struct host_piece {
     int64_t start_ns, end_ns;
